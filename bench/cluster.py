@@ -33,7 +33,7 @@ ALONE = """
 import resource, time
 import tilesim as ts
 start = time.process_time()
-result = ts.cluster.step({0!r}, "dgx-h100:{1}", ts.Plan.parse({2!r}), check_memory=False)
+result = ts.cluster.step({0!r}, "dgx-h100:{1}", ts.Plan.load({2!r}), check_memory=False)
 result.breakdown
 print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
@@ -74,7 +74,7 @@ def collectives(fast):
             found, seconds = timed(lambda asked=asked: ts.cluster.collective(**asked), repeats)
             rows.append(row(f"all_reduce {size:,} B, {name}, {found.model}", seconds))
     many = [("all_reduce", 1 << (10 + i % 20)) for i in range(100 if fast else 1000)]
-    _, seconds = timed(lambda: ts.cluster.collectives(many, "dgx-h100:1024", model="closed"), repeats)
+    _, seconds = timed(lambda: ts.cluster.collectives(many, "dgx-h100:1024", network_model="closed"), repeats)
     rows.append(row(f"{len(many):,} collectives, closed", seconds, collectives_per_second=len(many) / seconds))
     _, seconds = timed(lambda: ts.cluster.collectives(many[10:14], "dgx-h100:64"), repeats)
     rows.append(row("4 collectives that share links, dgx-h100:64, flows", seconds))
@@ -93,7 +93,7 @@ def steps(fast):
     """Steps by devices, one in a process of its own; advice."""
     rows = []
     for name, devices, plan in STEPS:
-        asked = (name, f"dgx-h100:{devices}", ts.Plan.parse(plan))
+        asked = (name, f"dgx-h100:{devices}", ts.Plan.load(plan))
         found, seconds = timed(lambda asked=asked: ts.cluster.step(*asked, check_memory=False))
         rows.append(row(f"step, {name} on {devices:,} devices", seconds))
     _, seconds = timed(found.advice, 1)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilesim.analytic import calibrate, families
+from tilesim.analytic import calibration, families
 from tilesim.analytic.constants import standard
 from tilesim.analytic.families import Entry, pack_keys, row_key, unpack_keys
 from tilesim.analytic.fit import fit, label
@@ -237,7 +237,7 @@ def left_out(reference: Path) -> None:
     path = reference / "gpu_gemm_latency.csv"
     for way in ("rows", "device", "specification"):
         rows = read("gemm", path)
-        found, predicted = calibrate.left_out("gemm", rows, way)
+        found, predicted = calibration.left_out("gemm", rows, way)
         for row in found:
             print(f"{way:<14} {row['group']:<42} mean {row['mean']:.1%} median {row['median']:.1%}", flush=True)
         for key, row in validation.decisions({"rows": validation.judged(rows, predicted)}).items():

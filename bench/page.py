@@ -94,7 +94,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "page.html"
             begin = time.perf_counter()
-            result.report(path)
+            result.to_html(path)
             row: dict[str, float] = {"operations": operations, "write_s": time.perf_counter() - begin}
             row["megabytes"] = path.stat().st_size / 1e6
             if browser:

@@ -1,64 +1,42 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
-from .base.above import enter
-from .base.lazy import lazy, listed
+from .base import above as _above
+from .base import lazy as _lazy
 
 TYPE_CHECKING = False  # as of typing, which takes time to import
 
 if TYPE_CHECKING:
-    from . import cluster, executors, isa, mapping, memory, models, network, views, workloads
-    from ._core import __version__
-    from .analytic.best import best_schemes
-    from .analytic.calibrate import calibrate
+    from . import analytic, cluster, executors, frontends, isa, mapping, memory, models, network, workloads
+    from ._core import __version__ as __version__
     from .analytic.crossover import crossover
     from .analytic.estimate import Estimate, estimate
-    from .analytic.lower_bound import Roofline, lower_bound, roofline
-    from .analytic.profile import Profile
+    from .analytic.lower_bound import lower_bound, roofline
     from .base.errors import Error, InternalError, Unsupported, UserError
     from .base.store import Store
     from .cluster.cluster import Cluster
     from .cluster.partition import partition
     from .cluster.plan import Plan
-    from .cluster.spmd import Spmd
-    from .frontends import (
-        from_jax,
-        from_onnx,
-        from_pytorch_ir,
-        from_scale_sim,
-        from_stablehlo,
-        from_timeloop_problem,
-        from_torch,
-        from_transformers,
-        to_pytorch_ir,
-    )
+    from .frontends import from_jax, from_onnx, from_stablehlo, from_torch, from_transformers
     from .graph import Graph, GraphBuilder, optimize
     from .graph.gradient import gradient
-    from .machine.device import Device, Level, Rate
+    from .machine.device import Device
     from .machine.machine import Machine
-    from .machine.target import machines
-    from .mapping import MappingTable
-    from .program.fusion import fusion_rules
+    from .machine.target import devices, machines
     from .program.jobs import Job
     from .program.program import Program
     from .results.compared import compare
     from .results.result import Result
-    from .study.coverage import Coverage, coverage
-    from .study.play import play
-    from .study.profiler import OperationTimes, profile
+    from .study.coverage import coverage
     from .study.sweep import sweep
-    from .study.tune import Study, tune
-    from .study.why import Why
-    from .timing.accuracy import accuracy
+    from .study.tune import tune
     from .timing.execution import execute, reference, verify
     from .timing.latencies import TileLatencies
-    from .timing.levels import Levels, levels
+    from .timing.levels import levels
     from .timing.quantize import quantize
-    from .timing.residency import Residency, residency
     from .timing.simulate import compile, run, simulate
 
 __all__ = [
     "Cluster",
-    "Coverage",
     "Device",
     "Error",
     "Estimate",
@@ -66,46 +44,30 @@ __all__ = [
     "GraphBuilder",
     "InternalError",
     "Job",
-    "Level",
-    "Levels",
     "Machine",
-    "MappingTable",
-    "OperationTimes",
     "Plan",
-    "Profile",
     "Program",
-    "Rate",
-    "Residency",
     "Result",
-    "Roofline",
-    "Spmd",
     "Store",
-    "Study",
     "TileLatencies",
     "Unsupported",
     "UserError",
-    "Why",
-    "__version__",
-    "accuracy",
-    "best_schemes",
-    "calibrate",
+    "analytic",
     "cluster",
     "compare",
     "compile",
     "coverage",
     "crossover",
+    "devices",
     "estimate",
     "execute",
     "executors",
     "from_jax",
     "from_onnx",
-    "from_pytorch_ir",
-    "from_scale_sim",
     "from_stablehlo",
-    "from_timeloop_problem",
     "from_torch",
     "from_transformers",
-    "fusion_rules",
+    "frontends",
     "gradient",
     "isa",
     "levels",
@@ -117,71 +79,45 @@ __all__ = [
     "network",
     "optimize",
     "partition",
-    "play",
-    "profile",
     "quantize",
     "reference",
-    "residency",
     "roofline",
     "run",
     "simulate",
     "sweep",
-    "to_pytorch_ir",
     "tune",
     "verify",
-    "views",
     "workloads",
 ]
 
 _NAMES = {
     "._core": ("__version__",),
+    ".analytic.crossover": ("crossover",),
     ".analytic.estimate": ("Estimate", "estimate"),
-    ".analytic.lower_bound": ("Roofline", "lower_bound", "roofline"),
-    ".analytic.profile": ("Profile",),
+    ".analytic.lower_bound": ("lower_bound", "roofline"),
     ".base.errors": ("Error", "InternalError", "Unsupported", "UserError"),
     ".base.store": ("Store",),
     ".cluster.cluster": ("Cluster",),
-    ".cluster.plan": ("Plan",),
     ".cluster.partition": ("partition",),
-    ".cluster.spmd": ("Spmd",),
+    ".cluster.plan": ("Plan",),
+    ".frontends": ("from_jax", "from_onnx", "from_stablehlo", "from_torch", "from_transformers"),
     ".graph": ("Graph", "GraphBuilder", "optimize"),
     ".graph.gradient": ("gradient",),
-    ".machine.device": ("Device", "Level", "Rate"),
+    ".machine.device": ("Device",),
     ".machine.machine": ("Machine",),
-    ".machine.target": ("machines",),
-    ".mapping": ("MappingTable",),
-    ".program.fusion": ("fusion_rules",),
+    ".machine.target": ("devices", "machines"),
     ".program.jobs": ("Job",),
     ".program.program": ("Program",),
     ".results.compared": ("compare",),
     ".results.result": ("Result",),
-    ".study.coverage": ("Coverage", "coverage"),
-    ".study.profiler": ("OperationTimes", "profile"),
+    ".study.coverage": ("coverage",),
     ".study.sweep": ("sweep",),
-    ".study.tune": ("Study", "tune"),
-    ".study.why": ("Why",),
-    ".timing.accuracy": ("accuracy",),
+    ".study.tune": ("tune",),
     ".timing.execution": ("execute", "reference", "verify"),
     ".timing.latencies": ("TileLatencies",),
-    ".timing.levels": ("Levels", "levels"),
+    ".timing.levels": ("levels",),
     ".timing.quantize": ("quantize",),
-    ".timing.residency": ("Residency", "residency"),
     ".timing.simulate": ("compile", "run", "simulate"),
-    ".analytic.best": ("best_schemes",),
-    ".analytic.calibrate": ("calibrate",),
-    ".analytic.crossover": ("crossover",),
-    ".frontends": (
-        "from_jax",
-        "from_onnx",
-        "from_pytorch_ir",
-        "from_scale_sim",
-        "from_stablehlo",
-        "from_timeloop_problem",
-        "from_torch",
-        "from_transformers",
-        "to_pytorch_ir",
-    ),
-    ".study.play": ("play",),
 }
 _PACKAGES = (
     "analytic",
@@ -205,10 +141,11 @@ _PACKAGES = (
     "views",
     "workloads",
 )
-enter(
+_above.enter(
     {
         "advice": "tilesim.study.alternatives:advice",
         "compare": "tilesim.results.compared:compare",
+        "loaded_step": "tilesim.cluster.saved:load",
         "mixed": "tilesim.program.mixed:from_document",
         "quantize": "tilesim.timing.quantize:quantize",
         "reasons": "tilesim.study.page.reasons:reasons",
@@ -216,5 +153,5 @@ enter(
         "why": "tilesim.study.why:why",
     }
 )
-__getattr__ = lazy(__name__, {name: module for module, names in _NAMES.items() for name in names}, _PACKAGES)
-__dir__ = listed(__name__, __all__)
+__getattr__ = _lazy.lazy(__name__, {name: module for module, names in _NAMES.items() for name in names}, _PACKAGES)
+__dir__ = _lazy.listed(__all__)

@@ -21,8 +21,10 @@ from .base.arguments import whole
 from .base.checked import checked
 from .base.executors import cores
 from .base.extras import need
+from .base.lazy import listed
 
 __all__ = ["Workers", "dask", "processes", "ray"]
+__dir__ = listed(__all__)
 
 _START_SECONDS = 120.0
 
@@ -33,11 +35,7 @@ class Workers(concurrent.futures.Executor):
     def __init__(
         self, start: Callable[[], tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]]
     ) -> None:
-        """Starts them.
-
-        Args:
-            start: gives how a task is submitted, the ids of local workers' processes, and how all ends.
-        """
+        """Starts them."""
         self._start = start
         self._end: Callable[[], None] | None = None
         self._given: set[Any] = set()  # of weak references a callback could swallow a Ctrl-C

@@ -43,21 +43,7 @@ class Sizes:
 
     @classmethod
     def of(cls, batch: Any, context: Any, sequence: Any, phase: Any, dtype: Any) -> Sizes:
-        """Checks what was given.
-
-        Args:
-            batch: images, sequences or products.
-            context: tokens.
-            sequence: another word for context.
-            phase: "prefill", "decode".
-            dtype: of networks and products.
-
-        Returns:
-            The sizes.
-
-        Raises:
-            UserError: for what is no size, word or dtype, or tokens under both names.
-        """
+        """Checks what was given."""
         if context is not None and sequence is not None:
             raise user_error("tokens are given twice", place="context, sequence", value=shown((context, sequence)),
                              allowed="one of them")  # fmt: skip
@@ -69,30 +55,12 @@ class Sizes:
         return cls(sizes.get("batch"), sizes.get("context", sizes.get("sequence")), phase, narrow)
 
     def given(self) -> dict[str, Any]:
-        """Those that are not the workload's own.
-
-        Returns:
-            Values by name.
-        """
+        """Those that are not the workload's own."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
 def as_graph(model: Any, args: Any = (), sizes: Sizes | None = None) -> Graph:
-    """A graph from anything that names one.
-
-    Args:
-        model: a Graph; a compiled program with its graph; a torch.nn.Module (then `args` are its arguments); a
-            model or configuration of transformers, which need none (prefill of 200 tokens); a network's name,
-            "matmul:M,N,K[,dtype]", or the path of a file that `tilesim run` takes.
-        args: arguments of a module: by position, or a dictionary by name.
-        sizes: of a workload that is named, or of a model of transformers; none: its own.
-
-    Returns:
-        The graph; of one that the caller holds a copy, which stays as it is whatever passes other threads run on it.
-
-    Raises:
-        UserError: for anything else, with what is accepted.
-    """
+    """A graph from anything that names one."""
     given = sizes.given() if sizes else {}
     if isinstance(model, (str, os.PathLike)):
         return load_graph(path_text(model), **given)
@@ -126,19 +94,7 @@ def _any(args: Any) -> bool:
 
 
 def product(text: str, batch: int = 1, dtype: str | None = None) -> Graph:
-    """The product that "matmul:M,N,K[,dtype]" names.
-
-    Args:
-        text: the name.
-        batch: products of this size, each with its own operands; 1 leaves the axis out.
-        dtype: of the operands where the text names none; none: "f32".
-
-    Returns:
-        The graph.
-
-    Raises:
-        UserError: for another text, an extent below 1, or an unknown dtype.
-    """
+    """The product that "matmul:M,N,K[,dtype]" names."""
     kind, _, sizes = text.partition(":")
     parts = [part.strip() for part in sizes.split(",")]
     if kind != "matmul" or len(parts) not in (3, 4):
@@ -160,23 +116,7 @@ def load(
     dtype: str | None = None,
     passes: str | None = None,
 ) -> Graph | Program:
-    """A workload: a network of the zoo, a product, or a file.
-
-    Args:
-        what: its name, "matmul:M,N,K[,dtype]", or a path.
-        batch: images, sequences, or products.
-        context: tokens.
-        phase: prefill or decode.
-        dtype: of networks and products.
-        passes: what is recognised in a model's file: "all", "none", or names of passes separated by commas; of networks
-            too where it is given.
-
-    Returns:
-        The graph; the program where the file holds one.
-
-    Raises:
-        UserError: for an unknown name or ending, a damaged file, or an option that the workload does not take.
-    """
+    """A workload: a network of the zoo, a product, or a file."""
     if passes is None:
         return _load(what, batch, context, phase, dtype, None)
     if not isinstance(passes, str):
@@ -276,14 +216,7 @@ def _file(path: Path, batch: int, context: int | None, passes: Any) -> Graph | P
 
 
 def names_program(path: str | os.PathLike[str]) -> bool:
-    """Whether a .json holds a tile program.
-
-    Args:
-        path: an existing file.
-
-    Returns:
-        Whether it begins like one.
-    """
+    """Whether a .json holds a tile program."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return '"tilesim.program"' in file.read(2000)
@@ -299,21 +232,7 @@ def _refuse_sizes(path: Path, batch: int, context: int | None) -> None:
 def load_graph(
     what: str, batch: int = 1, context: int | None = None, phase: str | None = None, dtype: str | None = None
 ) -> Graph:
-    """As `load`, where a graph is needed.
-
-    Args:
-        what: as `load`.
-        batch: as `load`.
-        context: as `load`.
-        phase: as `load`.
-        dtype: as `load`.
-
-    Returns:
-        The graph; of a compiled program the one that it came from.
-
-    Raises:
-        UserError: as `load`, and for a tile program without its graph.
-    """
+    """As `load`, where a graph is needed."""
     loaded = load(what, batch, context, phase, dtype)
     return _graph_of(loaded, what) if isinstance(loaded, Program) else loaded
 

@@ -1,5 +1,7 @@
 """Nests of other tools, under the name by which users import it; see `tilesim.mapping.foreign`."""
 
+from .base.lazy import listed
 from .mapping.foreign import from_timeloop, from_zigzag
 
 __all__ = ["from_timeloop", "from_zigzag"]
+__dir__ = listed(__all__)

@@ -15,10 +15,12 @@ from .base.arguments import one_of, whole
 from .base.checked import checked, checked_class, is_number
 from .base.errors import nearest, path_text, shown
 from .base.files import MAX_JSON_BYTES, read_text
+from .base.lazy import listed
 from .graph import user_error
 from .machine.machine import Machine
 
 __all__ = ["NetworkResult", "for_endpoints", "run", "topology", "topology_of", "traffic_names"]
+__dir__ = listed(__all__)
 
 MOST = 4096  # routers, nodes, cycles of a link
 MOST_ENDPOINTS = 2**20  # that a network is asked for

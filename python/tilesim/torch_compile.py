@@ -43,17 +43,7 @@ class CompiledGraph:
     """One graph that torch.compile captured, for inputs of one shape."""
 
     def __init__(self, module: Any, inputs: Sequence[Any], options: Mapping[str, Any], name: str) -> None:
-        """Imports, compiles and simulates.
-
-        Args:
-            module: what torch captured.
-            inputs: its arguments.
-            options: of the backend.
-            name: of the graph.
-
-        Raises:
-            Unsupported: for what the front end or the machine cannot do.
-        """
+        """Imports, compiles and simulates."""
         self.name, self.calls, self.reason = name, 0, ""
         self.result: Result | None = None
         self._program: Program | None = None
@@ -85,14 +75,7 @@ class CompiledGraph:
         return f"<CompiledGraph {self.name}: {cycles}, {self.calls} calls>"
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
-        """Runs the tiled program.
-
-        Args:
-            args: as torch hands them over.
-
-        Returns:
-            The graph's outputs, in torch's memory.
-        """
+        """Runs the tiled program."""
         with _recording:
             self.calls += 1
             versions = [value._version for value in self._stored.values()]
@@ -164,19 +147,7 @@ def _key(value: Any) -> Any:
 def backend(
     module: Any, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_: Any
 ) -> Callable[..., Any]:
-    """Entry point of torch.compile(model, backend="tilesim").
-
-    Args:
-        module: the captured graph.
-        inputs: examples of its arguments; graphs are compiled at their first call, for that call's shapes.
-        options: see the module's text.
-
-    Returns:
-        A callable that runs the tiled program.
-
-    Raises:
-        UserError: for an unknown option.
-    """
+    """Entry point of torch.compile(model, backend="tilesim")."""
     chosen = {**_OPTIONS, **(options or {})}
     for name, value in chosen.items():
         if name not in _OPTIONS:
@@ -199,32 +170,18 @@ def register() -> None:
 
 
 def records() -> list[CompiledGraph]:
-    """Every graph compiled since `reset`.
-
-    Returns:
-        In the order of their first calls: name, graph, result, calls, reason.
-    """
+    """Every graph compiled since `reset`."""
     with _recording:
         return list(_records)
 
 
 def results() -> list[Result]:
-    """The Results of the graphs compiled since `reset`.
-
-    Returns:
-        One per graph that the machine can run, in the order of their first calls.
-    """
+    """The Results of the graphs compiled since `reset`."""
     return [record.result for record in records() if record.result is not None]
 
 
 def report() -> dict[str, Any]:
-    """What reached the backend, and what ran elsewhere.
-
-    Returns:
-        graphs: name, calls, cycles and reason of each; graph_breaks: the number of breaks by torch's reason, the
-        recompile limit (beyond which torch runs eagerly in silence) among them; frames: how many functions torch looked
-        at and how many of them it captured; uncaptured: whether anything ran elsewhere.
-    """
+    """What reached the backend, and what ran elsewhere."""
     counters = torch._dynamo.utils.counters
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
     for reason, count in counters["unimplemented"].items():  # limits are counted here alone

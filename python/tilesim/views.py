@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .base.arguments import one_of
 from .base.checked import checked
 from .base.drawing import axes_or_new, plain, plotly
+from .base.lazy import listed
 from .graph import user_error
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from .results.result import Result
 
 __all__ = ["bandwidth_page", "bandwidth_rows", "plot_bandwidth", "plot_banks", "plot_links"]
+__dir__ = listed(__all__)
 
 _Links = list[tuple[int, int, float]]
 _Points = list[tuple[str, int, float]]

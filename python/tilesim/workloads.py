@@ -8,6 +8,7 @@ from typing import Any
 from . import _core
 from .base.arguments import whole
 from .base.checked import checked
+from .base.lazy import listed
 from .graph import Graph, GraphBuilder, user_error
 from .models.layered import Layered
 from .models.layered_presets import layered
@@ -26,6 +27,7 @@ __all__ = [
     "sparse_matmul",
     "transformer_step",
 ]
+__dir__ = listed(__all__)
 
 
 @checked()

@@ -90,7 +90,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a graph from a number": (lambda: ts.Graph.load(3), ["this is no path"]),  # type: ignore[arg-type]
     "a program from nothing": (lambda: ts.Program.load(None), ["this is no path"]),  # type: ignore[arg-type]
     "a result into no folder": (lambda: ts.run(graph()).save("/nowhere/r.json"), ["/nowhere/r.json", "No such file"]),
-    "a report into a folder": (lambda: ts.run(graph()).report("/"), ["/", "cannot be written"]),
+    "a report into a folder": (lambda: ts.run(graph()).to_html("/"), ["/", "cannot be written"]),
     "a program into no folder": (lambda: program().save("/nowhere/p.json"), ["cannot be written"]),
     # memory and network alone
     "half a request": (lambda: ts.memory.run(requests=1.5), ["requests: not a whole number"]),  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ WRITERS = {
     "program.json": lambda path: small_program().save(path),
     "program.tsim": lambda path: small_program().save(path),
     "result.json": lambda path: ts.simulate(small_program()).save(path),
-    "report.html": lambda path: ts.simulate(small_program()).report(path),
+    "report.html": lambda path: ts.simulate(small_program()).to_html(path),
     "timeline.perfetto": save_timeline,
     "mapping.json": save_mapping,
     "profile.json": lambda path: Profile("p" * 3000, [], frozenset(), [], []).save(path),
@@ -248,7 +248,7 @@ def test_no_memory_is_taken_before_the_length_is_compared(tmp_path):
     graph = {"schema": "tilesim.graph", "version": 1, "weights": {"w": weight}}
     graph["functions"] = [{"name": "main", "inputs": [], "ops": [], "outputs": []}]
     with pytest.raises(ts.UserError, match="wrong length"):
-        ts.Graph.from_json(json.dumps(graph))
+        ts.Graph.from_dict(json.dumps(graph))
 
 
 def test_keys_of_fitted_rows_unpack_within_bounds():

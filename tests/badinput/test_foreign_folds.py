@@ -51,7 +51,7 @@ def test_no_kernel_that_trusts_its_operands(kind: str) -> None:
     document = BASE | {"constants": {"c": constant(0, 2**40), "d": constant(0)}}
     document["nodes"] = [node(kind, ["c", "d"], "y")]
     with pytest.raises(ts.Error):
-        ts.from_pytorch_ir(document)
+        ts.frontends.from_pytorch_ir(document)
 
 
 def test_fresh_memory_is_not_read() -> None:
@@ -61,7 +61,7 @@ def test_fresh_memory_is_not_read() -> None:
         node("aten.empty.memory_format", [], "a", size=[6000], dtype="uint8"),
         node("aten.clone.default", ["a"], "y"),
     ]
-    graph = ts.from_pytorch_ir(document)
+    graph = ts.frontends.from_pytorch_ir(document)
     (y,) = ts.reference(graph, [np.zeros((2, 3), np.float32)]).values()
     assert not np.asarray(y).any()
 
@@ -74,14 +74,14 @@ def test_no_work_without_bound() -> None:
         node("aten.linalg_eigvalsh.default", ["a"], "y"),
     ]
     with pytest.raises(ts.Unsupported):
-        ts.from_pytorch_ir(document)
+        ts.frontends.from_pytorch_ir(document)
 
 
 @pytest.mark.parametrize("name", ["overloads", "op", "_op", "_dir", "_overload_names", "_qualified_op_name"])
 def test_names_of_torch_itself(name: str) -> None:
     pytest.importorskip("torch")
     with pytest.raises(ts.Unsupported):
-        ts.from_pytorch_ir(BASE | {"constants": {}, "nodes": [node(f"aten.relu.{name}", ["x"], "y")]})
+        ts.frontends.from_pytorch_ir(BASE | {"constants": {}, "nodes": [node(f"aten.relu.{name}", ["x"], "y")]})
 
 
 @pytest.mark.parametrize("shape", [[0, 2**70], [2**63, 0], [0, 2**62, 2**62]])
@@ -89,7 +89,7 @@ def test_shapes_of_nothing_with_large_extents(shape: list[int]) -> None:
     pytest.importorskip("torch")
     inputs = [{"name": "x", "shape": shape, "dtype": "float32"}]
     with pytest.raises(ts.UserError, match="too large"):
-        ts.from_pytorch_ir(
+        ts.frontends.from_pytorch_ir(
             BASE | {"graph_inputs": inputs, "constants": {}, "nodes": [node("aten.relu.default", ["x"], "y")]}
         )
 
@@ -123,7 +123,7 @@ def test_tables_that_are_pipes(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     os.mkfifo(path)
     with pytest.raises(ts.UserError, match="a pipe"):
-        ts.calibrate(path, "h100")
+        ts.analytic.calibrate(path, "h100")
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/full"])
@@ -133,7 +133,7 @@ def test_tables_that_are_devices(tmp_path: Path, device: str) -> None:
     path.symlink_to(device)
     for name in (device, path):
         with pytest.raises(ts.UserError, match="a device; allowed: a regular file"):
-            ts.calibrate(name, device="t4")
+            ts.analytic.calibrate(name, device="t4")
         with pytest.raises(ts.UserError, match="a device"):
             read_csv(name)
 
@@ -144,7 +144,7 @@ def test_tables_without_end(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(2**30 + 1)
     with pytest.raises(ts.UserError, match=r"too long.*1073741825 bytes.*1073741824 bytes"):
-        ts.calibrate(path, device="t4")
+        ts.analytic.calibrate(path, device="t4")
     ends = os.pipe()
 
     def write() -> None:

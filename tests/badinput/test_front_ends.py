@@ -35,7 +35,7 @@ def test_without_a_library_the_error_names_it(what):
     calls = {
         "onnx": "ts.from_onnx(b'')",
         "jax": "ts.from_stablehlo('module {}')",
-        "torch": "ts.from_pytorch_ir({'graph_inputs': [], 'graph_outputs': [], 'weights': [], 'nodes': []})",
+        "torch": "ts.frontends.from_pytorch_ir({'graph_inputs': [], 'graph_outputs': [], 'weights': [], 'nodes': []})",
     }
     script = f"""
         import sys
@@ -97,11 +97,11 @@ def test_texts_of_onnx_that_are_no_utf8(text, tmp_path):
 def test_a_value_without_a_name():
     b = ts.GraphBuilder("twice")
     b.output(b.apply("relu", b.input("x", (4,)), name="positive"), "y")
-    text = b.build().to_json()
+    text = b.build().core.to_json()
     for name in ('"x"', '"positive"'):
         assert name in text
     with pytest.raises(ts.UserError, match="A value has no name"):
-        ts.Graph.from_json(text.replace('"x"', '""'))
+        ts.Graph.from_dict(text.replace('"x"', '""'))
 
 
 def test_a_window_of_onnx_that_does_not_fit():

@@ -43,5 +43,5 @@ def test_what_the_killed_leave_is_removed_and_nothing_else(tmp_path: Path) -> No
     others = [".table.json", "x.tilesim-0123456789abcdef.json", ".x.tilesim-0123456789abcdeg.json", ".tilesim-0.json"]
     for name in (abandoned.name, *others):
         (tmp_path / name).write_text("kept", encoding="utf-8")
-    ts.MappingTable({"matmul": {"tiles": [1, 1, 1]}}).save(tmp_path / "table.json")
+    ts.mapping.MappingTable({"matmul": {"tiles": [1, 1, 1]}}).save(tmp_path / "table.json")
     assert sorted(os.listdir(tmp_path)) == sorted([*others, "table.json"])

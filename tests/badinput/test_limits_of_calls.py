@@ -32,8 +32,8 @@ def pooled(window: Any) -> ts.Tensor:
     return b.pool2d(b.input("x", (1, 1, 8, 8)), window, stride=1)
 
 
-def study() -> ts.Study:
-    return ts.Study(graph(), ts.Machine.load("edge-8"), "simple")
+def study() -> ts.study.Study:
+    return ts.study.Study(graph(), ts.Machine.load("edge-8"), "simple")
 
 
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
@@ -171,7 +171,7 @@ def test_no_name_of_a_file_is_told_whole(part: str) -> None:
     function = {"name": "f", "inputs": [{"name": "x", "dtype": "f32", "shape": [4]}], "ops": [values[part]]}
     document = {"schema": "tilesim.graph", "version": 1, "functions": [{**function, "outputs": ["a"]}]}
     with pytest.raises(ts.UserError) as caught:
-        ts.Graph.from_json(json.dumps(document))
+        ts.Graph.from_dict(json.dumps(document))
     assert len(str(caught.value)) < 6000
 
 

@@ -35,9 +35,9 @@ def mapped(**changes: Any) -> ts.Program:
 
 def document(kind: str) -> dict[str, Any]:
     if kind == "graph":
-        made: dict[str, Any] = json.loads(ts.workloads.softmax(4, 8).to_json())
+        made: dict[str, Any] = ts.workloads.softmax(4, 8).to_dict()
     else:
-        made = json.loads(ts.models.mlp(sizes=(8, 4)).to_json())
+        made = ts.models.mlp(sizes=(8, 4)).to_dict()
     return made
 
 
@@ -49,7 +49,7 @@ def operations(made: dict[str, Any]) -> list[dict[str, Any]]:
 def changed(kind: str, change: Callable[[dict[str, Any]], Any]) -> ts.Graph:
     made = document(kind)
     change(made)
-    return ts.Graph.from_json(json.dumps(made, indent=1))
+    return ts.Graph.from_dict(json.dumps(made, indent=1))
 
 
 def cycle(made: dict[str, Any]) -> None:
@@ -179,8 +179,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
         ['"xx"', "does not exist"],
     ),
     "unknown key": (lambda: changed("graph", lambda made: made.update(function=[])), ["function", "functions"]),
-    "truncated": (lambda: ts.Graph.from_json(graph().to_json()[:-20]), ["not valid JSON", "ends"]),
-    "empty": (lambda: ts.Graph.from_json(""), ["not valid JSON"]),
+    "truncated": (lambda: ts.Graph.from_dict(graph().core.to_json()[:-20]), ["not valid JSON", "ends"]),
+    "empty": (lambda: ts.Graph.from_dict(""), ["not valid JSON"]),
     # programs without what a call needs
     "verify without a graph": (lambda: ts.verify(ts.Program(program().core)), ["without its graph"]),
     "weight without a graph": (lambda: ts.Program(program().core).weight("w"), ["without its graph"]),
@@ -221,7 +221,7 @@ def test_files_of_something_else(name: str, content: bytes, tmp_path: Path) -> N
 def test_files_of_another_kind(name: str, tmp_path: Path) -> None:
     """Each kind of file read as each other kind."""
     texts = {
-        "graph.json": graph().to_json(),
+        "graph.json": graph().core.to_json(),
         "machine.json": json.dumps(edge().to_dict()),
         "program.json": program().core.to_json(),
         "result.json": json.dumps(ts.simulate(program()).data),

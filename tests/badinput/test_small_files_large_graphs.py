@@ -60,7 +60,7 @@ def calling(levels: int, callees_first: bool) -> str:
 @pytest.mark.parametrize("callees_first", [True, False])
 def test_calls_of_many_levels(callees_first: bool) -> None:
     """What follows calls by calls of its own has a stack for as many as a graph may have."""
-    graph = ts.Graph.from_json(calling(256, callees_first))
+    graph = ts.Graph.from_dict(calling(256, callees_first))
     assert graph.flops() is not None and graph.compulsory_bytes() > 0
     x = np.array([1, 2], np.float32)
     assert (ts.reference(graph, [x])["y"] == x).all()
@@ -71,7 +71,7 @@ def test_calls_of_many_levels(callees_first: bool) -> None:
         assert (ts.reference(copy, [x])["y"] == x).all()
     for levels in (257, 100_000):
         with pytest.raises(ts.UserError, match="too deeply"):
-            ts.Graph.from_json(calling(levels, callees_first))
+            ts.Graph.from_dict(calling(levels, callees_first))
 
 
 def test_a_cycle_of_very_many_operations() -> None:
@@ -81,7 +81,7 @@ def test_a_cycle_of_very_many_operations() -> None:
     ops += [{"name": f"o{i}", "kind": "copy", "operands": [f"o{i - 1}"]} for i in range(1, count)]
     functions = [{"name": "main", "inputs": [], "ops": ops, "outputs": ["o0"]}]
     with pytest.raises(ts.UserError, match="form a cycle") as caught:
-        ts.Graph.from_json(json.dumps({"schema": "tilesim.graph", "version": 1, "functions": functions}))
+        ts.Graph.from_dict(json.dumps({"schema": "tilesim.graph", "version": 1, "functions": functions}))
     assert len(str(caught.value)) < 1000
 
 

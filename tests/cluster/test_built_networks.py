@@ -29,7 +29,7 @@ def _nodes(outer: dict[str, Any], **more: Any) -> ts.Cluster:
 
 
 def _step(cluster: Any, plan: str, work: Any = WORK, **how: Any) -> Any:
-    return ts.cluster.step(work, cluster, ts.Plan.parse(plan), check_memory=False, **how)
+    return ts.cluster.step(work, cluster, ts.Plan.load(plan), check_memory=False, **how)
 
 
 #: the network, and bytes per second and way over the cut between the lower and the upper half of the devices
@@ -73,10 +73,10 @@ def test_nothing_passes_sooner_than_the_cut_allows(name: str, network: str) -> N
     cases = [(WORK, text) for text in PLANS] + [(MIXED, "tensor=2,data=64,expert=16"), (MIXED, "data=128,expert=16")]
     asked = 0
     for work, text in cases:
-        plan = ts.Plan.parse(text)
+        plan = ts.Plan.load(text)
         if plan.schedule == "dualpipe":
             continue  # its second copy lies on another stage
-        result = _step(cluster, text, work, network=network)
+        result = _step(cluster, text, work, network_model=network)
         for row in result.communication:
             if (row["operation"] == "all_reduce" and row["axis"] == "pipeline") or row["calls"] <= 0:
                 continue
@@ -303,7 +303,7 @@ def test_groups_that_meet_stand_for_all(seed: int) -> None:
     assert found == pytest.approx(wanted, rel=1e-9)
     sent = prices._one("chain", bytes_, size, stride)
     pairs = [(one[at], one[at + 1]) for one in every for at in range(size - 1)]
-    flows = ts.cluster.collective("permute_devices", bytes_, cluster, pairs=pairs, model="flows").seconds
+    flows = ts.cluster.collective("permute_devices", bytes_, cluster, pairs=pairs, network_model="flows").seconds
     assert sent == pytest.approx(flows, rel=1e-6)
 
 

@@ -160,10 +160,12 @@ def test_chunks_equal_another_simulator(n):
                 options = {"pieces": 3} if cut else {}
                 made = schedule(cluster, op, algorithm, size, **options)
                 expected = simulate(cluster, made, size)
-                listed = ts.cluster.collective(op, size, cluster, algorithm=made, model="chunks")
+                listed = ts.cluster.collective(op, size, cluster, algorithm=made, network_model="chunks")
                 assert listed.picoseconds == expected, (cluster, op, algorithm)
                 if cluster.dimensions and cluster.dimensions[0].kind == "switch":  # no ties that order could change
-                    found = ts.cluster.collective(op, size, cluster, algorithm=algorithm, model="chunks", **options)
+                    found = ts.cluster.collective(
+                        op, size, cluster, algorithm=algorithm, network_model="chunks", **options
+                    )
                     assert found.picoseconds == expected, (cluster, op, algorithm)
 
 
@@ -177,13 +179,13 @@ def test_models_agree_where_nothing_is_shared(n):
                 closed = ts.cluster.collective(**asked)
                 if closed.model != "closed" or not closed.exact:
                     continue
-                chunks = ts.cluster.collective(**asked, model="chunks")
+                chunks = ts.cluster.collective(**asked, network_model="chunks")
                 assert abs(closed.picoseconds - chunks.picoseconds) <= 1000, (cluster, op, algorithm)
                 if len(cluster.dimensions) > 1 and algorithm in ("ring", "direct"):
                     continue  # messages in a node and out of it are at a port together, which `flows` divides
                 if op == "broadcast_devices" and algorithm == "tree" and cluster.dimensions[0].kind != "full":
                     continue  # messages to several targets share the port of their source in `flows`
-                flows = ts.cluster.collective(**asked, model="flows")
+                flows = ts.cluster.collective(**asked, network_model="flows")
                 assert abs(closed.picoseconds - flows.picoseconds) <= 1000, (cluster, op, algorithm)
 
 
@@ -194,14 +196,16 @@ def test_one_device_per_class_equals_all(n):
             for algorithm in algorithms(op, n):
                 for model in ("chunks", "flows"):
                     both = [
-                        ts.cluster.collective(op, 10**6 + 7, cluster, algorithm=algorithm, model=model, symmetry=on)
+                        ts.cluster.collective(
+                            op, 10**6 + 7, cluster, algorithm=algorithm, network_model=model, symmetry=on
+                        )
                         for on in (True, False)
                     ]
                     assert both[0].picoseconds == both[1].picoseconds, (cluster, op, algorithm, model)
 
 
 def test_a_ring_is_one_class():
-    found = ts.cluster.collective("all_reduce", GIB, single("ring", 64), model="chunks", algorithm="ring")
+    found = ts.cluster.collective("all_reduce", GIB, single("ring", 64), network_model="chunks", algorithm="ring")
     assert found.classes == 1 and found.messages == 2 * 2 * 63
 
 
@@ -248,7 +252,7 @@ def test_torus_is_as_quick_as_its_links():
     best = 2 * found.bytes * 63 / 64 / (6 * RATE)
     assert found.algorithm == "torus" and found.exact
     assert best <= found.seconds <= best * (1 + 1e-6)
-    chunks = ts.cluster.collective("all_reduce", found.bytes, cluster, model="chunks")
+    chunks = ts.cluster.collective("all_reduce", found.bytes, cluster, network_model="chunks")
     assert chunks.classes == 1 and chunks.picoseconds == found.picoseconds
 
 
@@ -273,7 +277,7 @@ def test_bounds(n):
         for op in (*SPREAD, "all_to_all"):
             for algorithm in algorithms(op, n):
                 for model in ("closed", "chunks", "flows"):
-                    found = ts.cluster.collective(op, size, cluster, algorithm=algorithm, model=model)
+                    found = ts.cluster.collective(op, size, cluster, algorithm=algorithm, network_model=model)
                     least = (n - 1) / n * size / port
                     assert found.seconds >= least * (2 if op == "all_reduce" else 1) * (1 - 1e-9)
                     if op == "all_to_all" and model != "closed":
@@ -289,7 +293,7 @@ def test_bounds(n):
 def test_more_bytes_and_latency_never_take_less(kind, op, model):
     def ask(size, **more):
         cluster = single(kind, 6, **more)
-        found = ts.cluster.collective(op, size, cluster, model=model, algorithm=algorithms(op, 6)[0])
+        found = ts.cluster.collective(op, size, cluster, network_model=model, algorithm=algorithms(op, 6)[0])
         return found.picoseconds
 
     times = [ask(size) for size in (0, 1, 1000, 10**6, 10**9)]
@@ -303,9 +307,13 @@ def test_two_at_once(model):
     cluster = single("ring", 8, latency=0)
     size = 10**8
     asked = {"op": "permute_devices", "bytes": size, "pairs": [(0, 1)]}
-    alone = ts.cluster.collective(cluster=cluster, devices=[0, 1], model=model, **asked).seconds
-    shared = ts.cluster.collectives([{**asked, "devices": [0, 1]}, {**asked, "devices": [0, 1]}], cluster, model=model)
-    apart = ts.cluster.collectives([{**asked, "devices": [0, 1]}, {**asked, "devices": [4, 5]}], cluster, model=model)
+    alone = ts.cluster.collective(cluster=cluster, devices=[0, 1], network_model=model, **asked).seconds
+    shared = ts.cluster.collectives(
+        [{**asked, "devices": [0, 1]}, {**asked, "devices": [0, 1]}], cluster, network_model=model
+    )
+    apart = ts.cluster.collectives(
+        [{**asked, "devices": [0, 1]}, {**asked, "devices": [4, 5]}], cluster, network_model=model
+    )
     assert alone == size / RATE
     assert max(one.seconds for one in shared) == pytest.approx(2 * alone, rel=1e-9)
     assert [one.seconds for one in apart] == [alone, alone]

@@ -78,7 +78,7 @@ def test_groups_that_have_one_port_between_them():
     one = ts.cluster.collective("all_gather", size, shared, OUTER[0]).picoseconds
     found = ts.cluster.replay(at_once({"outer": OUTER}, (size,)), shared)
     assert found.seconds * 1e12 == pytest.approx(2 * one, rel=1e-3)
-    together = ts.cluster.collective("all_gather", size, shared, OUTER, algorithm="ring", model="flows")
+    together = ts.cluster.collective("all_gather", size, shared, OUTER, algorithm="ring", network_model="flows")
     assert found.seconds == pytest.approx(together.seconds, rel=2e-2)
 
 
@@ -188,7 +188,7 @@ def test_messages_of_a_permute_replay_as_one(tmp_path):
     b.output(b.apply("exp", moved) + x, "y")
     graph = b.build()
     graph.annotate(devices=8)
-    step = ts.cluster.step(ts.Spmd.from_partitioned(graph), grid(), overlap="ready")
+    step = ts.cluster.step(ts.cluster.Spmd.from_partitioned(graph), grid(), overlap="ready")
     ts.cluster.to_chakra(step, None, tmp_path)
     found = ts.cluster.replay(tmp_path, grid())
     assert found.seconds == pytest.approx(step.seconds - step.parts["host"], rel=1e-9)

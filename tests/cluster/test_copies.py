@@ -78,7 +78,7 @@ def test_steps_of_plans(
     work = ts.workloads.transformer_step(8, 1024, 16, 1000, 512, 64)
     found = ts.cluster.step(work, cluster, plan, **more)
     other = copied(found)
-    assert other == found and other.seconds == found.seconds and other.json() == found.json()
+    assert other == found and other.seconds == found.seconds and other.to_dict() == found.to_dict()
     assert other.table().rows == found.table().rows
     lines, rest = other.explain().split("\n"), found.explain().split("\n")
     assert lines == rest[: len(lines)] and set(rest[len(lines) :][:1]) <= {"one thing changed, each run again:"}
@@ -96,7 +96,11 @@ def test_steps_of_programs(copied: Callable[[Any], Any], tmp_path: Any) -> None:
     spmd = ts.partition(b.build(), {"d": 4}, {"up": (None, "d"), "down": ("d", None)})
     found = ts.cluster.step(spmd, "dgx-h100:4", store=tmp_path / "store.db")
     other = copied(found)
-    assert other.seconds == found.seconds and other.json() == found.json() and other.table().rows == found.table().rows
+    assert (
+        other.seconds == found.seconds
+        and other.to_dict() == found.to_dict()
+        and other.table().rows == found.table().rows
+    )
     ways = [line for line in found.explain().split("\n") if not line.startswith("  overlap ")]
     assert other.explain().split("\n") == ways
     assert len(other.advice()) == 0 and NOT_AGAIN in str(other.advice())

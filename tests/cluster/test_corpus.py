@@ -71,7 +71,7 @@ def bytes_sent(folder, spmd):
     """By our program and by XLA's."""
     theirs = ts.from_stablehlo((folder / "partitioned.mlir").read_text(encoding="utf-8"))
     theirs.annotate(devices=8)
-    return sent(spmd), sent(ts.Spmd.from_partitioned(theirs))
+    return sent(spmd), sent(ts.cluster.Spmd.from_partitioned(theirs))
 
 
 @functools.cache

@@ -1,7 +1,6 @@
 """Every collective of a partitioned program is needed: without any one of them some output is another one."""
 
 import copy
-import json
 
 import numpy as np
 import pytest
@@ -106,7 +105,7 @@ def alone(op, shape):
 
 def without_one(spmd):
     """The program without each of its collectives in turn, and the name of that one."""
-    whole = json.loads(spmd.to_json())
+    whole = spmd.to_dict()
     for f, function in enumerate(whole["graphs"][0]["functions"]):
         shapes = {row["name"]: row["shape"] for row in function["inputs"]}
         shapes |= {row["name"]: row["shape"] for op in function["ops"] for row in op["results"]}
@@ -114,7 +113,7 @@ def without_one(spmd):
             if op["kind"] in KINDS:
                 data = copy.deepcopy(whole)
                 data["graphs"][0]["functions"][f]["ops"][i : i + 1] = alone(op, shapes[op["operands"][0]])
-                yield op["name"], ts.Spmd.from_json(json.dumps(data))
+                yield op["name"], ts.cluster.Spmd.from_dict(data)
 
 
 def same(graph, spmd, seeds=3):

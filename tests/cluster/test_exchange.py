@@ -71,7 +71,7 @@ def test_tensor_groups_that_straddle_nodes_pass_between_them(tensor: int) -> Non
     adapters = min(min(one) for one in map(parts, members(plan, "tensor")) if len(one) > 1)
     for row in rows:  # what a ring sends out of the smallest part has the adapters of that part
         assert row["seconds"] >= row["wire_bytes"] / (adapters * 50e9)
-    shared = ts.cluster.step(WORK, "dgx-h100:24", plan, check_memory=False, network="flows")
+    shared = ts.cluster.step(WORK, "dgx-h100:24", plan, check_memory=False, network_model="flows")
     assert shared.seconds > 0.95 * result.seconds
 
 
@@ -106,7 +106,7 @@ def test_sends_have_the_adapters_of_those_who_send(axis: str, ports: int, inside
 def test_sends_are_as_long_as_their_flows(plan: str) -> None:
     work = ts.workloads.transformer_step(16, 8192, 64, 32000, 4096, 16)
     runs: list[Any] = [
-        ts.cluster.step(work, "dgx-h100:16", ts.Plan.parse(plan), check_memory=False, network=network)
+        ts.cluster.step(work, "dgx-h100:16", ts.Plan.load(plan), check_memory=False, network_model=network)
         for network in ("closed", "flows")
     ]
     closed, flows = ([row for row in one.communication if row["operation"] == "permute"] for one in runs)
@@ -129,7 +129,7 @@ def test_a_cluster_says_how_many_adapters_a_node_has() -> None:
 def test_equal_plans_take_equal_time(axes: str) -> None:
     """What is divided over one device is not divided: one framework, one time."""
     work = ts.workloads.transformer_step(96, 8192, 64, 51200, 2048, 64)
-    plans = [ts.Plan.parse(f"{axes},recompute=full,shard={one}") for one in ("none", "zero1", "zero2", "zero3")]
+    plans = [ts.Plan.load(f"{axes},recompute=full,shard={one}") for one in ("none", "zero1", "zero2", "zero3")]
     runs = [ts.cluster.step(work, "dgx-a100:64", plan, check_memory=False) for plan in plans]
     assert len({(one.seconds, one.framework) for one in runs}) == 1
     divided = ts.cluster.step(work, "dgx-a100:64", ts.Plan(tensor=8, data=8, shard="zero3"), check_memory=False)
@@ -148,8 +148,8 @@ def test_flows_are_the_closed_forms_where_nothing_is_shared(per_node: int, more:
     k = Framework.load("megatron").constants
     size = np.array([1e8])
     for tensor in range(2, 17):
-        plan = ts.Plan.parse(f"tensor={tensor},{more}")
-        plan = plan.replaced(data=plan.data * (per_node // math.gcd(per_node, plan.devices)))
+        plan = ts.Plan.load(f"tensor={tensor},{more}")
+        plan = plan.replace(data=plan.data * (per_node // math.gcd(per_node, plan.devices)))
         closed = Fabric(ts.Device.load("h100"), per_node, 300e9, per_node * 25e9, 1e-6, 5e-6, plan.devices)
         flows = dataclasses.replace(closed, prices=flowing(closed, k))
         table = columns([(WORK, plan)])
@@ -183,9 +183,9 @@ def test_flows_share_the_adapters_of_a_node(ports: int, inside: int) -> None:
 
 @pytest.mark.parametrize("axes", ["tensor=6,data=4", "tensor=12,data=2", "tensor=3,data=8"])
 def test_steps_of_groups_that_nodes_cut(axes: str) -> None:
-    plan = ts.Plan.parse(f"{axes},shard=zero1,recompute=full")
+    plan = ts.Plan.load(f"{axes},shard=zero1,recompute=full")
     closed, flows = (
-        ts.cluster.step(WORK, "dgx-h100:24", plan, check_memory=False, network=name).seconds
+        ts.cluster.step(WORK, "dgx-h100:24", plan, check_memory=False, network_model=name).seconds
         for name in ("closed", "flows")
     )
     assert flows == pytest.approx(closed, rel=0.06)
@@ -196,7 +196,7 @@ def test_gathered_parameters_of_several_nodes_are_no_slower_as_flows(devices: in
     work = ts.workloads.transformer_step(24, 6144, 48, 51200, 2048, 512)
     plan = ts.Plan(data=devices, shard="zero3")
     closed, flows = (
-        ts.cluster.step(work, f"dgx-h100:{devices}", plan, check_memory=False, network=name).seconds
+        ts.cluster.step(work, f"dgx-h100:{devices}", plan, check_memory=False, network_model=name).seconds
         for name in ("closed", "flows")
     )
     assert flows == pytest.approx(closed, rel=0.03)

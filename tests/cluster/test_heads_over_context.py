@@ -97,7 +97,7 @@ def test_bytes_that_pass(context: int) -> None:
     exposed = sum(row["exposed_seconds"] for row in rows)
     assert exposed == pytest.approx(result.parts["context"]) == pytest.approx(sum(row["seconds"] for row in rows))
     assert sum(row["seconds"] for row in result.breakdown) == pytest.approx(result.seconds)
-    ring = ts.cluster.step(work(kv_heads=HEADS), "dgx-h100:8", result.plan.replaced(context_kind="ring"),
+    ring = ts.cluster.step(work(kv_heads=HEADS), "dgx-h100:8", result.plan.replace(context_kind="ring"),
                            check_memory=False)  # fmt: skip
     assert {row["operation"] for row in ring.communication if row["axis"] == "context"} == {"permute"}
 
@@ -106,7 +106,7 @@ def test_bytes_that_pass(context: int) -> None:
 def test_flows_take_as_long_as_the_bytes(tensor: int, context: int) -> None:
     """On a switch each port sends what it sends alone: no flow is slower than the bytes over a share of the port."""
     results = [
-        ts.cluster.step(work(), "dgx-h100:8", plan(tensor, context), network=network, check_memory=False)
+        ts.cluster.step(work(), "dgx-h100:8", plan(tensor, context), network_model=network, check_memory=False)
         for network in ("closed", "flows")
     ]
     for result in results:
@@ -122,7 +122,7 @@ def test_what_is_kept_for_gradients() -> None:
         for tensor, context in SHAPES:
             held = [
                 float(of_stage(columns([(work(attention), one)]), constants(dropout=0.0), 0.0).activations[0])
-                for one in (plan(tensor, context), plan(tensor, context).replaced(context_kind="ring"))
+                for one in (plan(tensor, context), plan(tensor, context).replace(context_kind="ring"))
             ]
             output = LAYERS * SEQUENCE / context * HIDDEN / tensor * 2
             assert held[0] - held[1] == pytest.approx(more * output * (context > 1), rel=1e-9, abs=1.0)
@@ -140,7 +140,7 @@ def test_what_is_not_divided(changes: dict[str, Any], given: ts.Plan, words: str
     made = work(**changes)
     assert any(words in reason[0] for reason in given.reasons(made))
     if made.phase != "decode":
-        assert not given.replaced(context_kind="ring").reasons(made)
+        assert not given.replace(context_kind="ring").reasons(made)
     with pytest.raises(ts.UserError, match="unknown kind of context axis"):
         ts.Plan(context=2, context_kind="ulysses")
 
@@ -167,7 +167,7 @@ def test_search_and_advice_know_it(tmp_path: Any) -> None:
             assert HEADS % (one.tensor * one.context) == 0
     ring = ts.cluster.step(short, "dgx-h100:8", ts.Plan(context=8, shard="zero1"), check_memory=False)
     (row,) = (row for row in ring.advice() if row["change"] == "context_kind=all_to_all")
-    other = ts.cluster.step(short, "dgx-h100:8", ring.plan.replaced(context_kind="all_to_all"), check_memory=False)
+    other = ts.cluster.step(short, "dgx-h100:8", ring.plan.replace(context_kind="all_to_all"), check_memory=False)
     assert row["seconds"] == other.seconds < ring.seconds
     assert math.isclose(row["gain"], 1 - other.seconds / ring.seconds)
     assert "context_kind=all_to_all" in other.explain() and "heads sent to all" in other.explain()

@@ -45,7 +45,7 @@ def partitioned(folder):
     graph = ts.from_stablehlo((folder / "partitioned.mlir").read_text())
     if graph.devices == 1:  # nothing passes between devices, so the module names none
         graph.annotate(devices=8)
-    return ts.Spmd.from_partitioned(graph)
+    return ts.cluster.Spmd.from_partitioned(graph)
 
 
 def module(body, attributes="mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32"):
@@ -66,7 +66,7 @@ def test_modules_of_jax_keep_mesh_and_meaning(programs, name):
     if name.endswith("shardy"):
         assert sizes == {"x": 2, "y": 4}
     inputs, wanted = arrays(folder / "inputs.npz"), arrays(folder / "outputs.npz")
-    found = ts.execute(ts.Spmd.from_partitioned(graph), inputs)
+    found = ts.execute(ts.cluster.Spmd.from_partitioned(graph), inputs)
     for output, want in zip(found.values(), wanted, strict=True):
         np.testing.assert_allclose(output, want, rtol=2e-5, atol=2e-5)
 
@@ -201,7 +201,7 @@ def reduced(groups, attributes, more=""):
       return %0 : tensor<1xf32> }}"""
     graph = ts.from_stablehlo(module(body, attributes))
     values = [np.array([2.0**d], np.float32) for d in range(graph.devices)]
-    found = ts.execute(ts.Spmd.from_partitioned(graph), [values])
+    found = ts.execute(ts.cluster.Spmd.from_partitioned(graph), [values])
     (output,) = found.values()
     output = output if isinstance(output, list) else [output] * graph.devices
     return [sorted(d for d in range(graph.devices) if int(own[0]) >> d & 1) for own in output]
@@ -242,7 +242,7 @@ def test_groups_along_axes_of_a_mesh():
       return %0 : tensor<1xf32> }}"""
     body = body.replace('@m = <["x"=2, "y"=4]>', MESH)
     graph = ts.from_stablehlo(module(body, "mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32"))
-    (row,) = ts.Spmd.from_partitioned(graph).collectives()
+    (row,) = ts.cluster.Spmd.from_partitioned(graph).collectives()
     assert row["groups"] == [[0, 4], [1, 5], [2, 6], [3, 7]]
 
 
@@ -256,7 +256,7 @@ def test_replica_and_partition_ids():
       %1 = stablehlo.replica_id : tensor<ui32>
       return %0, %1 : tensor<ui32>, tensor<ui32> }"""
     graph = ts.from_stablehlo(module(body, "mhlo.num_partitions = 3 : i32, mhlo.num_replicas = 2 : i32"))
-    partition, replica = ts.execute(ts.Spmd.from_partitioned(graph), []).values()
+    partition, replica = ts.execute(ts.cluster.Spmd.from_partitioned(graph), []).values()
     assert [int(own) for own in partition] == [0, 1, 2, 0, 1, 2]
     assert [int(own) for own in replica] == [0, 0, 0, 1, 1, 1]
 
@@ -273,7 +273,7 @@ def test_asynchronous_pairs():
       return %1 : tensor<8xf32> }"""
     graph = ts.from_stablehlo(module(body))
     parts = [np.arange(2, dtype=np.float32) + 10 * d for d in range(4)]
-    (output,) = ts.execute(ts.Spmd.from_partitioned(graph), [parts]).values()
+    (output,) = ts.execute(ts.cluster.Spmd.from_partitioned(graph), [parts]).values()
     np.testing.assert_array_equal(output, np.concatenate(parts))
 
 

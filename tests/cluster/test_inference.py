@@ -35,7 +35,7 @@ def llama(phase: str, sequence: int, batch: int, **more: Any) -> Any:
 
 def one(phase: str, sequence: int, batch: int, plan: str = "tensor=8", **more: Any) -> Any:
     fabric = more.pop("fabric", NODE)
-    return ts.cluster.step(llama(phase, sequence, batch, **more), fabric, ts.Plan.parse(plan), check_memory=False)
+    return ts.cluster.step(llama(phase, sequence, batch, **more), fabric, ts.Plan.load(plan), check_memory=False)
 
 
 @pytest.mark.parametrize("batch", [1, 16, 128])
@@ -139,15 +139,15 @@ def test_a_pipeline_without_a_way_back(batch: int) -> None:
 )  # fmt: skip
 def test_a_replica_takes_its_sequences_in_one_pass(phase: str, plan: str, batch: int, passes: int) -> None:
     """Of a pipeline as many passes as stages, or the next number that divides the sequences; the plan says them."""
-    found, replica = one(phase, 512, batch, plan), batch // ts.Plan.parse(plan).data
+    found, replica = one(phase, 512, batch, plan), batch // ts.Plan.load(plan).data
     assert found.plan.micro_batch == replica // passes
     asked = one(phase, 512, batch, f"{plan},micro_batch={replica // passes}")
     assert found.seconds == asked.seconds and found.plan == asked.plan
     assert f"micro_batch={replica // passes}" in repr(found)
     if passes == 1 < replica:
         assert found.seconds < one(phase, 512, batch, f"{plan},micro_batch=1").seconds
-    trained = ts.Plan.parse(plan).filled(llama("train", 512, batch))
-    assert trained == ts.Plan.parse(f"{plan},micro_batch=1") and trained.text() == ts.Plan.parse(plan).text()
+    trained = ts.Plan.load(plan).filled(llama("train", 512, batch))
+    assert trained == ts.Plan.load(f"{plan},micro_batch=1") and trained.text() == ts.Plan.load(plan).text()
 
 
 @pytest.mark.parametrize("name", ["dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72:8", "l40s-8"])
@@ -173,10 +173,10 @@ def test_what_was_not_said_stays_so() -> None:
     """Copies, files and pickles of a plan without a micro-batch have none either; one of 1 is written."""
     plan, said = ts.Plan(tensor=8), ts.Plan(tensor=8, micro_batch=1)
     work = llama("decode", 512, 8)
-    for copied in (copy.deepcopy(plan), pickle.loads(pickle.dumps(plan)), ts.Plan.from_json(plan.json()),
-                   plan.replaced(tensor=8), ts.Plan.parse(plan.text())):  # fmt: skip
+    for copied in (copy.deepcopy(plan), pickle.loads(pickle.dumps(plan)), ts.Plan.from_dict(plan.to_dict()),
+                   plan.replace(tensor=8), ts.Plan.load(plan.text())):  # fmt: skip
         assert copied.filled(work).micro_batch == 8
-    for copied in (pickle.loads(pickle.dumps(said)), ts.Plan.from_json(said.json()), ts.Plan.parse(said.text())):
+    for copied in (pickle.loads(pickle.dumps(said)), ts.Plan.from_dict(said.to_dict()), ts.Plan.load(said.text())):
         assert copied.filled(work).micro_batch == 1
 
 

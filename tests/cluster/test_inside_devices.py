@@ -131,7 +131,7 @@ def chosen(seed: int) -> tuple[Any, ts.Cluster, dict[str, Any]]:
     mesh = {"d": 2, "t": 2} if "t" in str(kind) else {"d": 4}
     cluster = ring(str(rng.choice(MACHINES)), 4, float(rng.choice([5e9, 5e10, 5e11])), float(rng.choice([0, 1e-6])))
     options = {"overlap": str(rng.choice(["none", "ready", "library"])), "check_memory": False}
-    spmd = ts.Spmd([b.build()], 4) if kind is None else ts.partition(b.build(), mesh, kind)
+    spmd = ts.cluster.Spmd([b.build()], 4) if kind is None else ts.partition(b.build(), mesh, kind)
     return spmd, cluster, options
 
 

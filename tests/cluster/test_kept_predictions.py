@@ -44,7 +44,7 @@ def test_the_second_step_asks_for_nothing(tmp_path: Path) -> None:
     assert asked >= 1
     second = ts.cluster.step(spmd, "dgx-h100:4", predictor=predictor, store=path)
     assert predictor.asked == asked
-    assert second.json() == first.json() == ts.cluster.step(spmd, "dgx-h100:4", predictor=Counting()).json()
+    assert second.to_dict() == first.to_dict() == ts.cluster.step(spmd, "dgx-h100:4", predictor=Counting()).to_dict()
     for cluster, other, version in (("dgx-a100:4", spmd, 1), ("dgx-h100:4", program(768), 1), ("dgx-h100:4", spmd, 2)):
         predictor.version, before = version, predictor.asked
         ts.cluster.step(other, cluster, predictor=predictor, store=path)

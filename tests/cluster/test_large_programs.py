@@ -46,7 +46,7 @@ def summed(b: Any, x: Any, i: int) -> Any:
     return b.apply("tanh", x)
 
 
-def program(step: Callable[[Any, Any, int], Any], count: int) -> ts.Spmd:
+def program(step: Callable[[Any, Any, int], Any], count: int) -> ts.cluster.Spmd:
     b = ts.GraphBuilder("large")
     x = b.input("x", (64, 64))
     for i in range(count):
@@ -55,7 +55,7 @@ def program(step: Callable[[Any, Any, int], Any], count: int) -> ts.Spmd:
     return ts.partition(b.build(), mesh={"d": 8}, shardings={"x": ("d", None)})
 
 
-def instructions(spmd: ts.Spmd, device: str) -> int:
+def instructions(spmd: ts.cluster.Spmd, device: str) -> int:
     """Instructions of the interpreter in `PLACES`, those of loops within a line and of comprehensions included."""
     count = 0
 

@@ -85,7 +85,7 @@ def test_rings_through_parts_of_any_size(seed: int) -> None:
             rate = min(NEAR, fewest * FAR) if spans else NEAR
             least = gathers * (n - 1) / n * size / rate
             for model in ("chunks", "flows"):
-                found = ts.cluster.collective(op, size, cluster, devices=group, algorithm="ring", model=model)
+                found = ts.cluster.collective(op, size, cluster, devices=group, algorithm="ring", network_model=model)
                 assert found.seconds >= least * (1 - 1e-9)
                 # a message waits for those of other rings on a port: a step or so more
                 assert found.seconds <= least * (1 + 2 / n) + 1e-9, (group, inside, op, model)
@@ -97,7 +97,7 @@ def test_equal_parts_are_one_class(inside: int, outside: int) -> None:
     for op, model in itertools.product(SPREAD, ("chunks", "flows")):
         meant(schedule(op, 1 << 20, list(range(inside * outside)), cluster, "ring"), op)
         once, all_ = (
-            ts.cluster.collective(op, 10**7 + 1, cluster, algorithm="ring", model=model, symmetry=on)
+            ts.cluster.collective(op, 10**7 + 1, cluster, algorithm="ring", network_model=model, symmetry=on)
             for on in (True, False)
         )
         assert once.classes == 1 and once.picoseconds == all_.picoseconds
@@ -107,12 +107,12 @@ def test_rings_through_nodes_by_hand() -> None:
     """Two nodes of two: each adapter carries one ring's three quarters; of one ring one adapter carries all."""
     size = 4 << 20
     cluster = nodes(2, 2, 0.0, 0.0)
-    two = ts.cluster.collective("all_gather", size, cluster, algorithm="ring", model="flows")
-    one = ts.cluster.collective("all_gather", size, cluster, algorithm="ring", rings=1, model="flows")
+    two = ts.cluster.collective("all_gather", size, cluster, algorithm="ring", network_model="flows")
+    one = ts.cluster.collective("all_gather", size, cluster, algorithm="ring", rings=1, network_model="flows")
     assert two.seconds == pytest.approx(3 / 4 * size / 2 / FAR, rel=0.06)
     assert one.seconds == pytest.approx(3 / 4 * size / FAR, rel=0.06)
     with pytest.raises(ts.UserError, match=r"rings.*1 \.\.\. 2"):
-        ts.cluster.collective("all_gather", size, cluster, algorithm="ring", rings=3, model="flows")
+        ts.cluster.collective("all_gather", size, cluster, algorithm="ring", rings=3, network_model="flows")
 
 
 @pytest.mark.parametrize(("inside", "outside"), [(2, 2), (8, 2), (4, 4), (8, 8), (3, 5)])
@@ -124,7 +124,9 @@ def test_pieces_pass_through_levels_behind_one_another(op: str, inside: int, out
     gathers = 2 if op == "all_reduce" else 1
     for model in MODELS:
         for pieces in (1, 2, 7, 32):
-            found = ts.cluster.collective(op, size, cluster, algorithm="hierarchical", model=model, pieces=pieces)
+            found = ts.cluster.collective(
+                op, size, cluster, algorithm="hierarchical", network_model=model, pieces=pieces
+            )
             assert found.seconds >= gathers * max(near, far) * (1 - 1e-9)
             assert found.seconds <= gathers * (max(near, far) + min(near, far) / pieces) * (1 + 1e-6), (model, pieces)
             if pieces == 1:
@@ -137,7 +139,9 @@ def test_pieces_pass_through_levels_behind_one_another(op: str, inside: int, out
 def test_pieces_of_many_devices_are_those_of_messages() -> None:
     for op, pieces in itertools.product(SPREAD, (2, 8, 64)):
         closed, chunks = (
-            ts.cluster.collective(op, 1 << 30, nodes(8, 64), algorithm="hierarchical", model=model, pieces=pieces)
+            ts.cluster.collective(
+                op, 1 << 30, nodes(8, 64), algorithm="hierarchical", network_model=model, pieces=pieces
+            )
             for model in ("closed", "chunks")
         )
         assert closed.exact and closed.messages == 0
@@ -160,15 +164,17 @@ def test_exchanges_on_tori_take_their_bisection(sizes: tuple[int, ...], both_way
         meant(schedule("all_to_all", size, list(range(n)), free, "torus"), "all_to_all")
     far = sum(one // 2 if both_ways else one - 1 for one in sizes)
     for model in MODELS:
-        found = ts.cluster.collective("all_to_all", size, free, model=model)
+        found = ts.cluster.collective("all_to_all", size, free, network_model=model)
         assert found.algorithm == "torus" and found.seconds >= max(loads) * (1 - 1e-9)
         if len(set(sizes)) == 1:
             assert found.seconds == pytest.approx(max(loads), rel=1e-4) and found.exact
         else:  # where axes differ a part may wait for another's on the longest
             assert found.seconds <= max(sum(loads) / len(loads), max(loads)) * 1.35
-        more = ts.cluster.collective("all_to_all", size, real, model=model).seconds
+        more = ts.cluster.collective("all_to_all", size, real, network_model=model).seconds
         assert found.seconds <= more <= found.seconds + 2 * far * 1e-6
-    closed, chunks = (ts.cluster.collective("all_to_all", size, real, model=one) for one in ("closed", "chunks"))
+    closed, chunks = (
+        ts.cluster.collective("all_to_all", size, real, network_model=one) for one in ("closed", "chunks")
+    )
     assert abs(closed.picoseconds - chunks.picoseconds) <= 1000
 
 
@@ -182,7 +188,7 @@ def test_a_longer_latency_takes_longer_where_the_algorithm_suits_the_network(mod
         for one in (late, late + rng.choice([1e-9, 1e-7, 1e-6])):
             sizes = (n, 3) if kind == "torus" else (n,)
             cluster = nodes(2, n, one, one) if kind == "nodes" else torus(sizes, one, both_ways=kind != "one way")
-            found = ts.cluster.collective(op, size, cluster, model=model, algorithm=name)
+            found = ts.cluster.collective(op, size, cluster, network_model=model, algorithm=name)
             times.append(found.picoseconds)
             name = found.algorithm
         assert times[0] <= times[1], (kind, n, op, size, late)
@@ -193,7 +199,7 @@ def test_a_longer_latency_may_turn_an_order() -> None:
     cluster = {"kind": "ring", "size": 5, "both_ways": False, "bandwidth_bytes_per_second": FAR}
     first, then = (
         ts.cluster.collective("all_reduce", 1_419_967, ts.Cluster(network=[cluster | {"latency_seconds": late}]),
-                              algorithm="halving-doubling", model="chunks").seconds
+                              algorithm="halving-doubling", network_model="chunks").seconds
         for late in (4.652302570547209e-06, 4.752302570547209e-06)
     )  # fmt: skip
     assert 0.85 * first < then < first

@@ -71,7 +71,7 @@ def test_a_slow_link_slows_the_step_of_a_program_and_its_replay():
     b.output(b.op("all_reduce", b.input("x", (1 << 24,)), combiner="add"), "y")
     graph = b.build()
     graph.annotate(devices=8)
-    spmd, slow = ts.Spmd.from_partitioned(graph), faulty("dgx-h100", [{"device": 3, "share": 0.5}])
+    spmd, slow = ts.cluster.Spmd.from_partitioned(graph), faulty("dgx-h100", [{"device": 3, "share": 0.5}])
     whole, half = (ts.cluster.step(spmd, one, library="nccl") for one in ("dgx-h100", slow))
     assert half.seconds > 1.2 * whole.seconds
     again = ts.cluster.replay(half.to_trace(), slow, library="nccl")

@@ -153,7 +153,7 @@ def test_pairs_of_a_mesh_permute_as_their_ways_say():
     cluster = ts.Cluster(network=[{"kind": "ring", "size": 8, "both_ways": False, **LINK}])
     pairs = [(at, (at + 4) % 8) for at in range(8)]
     for model in ("closed", "chunks", "flows"):
-        found = ts.cluster.collective("permute_devices", SIZE, cluster, model=model, pairs=pairs)
+        found = ts.cluster.collective("permute_devices", SIZE, cluster, network_model=model, pairs=pairs)
         assert found.seconds >= 4 * SIZE / RATE
 
 

@@ -26,7 +26,7 @@ def test_the_recursion_is_what_messages_one_by_one_take(sizes: tuple[int, ...]) 
     for latency, op, size in itertools.product((0.0, 1e-6, 1e-4), SPREAD, (1, 999_983, 1 << 28)):
         cluster = grid(sizes, latency=latency)
         closed = ts.cluster.collective(op, size, cluster, algorithm="torus")
-        chunks = ts.cluster.collective(op, size, cluster, algorithm="torus", model="chunks")
+        chunks = ts.cluster.collective(op, size, cluster, algorithm="torus", network_model="chunks")
         assert closed.model == "closed" and closed.exact
         assert closed.picoseconds == chunks.picoseconds, (sizes, op, size, latency)
 
@@ -41,7 +41,7 @@ def test_axes_of_other_rates() -> None:
     cluster = ts.Cluster(network=slow)
     for op in SPREAD:
         closed = ts.cluster.collective(op, 1 << 24, cluster, algorithm="torus")
-        chunks = ts.cluster.collective(op, 1 << 24, cluster, algorithm="torus", model="chunks")
+        chunks = ts.cluster.collective(op, 1 << 24, cluster, algorithm="torus", network_model="chunks")
         assert closed.exact and closed.picoseconds == chunks.picoseconds
 
 
@@ -86,7 +86,7 @@ def test_one_way_round(sizes: tuple[int, ...]) -> None:
     for op in SPREAD:
         cluster = grid(sizes, both_ways=False)
         closed = ts.cluster.collective(op, 1 << 20, cluster, algorithm="torus")
-        chunks = ts.cluster.collective(op, 1 << 20, cluster, algorithm="torus", model="chunks")
+        chunks = ts.cluster.collective(op, 1 << 20, cluster, algorithm="torus", network_model="chunks")
         assert closed.exact and closed.picoseconds == chunks.picoseconds
 
 

@@ -35,7 +35,7 @@ def test_state_passes_through_the_device() -> None:
     assert result.offload[0] == pytest.approx(wire - update, rel=1e-9)
     assert result.interference[0] == pytest.approx(share * update, rel=1e-9)
     assert result.seconds[0] == pytest.approx(kept.seconds[0] + wire - update + share * update, rel=1e-12)
-    eighth = found(plan.replaced(shard="zero1"))
+    eighth = found(plan.replace(shard="zero1"))
     assert eighth.offload[0] == pytest.approx(result.offload[0] / 8)
 
 
@@ -60,7 +60,7 @@ def test_a_faster_host_never_takes_longer() -> None:
     for plan in (ts.Plan(data=8, offload="optimizer"), ts.Plan(data=8, offload="activations")):
         rates = [found(plan, dataclasses.replace(NODE, host_link=rate)).seconds[0] for rate in (4e9, 16e9, 64e9)]
         assert rates == sorted(rates, reverse=True)
-        assert rates[-1] >= found(plan.replaced(offload="none")).seconds[0]
+        assert rates[-1] >= found(plan.replace(offload="none")).seconds[0]
 
 
 def test_memory_that_is_left() -> None:

@@ -127,7 +127,7 @@ def test_parameters_that_are_divided_lie_on_their_devices_alone():
     assert [(row["name"], row.get("weight")) for row in spmd.inputs] == [("x", None), ("w", "w")]
     assert [row["shape"] for row in spmd.graph.inputs] == [(4, 16), (16, 8)]
     x = random.random((4, 16), np.float32)
-    for program in (spmd, ts.Spmd.from_json(spmd.to_json())):
+    for program in (spmd, ts.cluster.Spmd.from_dict(spmd.to_dict())):
         np.testing.assert_allclose(ts.execute(program, [x])["y"], x @ weight, rtol=1e-5)
 
 
@@ -138,7 +138,7 @@ def test_a_seed_draws_what_it_draws_for_the_whole_graph(mesh):
     b.output(b.op("embedding", table, ids), "y")
     graph = b.build()
     spmd = ts.partition(graph, mesh, {"table": ("t",), "ids": ("t",)})
-    for program in (spmd, ts.Spmd.from_json(spmd.to_json())):
+    for program in (spmd, ts.cluster.Spmd.from_dict(spmd.to_dict())):
         found, wanted = ts.execute(program, seed=5)["y"], ts.reference(graph, seed=5)["y"]
         np.testing.assert_array_equal(found, wanted)
         assert len(np.unique(found)) > 7

@@ -24,10 +24,10 @@ def test_devices_multiply() -> None:
 def test_forms_give_the_plan_back(tmp_path: Path) -> None:
     plan = ts.Plan(tensor=8, pipeline=16, data=2, virtual=4, shard="zero1", recompute="selective", sequence=True)
     assert plan.schedule == "interleaved"
-    assert ts.Plan.parse(plan.text()) == plan
+    assert ts.Plan.load(plan.text()) == plan
     plan.save(tmp_path / "plan.json")
     assert ts.Plan.load(tmp_path / "plan.json") == plan
-    assert ts.Plan.parse(str(tmp_path / "plan.json")) == plan
+    assert ts.Plan.load(str(tmp_path / "plan.json")) == plan
     assert json.loads((tmp_path / "plan.json").read_text())["schema"] == "tilesim.plan"
 
 
@@ -51,11 +51,11 @@ def test_values_that_are_none(values: dict[str, object], told: str) -> None:
 
 def test_text_that_is_none() -> None:
     with pytest.raises(ts.UserError, match="Did you mean 'pipeline'"):
-        ts.Plan.parse("pipelin=2")
+        ts.Plan.load("pipelin=2")
     with pytest.raises(ts.UserError, match="name=value"):
-        ts.Plan.parse("tensor")
+        ts.Plan.load("tensor")
     with pytest.raises(ts.UserError, match="tensor"):
-        ts.Plan.parse("tensor=many")
+        ts.Plan.load("tensor=many")
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ def test_workload_counts_parameters_and_flops_by_hand() -> None:
 def test_workload_forms(tmp_path: Path) -> None:
     SMALL.save(tmp_path / "w.json")
     assert Layered.load(tmp_path / "w.json") == SMALL
-    value = SMALL.json()
+    value = SMALL.to_dict()
     with pytest.raises(ts.UserError, match="Did you mean 'hidden'"):
-        Layered.from_json({**value, "hiden": 4})
+        Layered.from_dict({**value, "hiden": 4})
     with pytest.raises(ts.UserError, match="'vocab'"):
-        Layered.from_json({key: one for key, one in value.items() if key != "vocab"})
+        Layered.from_dict({key: one for key, one in value.items() if key != "vocab"})
     with pytest.raises(ts.UserError, match="version"):
-        Layered.from_json({**value, "version": 9})
+        Layered.from_dict({**value, "version": 9})
     with pytest.raises(ts.UserError, match="schema"):
-        Layered.from_json([1])
+        Layered.from_dict([1])
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_plans_that_say_something_twice() -> None:
         ("shard=zero1, shard=none", "shard"),
     ):
         with pytest.raises(ts.UserError, match=f"{place}: the plan says something twice.*{text}.*each name once"):
-            ts.Plan.parse(text)
-    assert ts.Plan.parse("tensor=8,,data=4,") == ts.Plan(tensor=8, data=4)
+            ts.Plan.load(text)
+    assert ts.Plan.load("tensor=8,,data=4,") == ts.Plan(tensor=8, data=4)
 
 
 def test_experts_that_are_none() -> None:

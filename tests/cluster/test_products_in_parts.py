@@ -35,7 +35,7 @@ def ring(devices: int, machine: Any = "tpu-v3", rate: float = RATE, latency: flo
     return ts.Cluster(machine, [one | {"bandwidth_bytes_per_second": rate, "latency_seconds": latency}])
 
 
-def product(shardings: dict[str, Any], m: int, k: int, n: int, mesh: Any = None, dtype: str = "f32") -> ts.Spmd:
+def product(shardings: dict[str, Any], m: int, k: int, n: int, mesh: Any = None, dtype: str = "f32") -> ts.cluster.Spmd:
     b = ts.GraphBuilder("g", dtype=dtype)
     b.output(b.matmul(b.input("x", (m, k)), b.input("w", (k, n))), "y")
     return ts.partition(b.build(), mesh=mesh or {"d": 4}, shardings=shardings)
@@ -48,14 +48,14 @@ SCATTERED = {"x": (None, "d"), "w": ("d", None), "y": ("d", None)}
 SCATTERED_COLUMNS = {"x": (None, "d"), "w": ("d", None), "y": (None, "d")}
 
 
-def in_parts(spmd: ts.Spmd, chosen: list[Ring] | None = None) -> ts.Spmd:
+def in_parts(spmd: ts.cluster.Spmd, chosen: list[Ring] | None = None) -> ts.cluster.Spmd:
     core = spmd.graphs[0].core
     new = decomposed(core, rings(core, spmd.devices) if chosen is None else chosen, spmd.devices)
     new.check()
-    return ts.Spmd([ts.Graph(new)], spmd.devices, mesh=spmd.mesh, inputs=spmd.inputs, outputs=spmd.outputs)
+    return ts.cluster.Spmd([ts.Graph(new)], spmd.devices, mesh=spmd.mesh, inputs=spmd.inputs, outputs=spmd.outputs)
 
 
-def check_values(spmd: ts.Spmd, other: ts.Spmd) -> None:
+def check_values(spmd: ts.cluster.Spmd, other: ts.cluster.Spmd) -> None:
     rng = np.random.default_rng(3)
     given = {row["name"]: rng.integers(-8, 9, row["shape"]).astype("f4") for row in spmd.inputs}
     one, two = execute_together(spmd, given), execute_together(other, given)
@@ -92,7 +92,7 @@ def test_groups_of_one_axis_of_a_mesh() -> None:
         check_values(spmd, in_parts(spmd))
 
 
-def several() -> ts.Spmd:
+def several() -> ts.cluster.Spmd:
     """One gather for two products, of which one is scattered; a second gather meets the first in a product."""
     b = ts.GraphBuilder("several")
     x, u = b.input("x", (16, 8)), b.input("u", (8, 24))

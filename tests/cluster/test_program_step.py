@@ -46,7 +46,7 @@ def beside(computing: float, talking: float) -> float:
     return max(talking, computing + (1 - SLOWER) * talking) if computing > SLOWER * talking else talking
 
 
-def fsdp(rows: int = 1 << 20, layers: int = 2) -> ts.Spmd:
+def fsdp(rows: int = 1 << 20, layers: int = 2) -> ts.cluster.Spmd:
     """Products of a divided batch with divided weights [rows, 2], [2, rows], ...: 8 MB each, gathered before use."""
     b = ts.GraphBuilder("fsdp")
     x = b.input("x", (4, rows))
@@ -96,7 +96,7 @@ def test_equal_segments_are_predicted_once() -> None:
     assert "2 distinct of 6" in found.explain()
 
 
-def summed(extent: int = 1 << 20) -> ts.Spmd:
+def summed(extent: int = 1 << 20) -> ts.cluster.Spmd:
     """A product that is divided along what it sums: an all-reduce behind it, then one more operation."""
     b = ts.GraphBuilder("summed")
     y = b.matmul(b.input("x", (1, 4)), b.input("w", (4, extent)), name="y")
@@ -137,7 +137,7 @@ def results_of(kind: str, operands: list[Any]) -> int:
     return len(operands) if kind == "while" else 1
 
 
-def looped(trips: int) -> ts.Spmd:
+def looped(trips: int) -> ts.cluster.Spmd:
     """x = exp(all-reduced x · w), `trips` times."""
     b = ts.GraphBuilder("loop")
     test = b.function("test")
@@ -154,7 +154,7 @@ def looped(trips: int) -> ts.Spmd:
     b.output(state[2], "y")
     graph = b.build()
     graph.annotate(devices=2)
-    return ts.Spmd.from_partitioned(graph)
+    return ts.cluster.Spmd.from_partitioned(graph)
 
 
 @pytest.mark.parametrize("trips", [1, 3, 7])
@@ -176,7 +176,7 @@ def test_messages_between_neighbours() -> None:
     b.output(b.apply("exp", b.op("permute_devices", x, pairs=[0, 1])), "y")
     graph = b.build()
     graph.annotate(devices=2)
-    spmd = ts.Spmd.from_partitioned(graph)
+    spmd = ts.cluster.Spmd.from_partitioned(graph)
     assert seconds(spmd, "ready") == pytest.approx((4 << 20) / RATE + LATENCY + OTHER, rel=1e-9)
 
 
@@ -256,7 +256,7 @@ def test_an_operation_waits_only_for_what_it_reads() -> None:
         b.output(b.matmul(x, b.input(f"w{name}", (1, 1))), f"y{name}")
     graph = b.build()
     graph.annotate(devices=2)
-    spmd = ts.Spmd.from_partitioned(graph)
+    spmd = ts.cluster.Spmd.from_partitioned(graph)
     reduce = 2 * ((2 << 20) / RATE + LATENCY)
     assert seconds(spmd, "ready") == pytest.approx(reduce + beside(PRODUCT, reduce) + PRODUCT, rel=1e-9)
 
@@ -452,7 +452,7 @@ def test_devices_that_are_not_used_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("network", ["closed", "flows", "chunks"])
 def test_network_models_agree_where_nothing_is_shared(network: str) -> None:
-    assert seconds(summed(), "ready", network=network) == pytest.approx(seconds(summed(), "ready"), rel=1e-6)
+    assert seconds(summed(), "ready", network_model=network) == pytest.approx(seconds(summed(), "ready"), rel=1e-6)
 
 
 def test_files_and_names_on_the_command_line(tmp_path: Path) -> None:

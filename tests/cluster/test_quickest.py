@@ -114,7 +114,7 @@ def test_forms_over_several_switches_are_the_time_of_messages(seed: int) -> None
                 if closed.model == "closed":
                     assert closed.exact and closed.messages == 0
                     seen += 1
-                    chunks = ts.cluster.collective(op, size, cluster, model="chunks", **asked)
+                    chunks = ts.cluster.collective(op, size, cluster, network_model="chunks", **asked)
                     assert closed.picoseconds == chunks.picoseconds, (kinds, op, size, asked)
     assert seen > 50
 
@@ -127,7 +127,10 @@ def test_rings_through_many_nodes(nodes: int, size: int) -> None:
     outer = {"kind": "switch", "size": nodes, "bandwidth_bytes_per_second": 50e9, "latency_seconds": 2e-6}
     cluster = ts.Cluster(network=[node, outer])
     for op in SPREAD:
-        times = [ts.cluster.collective(op, size, cluster, algorithm="ring", model=one) for one in ("closed", "chunks")]
+        times = [
+            ts.cluster.collective(op, size, cluster, algorithm="ring", network_model=one)
+            for one in ("closed", "chunks")
+        ]
         assert times[0].model == "closed" and times[0].picoseconds == times[1].picoseconds
 
 
@@ -185,7 +188,7 @@ def test_groups_on_switches_meet_at_ports_of_others(seed: int) -> None:
         op, size = rng.choice((*SPREAD, "all_to_all")), rng.choice([4099, 1 << 24])
         for name in ("ring", "direct"):
             found = ts.cluster.collective(op, size, cluster, groups, algorithm=name)
-            chunks = ts.cluster.collective(op, size, cluster, groups, algorithm=name, model="chunks")
+            chunks = ts.cluster.collective(op, size, cluster, groups, algorithm=name, network_model="chunks")
             assert found.picoseconds == chunks.picoseconds, (sizes, groups, op, size, name)
             alone = max(ts.cluster.collective(op, size, cluster, one, algorithm=name).seconds for one in groups)
             assert found.seconds >= alone * (1 - 1e-9)
@@ -198,7 +201,9 @@ def test_boxes_on_switches_meet_nowhere() -> None:
     cluster = ts.Cluster(network=[switch(8, 450e9, 1e-6), switch(3, 50e9, 1e-6)])
     for groups in ([list(range(8)), list(range(8, 16))], [[0, 1, 8, 9], [2, 3, 10, 11], [6, 22]]):
         for op in SPREAD:
-            times = [ts.cluster.collective(op, 1 << 24, cluster, groups, model=one) for one in ("closed", "chunks")]
+            times = [
+                ts.cluster.collective(op, 1 << 24, cluster, groups, network_model=one) for one in ("closed", "chunks")
+            ]
             assert times[0].exact and times[0].picoseconds == times[1].picoseconds
     strided = [list(range(at, 24, 3)) for at in range(3)]
     found = ts.cluster.collective("all_reduce", 10**8, cluster, strided)
@@ -230,7 +235,7 @@ def test_circles_that_differ_meet(seed: int) -> None:
             name = rng.choice(["torus", "hierarchical"])
             asked = {"algorithm": name, "devices": devices}
             found = ts.cluster.collective(op, rng.choice([4099, 1 << 24]), cluster, **asked)
-            chunks = ts.cluster.collective(op, found.bytes, cluster, model="chunks", **asked)
+            chunks = ts.cluster.collective(op, found.bytes, cluster, network_model="chunks", **asked)
             assert found.picoseconds == chunks.picoseconds, (kinds, op, found, chunks)
             seen.add(found.exact)
     assert seen == {True, False}
@@ -254,7 +259,7 @@ def test_one_ring_exchanges_and_sums_as_a_torus_does(size: int, both_ways: bool)
         for pieces in (2, 3, 16):
             asked = {"algorithm": "torus", "pieces": pieces}
             closed = ts.cluster.collective(op, 10**7 + 7, late, **asked)
-            chunks = ts.cluster.collective(op, 10**7 + 7, late, model="chunks", **asked)
+            chunks = ts.cluster.collective(op, 10**7 + 7, late, network_model="chunks", **asked)
             assert closed.exact and closed.model == "closed" and closed.picoseconds == chunks.picoseconds
 
 

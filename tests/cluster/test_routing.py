@@ -37,7 +37,7 @@ def test_the_fullest_device_by_hand() -> None:
 def test_balanced_counts_are_as_none() -> None:
     assert run([7] * 8).seconds == run(None).seconds
     assert run([9, 1, 9, 1, 9, 1, 9, 1]).seconds == run(None).seconds  # two experts a device
-    lone = PLAN.replaced(expert=1)
+    lone = PLAN.replace(expert=1)
     assert run([8, 0, 0, 0, 0, 0, 0, 0], lone).seconds == run(None, lone).seconds  # all experts on each device
 
 

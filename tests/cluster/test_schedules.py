@@ -91,7 +91,7 @@ def test_parts_are_the_whole(schedule: str) -> None:
     result = ts.cluster.step(WORK, "dgx-a100:8", plan, check_memory=False)
     assert math.fsum(result.parts.values()) == pytest.approx(result.seconds, rel=1e-12)
     assert all(value >= -1e-9 * result.seconds for value in result.parts.values()), result.parts
-    usual = ts.cluster.step(WORK, "dgx-a100:8", plan.replaced(schedule="1f1b"), check_memory=False)
+    usual = ts.cluster.step(WORK, "dgx-a100:8", plan.replace(schedule="1f1b"), check_memory=False)
     assert result.parts["compute"] == pytest.approx(usual.parts["compute"], rel=1e-9)
     assert result.bubble_seconds < usual.bubble_seconds
 
@@ -111,7 +111,7 @@ def test_two_copies_of_the_model() -> None:
     single, both = (memory(columns([(WORK, plan)]), IDEAL) for plan in (one, two))
     for name in ("weights", "gradients", "optimizer"):
         assert getattr(both, name)[0] == 2 * getattr(single, name)[0]
-    single, both = (memory(columns([(WORK, plan.replaced(shard="zero1"))]), IDEAL) for plan in (one, two))
+    single, both = (memory(columns([(WORK, plan.replace(shard="zero1"))]), IDEAL) for plan in (one, two))
     assert both.optimizer[0] == single.optimizer[0]  # divided among as many replicas more
     assert found(two, WORK).data[0] > found(one, WORK).data[0]  # each copy's gradients are summed
 
@@ -133,7 +133,7 @@ def test_transfers_count_twice_as_a_v() -> None:
 )
 def test_sizes_that_schedules_do_not_take(plan: str, told: str) -> None:
     with pytest.raises(ts.UserError, match=told):
-        parsed = ts.Plan.parse(plan)
+        parsed = ts.Plan.load(plan)
         ts.cluster.step(WORK, f"dgx-a100:{parsed.devices}", parsed)
 
 
@@ -165,7 +165,7 @@ def test_what_copies_divide_passes_between_them(data: int, devices: int) -> None
         assert (row["devices"], row["dimension"]) == (members, "nodes" if devices > 8 else "node")
         wanted = passes * WORK.layer_parameters * 2 * (members - 1) / members
         assert row["wire_bytes"] == pytest.approx(wanted, rel=1e-6) and row["calls"] == passes
-    whole = ts.cluster.step(WORK, f"dgx-a100:{devices}", plan.replaced(shard="none"), check_memory=False)
+    whole = ts.cluster.step(WORK, f"dgx-a100:{devices}", plan.replace(shard="none"), check_memory=False)
     assert result.memory["optimizer"] * members == pytest.approx(whole.memory["optimizer"], rel=1e-6)
     summed = next(row for row in whole.communication if row["axis"] == "data")
     assert (summed["operation"], summed["devices"], summed["when"]) == ("all_reduce", members, "end")

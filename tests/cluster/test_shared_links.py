@@ -18,12 +18,12 @@ def test_auto_in_closed_form_is_auto_in_chunks(seed):
         for op in SPREAD:
             closed = ts.cluster.collective(op, size, cluster)
             named = {"algorithm": closed.algorithm, "pieces": closed.pieces or None}
-            chunks = ts.cluster.collective(op, size, cluster, model="chunks", **named)
+            chunks = ts.cluster.collective(op, size, cluster, network_model="chunks", **named)
             shared += closed.messages > 0
             assert closed.exact or closed.messages > 0  # nothing is an estimate; some broadcasts have no form
             assert abs(closed.picoseconds - chunks.picoseconds) <= 1000, (network, op, size)
             if op != "broadcast_devices":
-                again = ts.cluster.collective(op, size, cluster, model="chunks")
+                again = ts.cluster.collective(op, size, cluster, network_model="chunks")
                 assert (again.algorithm, again.pieces) == (closed.algorithm, closed.pieces)
     assert shared > 40
 
@@ -42,7 +42,7 @@ def test_a_fault_moves_the_time_by_what_it_is(model, seed):
                     faults = [fault | {"share": share}] if share < 1 else []
                     cluster = ts.Cluster(network=network, faults=faults)
                     try:
-                        found = ts.cluster.collective(op, size, cluster, algorithm=algorithm, model=model)
+                        found = ts.cluster.collective(op, size, cluster, algorithm=algorithm, network_model=model)
                     except ts.UserError:
                         assert not times
                         break
@@ -91,7 +91,7 @@ def test_a_slight_fault_is_slight(name, model):
     whole = ts.Cluster(network=network)
     for op in SPREAD:
         chosen = algorithm if op == "all_reduce" else "auto"
-        alone = ts.cluster.collective(op, "10 MB", whole, algorithm=chosen, model=model)
+        alone = ts.cluster.collective(op, "10 MB", whole, algorithm=chosen, network_model=model)
         if op == "all_reduce":
             assert alone.seconds * 1e3 == pytest.approx(milliseconds, rel=2e-4)
         for fault in ({"device": 1}, {"source": 0, "target": 1}):
@@ -99,7 +99,7 @@ def test_a_slight_fault_is_slight(name, model):
                 continue  # no link joins them
             for share, more in ((1.0, 0.0), (1 - 1e-6, 2e-6), (0.9999, 2e-4), (0.99, 0.02)):
                 slow = ts.Cluster(network=network, faults=[fault | {"share": share}])
-                found = ts.cluster.collective(op, "10 MB", slow, algorithm=chosen, model=model)
+                found = ts.cluster.collective(op, "10 MB", slow, algorithm=chosen, network_model=model)
                 assert found.algorithm == alone.algorithm
                 assert 0 <= found.picoseconds - alone.picoseconds <= more * alone.picoseconds, (op, fault, share)
 
@@ -109,10 +109,10 @@ def test_slight_faults_of_any_network_under_flows(seed):
     for network, size, rng in itertools.islice(networks(seed, 16), 10):
         device = rng.randrange(ts.Cluster(network=network).devices)
         for op in SPREAD:
-            whole = ts.cluster.collective(op, size, ts.Cluster(network=network), model="flows")
+            whole = ts.cluster.collective(op, size, ts.Cluster(network=network), network_model="flows")
             for share in (1.0, 1 - 1e-6, 0.999):
                 slow = ts.Cluster(network=network, faults=[{"device": device, "share": share}])
-                found = ts.cluster.collective(op, size, slow, model="flows")
+                found = ts.cluster.collective(op, size, slow, network_model="flows")
                 assert found.algorithm == whole.algorithm
                 more = found.picoseconds - whole.picoseconds
                 assert -1000 <= more <= (1 / share - 1) * 2 * whole.picoseconds + 1000, (network, op, size, share)
@@ -123,7 +123,7 @@ def test_groups_that_meet_are_priced_together() -> None:
     ring = [{"kind": "ring", "size": 8, "bandwidth_bytes_per_second": 50e9, "latency_seconds": 0}]
     groups = [[0, 4], [1, 5], [2, 6], [3, 7]]
     found = ts.cluster.collective("all_gather", 1 << 20, ts.Cluster(network=ring), groups)
-    chunks = ts.cluster.collective("all_gather", 1 << 20, ts.Cluster(network=ring), groups, model="chunks")
+    chunks = ts.cluster.collective("all_gather", 1 << 20, ts.Cluster(network=ring), groups, network_model="chunks")
     assert found.seconds == chunks.seconds >= 4 * (1 << 19) / (2 * 50e9) and not found.exact
     apart = ts.cluster.collective("all_gather", 1 << 20, ts.Cluster(network=ring), [[0, 1], [4, 5]])
     assert apart.seconds == pytest.approx((1 << 19) / 50e9, abs=1e-12)
@@ -134,7 +134,7 @@ def test_hosts_of_a_dragonfly(devices: list[int]) -> None:
     fly = [{"kind": "dragonfly", "sizes": [2, 3, 2], "bandwidth_bytes_per_second": 25e9, "latency_seconds": 1e-6}]
     for op in ("all_to_all", "all_reduce", "all_gather"):
         closed, chunks = (
-            ts.cluster.collective(op, 123457, ts.Cluster(network=fly), devices, model=model)
+            ts.cluster.collective(op, 123457, ts.Cluster(network=fly), devices, network_model=model)
             for model in ("closed", "chunks")
         )
         assert closed.seconds == chunks.seconds
@@ -147,7 +147,7 @@ def test_flows_of_steps_feel_slow_links_of_rings(plan: ts.Plan) -> None:
     for device in (0, 5):
         slow = ts.Cluster(device="h100", network=ring, faults=[{"device": device, "share": 0.1}])
         closed, flows = (
-            ts.cluster.step(work, slow, plan, network=network, check_memory=False).seconds
+            ts.cluster.step(work, slow, plan, network_model=network, check_memory=False).seconds
             for network in ("closed", "flows")
         )
         assert flows == pytest.approx(closed, rel=0.02)

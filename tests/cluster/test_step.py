@@ -44,7 +44,7 @@ def parts(result: Any) -> float:
 )
 @pytest.mark.parametrize("framework", names())
 def test_parts_are_the_whole(plan: str, framework: str) -> None:
-    result = ts.cluster.step(WORK, "dgx-a100:8", ts.Plan.parse(plan), framework=framework, check_memory=False)
+    result = ts.cluster.step(WORK, "dgx-a100:8", ts.Plan.load(plan), framework=framework, check_memory=False)
     assert parts(result) == pytest.approx(result.seconds, rel=1e-12)
     assert result.exposed_seconds <= result.seconds
     assert all(value >= -1e-12 * result.seconds for value in result.parts.values()), result.parts
@@ -172,7 +172,7 @@ PLANS = [
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_bounds_and_what_never_gets_worse(plan: str) -> None:
-    given = ts.Plan.parse(plan)
+    given = ts.Plan.load(plan)
     for framework in ("megatron", "fsdp", "xla", "unfitted"):
         k = Framework.load(framework).constants
         table_ = columns([(WORK, given)])
@@ -220,7 +220,7 @@ def test_more_replicas_never_compute_more_each() -> None:
 
 
 def test_many_at_once_equal_one_by_one() -> None:
-    plans = [ts.Plan.parse(text) for text in PLANS]
+    plans = [ts.Plan.load(text) for text in PLANS]
     whole = times(columns([(WORK, plan) for plan in plans]), pricer(NODE.device, "f16"), NODE, IDEAL)
     for number, plan in enumerate(plans):
         alone = found(plan)

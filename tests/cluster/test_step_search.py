@@ -69,7 +69,7 @@ def test_two_spellings_of_one_plan() -> None:
         ("data=4,recompute=full,offload=activations", "data=4,recompute=offload"),
         ("pipeline=4,micro_batch=16", "pipeline=4,micro_batch=16,schedule=gpipe"),
     ):
-        plans = [ts.Plan.parse(text) for text in (first, second)]
+        plans = [ts.Plan.load(text) for text in (first, second)]
         assert len({canonical(plan, flash) for plan in plans}) == 1
         one, other = (ts.cluster.step(flash, "dgx-a100:4", plan, check_memory=False) for plan in plans)
         assert (one.seconds, one.memory) == (other.seconds, other.memory)
@@ -139,11 +139,11 @@ def test_the_best_are_run_again_with_flows() -> None:
     study = ts.cluster.search(WORK, "dgx-a100:16", confirm=2)
     assert [row["plan"] for row in study.confirmed] == [plan.text() for plan in study.plans[:2]]
     for row, plan in zip(study.confirmed, study.plans, strict=False):
-        assert row["flows_seconds"] == ts.cluster.step(WORK, "dgx-a100:16", plan, network="flows").seconds
+        assert row["flows_seconds"] == ts.cluster.step(WORK, "dgx-a100:16", plan, network_model="flows").seconds
         assert row["flows_seconds"] == pytest.approx(row["seconds"], rel=0.25)
         assert f"{row['flows_seconds'] * 1e3:,.1f} ms as flows" in study.explain()
     alone = ts.Plan(tensor=4, micro_batch=24)  # one group of a switch: flows are the form, but for its rounding
-    closed, flows = (ts.cluster.step(WORK, "dgx-a100:4", alone, network=name) for name in ("closed", "flows"))
+    closed, flows = (ts.cluster.step(WORK, "dgx-a100:4", alone, network_model=name) for name in ("closed", "flows"))
     assert flows.parts["tensor"] == pytest.approx(closed.parts["tensor"], rel=0.02)
 
 
@@ -155,7 +155,7 @@ def test_frameworks_that_are_compared_are_told(cluster: str, names: set[str], tm
     study = ts.cluster.search(work, cluster, keep=1, confirm=0, budget=600)
     assert set(all_.frameworks) == names == set(study.frameworks)
     for row in list(study.table())[:8]:
-        plan = ts.Plan.parse(row["plan"])
+        plan = ts.Plan.load(row["plan"])
         found = ts.cluster.step(work, cluster, plan, framework=row["framework"])
         assert found.seconds == pytest.approx(row["seconds"], rel=1e-12)
         assert ts.cluster.step(work, cluster, plan).framework == row["framework"]

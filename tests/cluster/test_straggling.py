@@ -21,7 +21,7 @@ NODE = {"kind": "switch", "size": 8, "bandwidth_bytes_per_second": 300e9, "laten
 
 def run(plan: str, faults: list[dict[str, Any]], work: Any = WORK) -> Any:
     cluster = ts.Cluster("a100", [NODE], faults=faults)
-    return ts.cluster.step(work, cluster, ts.Plan.parse(plan), framework="unfitted", check_memory=False)
+    return ts.cluster.step(work, cluster, ts.Plan.load(plan), framework="unfitted", check_memory=False)
 
 
 @pytest.mark.parametrize("plan", ["data=8", "tensor=8", "tensor=2,data=4"])
@@ -152,14 +152,14 @@ def by_hand(plan: ts.Plan, layers: int, slow: dict[int, float]) -> tuple[float, 
 )
 def test_stages_that_differ_are_carried_out(plan: str, layers: int, slow: dict[int, float]) -> None:
     """A straggler moves the step by its critical path and no more."""
-    found, order = by_hand(ts.Plan.parse(plan), layers, slow)
+    found, order = by_hand(ts.Plan.load(plan), layers, slow)
     assert found == pytest.approx(order, rel=1e-9)
 
 
 def test_no_stage_is_faster_for_a_slow_device() -> None:
     """More slowness never shortens a step, and a device's factor moves it by no more than the factor."""
     for plan in ("pipeline=4,micro_batch=4", "pipeline=4,micro_batch=4,virtual=2"):
-        seconds = [by_hand(ts.Plan.parse(plan), 16, {0: one})[0] for one in (1.0, 1.1, 1.5, 3.0)]
+        seconds = [by_hand(ts.Plan.load(plan), 16, {0: one})[0] for one in (1.0, 1.1, 1.5, 3.0)]
         assert seconds == sorted(seconds)
         assert all(after < factor * seconds[0] for after, factor in zip(seconds[1:], (1.1, 1.5, 3.0), strict=True))
 

@@ -18,7 +18,7 @@ APART = dataclasses.replace(TIED, tied=False)
 
 
 def run(work: Any, devices: int, plan: str, **more: Any) -> Any:
-    return ts.cluster.step(work, f"dgx-h100:{devices}", ts.Plan.parse(plan), check_memory=False, **more)
+    return ts.cluster.step(work, f"dgx-h100:{devices}", ts.Plan.load(plan), check_memory=False, **more)
 
 
 def table(result: Any) -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ def table(result: Any) -> list[dict[str, Any]]:
     ],
 )
 def test_the_sum_by_hand(devices: int, plan: str, dimension: str, network: str) -> None:
-    tied, apart = (run(work, devices, plan, framework="unfitted", network=network) for work in (TIED, APART))
+    tied, apart = (run(work, devices, plan, framework="unfitted", network_model=network) for work in (TIED, APART))
     [row] = table(tied)
     assert not table(apart)
     width = next(row for row in run(TIED, 8, "data=8", framework="unfitted").communication if row["axis"] == "data")

@@ -23,7 +23,9 @@ def test_pieces_go_one_after_the_other_in_flows(pieces):
         ):
             for kind in kinds:
                 chunks, flows = (
-                    ts.cluster.collective(op, 7 << 20, single(kind, n), algorithm=algorithm, model=model, pieces=pieces)
+                    ts.cluster.collective(
+                        op, 7 << 20, single(kind, n), algorithm=algorithm, network_model=model, pieces=pieces
+                    )
                     for model in ("chunks", "flows")
                 )
                 assert abs(chunks.picoseconds - flows.picoseconds) <= 1000, (op, algorithm, kind, n)
@@ -46,7 +48,7 @@ def test_rings_over_trunks_of_fat_trees():
     for cluster, size in itertools.islice(random_trees(), 80):
         for op in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"):
             closed, chunks = (
-                ts.cluster.collective(op, size, cluster, algorithm="ring", model=model)
+                ts.cluster.collective(op, size, cluster, algorithm="ring", network_model=model)
                 for model in ("closed", "chunks")
             )
             assert closed.model == "closed"
@@ -56,7 +58,8 @@ def test_rings_over_trunks_of_fat_trees():
 def test_an_oversubscribed_tree_takes_a_ring():
     cluster = single("fat_tree", 16, latency=2e-6, radix=8, levels=2, oversubscription=3)
     found = [
-        ts.cluster.collective("all_reduce", 10**8, cluster, model=model) for model in ("closed", "chunks", "flows")
+        ts.cluster.collective("all_reduce", 10**8, cluster, network_model=model)
+        for model in ("closed", "chunks", "flows")
     ]
     assert {one.algorithm for one in found} == {"ring"}
     assert {one.picoseconds for one in found} == {30 * (10**8 // 16 * 20 + 2_000_000)}
@@ -66,9 +69,9 @@ def test_an_oversubscribed_tree_takes_a_ring():
 @pytest.mark.parametrize("size", [1 << 10, 1 << 20, 1 << 28])
 def test_a_broadcast_takes_the_quickest_by_messages(model, size):
     for cluster in ("dgx-h100:16", "dgx-h100:256", single("switch", 9)):
-        found = ts.cluster.collective("broadcast_devices", size, cluster, model=model)
+        found = ts.cluster.collective("broadcast_devices", size, cluster, network_model=model)
         every = [
-            ts.cluster.collective("broadcast_devices", size, cluster, model=model, algorithm=name).picoseconds
+            ts.cluster.collective("broadcast_devices", size, cluster, network_model=model, algorithm=name).picoseconds
             for name in ("ring", "tree", "direct")
         ]
         if model == "flows":  # the choice is that of the other models
@@ -94,7 +97,8 @@ def test_direct_of_many_devices_is_near_chunks(network, op):
     rate = {"bandwidth_bytes_per_second": 50e9, "latency_seconds": 1e-6}
     cluster = ts.Cluster(network=[network | rate])
     closed, chunks = (
-        ts.cluster.collective(op, 1 << 32, cluster, algorithm="direct", model=model) for model in ("closed", "chunks")
+        ts.cluster.collective(op, 1 << 32, cluster, algorithm="direct", network_model=model)
+        for model in ("closed", "chunks")
     )
     assert closed.model == "closed" and not closed.exact and closed.messages == 0
     assert closed.seconds == pytest.approx(chunks.seconds, rel=0.05)
@@ -104,7 +108,7 @@ def test_algorithms_of_few_steps_are_those_of_chunks_on_many_devices():
     cluster = single("fat_tree", 512, radix=24, levels=3, oversubscription=3)
     for op in ("all_gather", "all_reduce"):
         closed, chunks = (
-            ts.cluster.collective(op, 1 << 26, cluster, algorithm="halving-doubling", model=model)
+            ts.cluster.collective(op, 1 << 26, cluster, algorithm="halving-doubling", network_model=model)
             for model in ("closed", "chunks")
         )
         assert closed.messages > 0 and abs(closed.picoseconds - chunks.picoseconds) <= 1000

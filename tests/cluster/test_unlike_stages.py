@@ -237,7 +237,7 @@ def test_drawings_of_unlike_stages_end_with_the_step(schedule: str, seed: int, t
     forward = schedule == "prefill"
     work, plan, fabric, slow = chosen(seed, "1f1b" if forward else schedule)
     if forward:
-        work, plan = dataclasses.replace(work, phase="prefill"), plan.replaced(recompute="none")
+        work, plan = dataclasses.replace(work, phase="prefill"), plan.replace(recompute="none")
     if plan.devices % fabric.per_node:
         fabric = dataclasses.replace(fabric, per_node=plan.pipeline)
     network = [SWITCH | {"size": fabric.per_node, "bandwidth_bytes_per_second": 300e9},

@@ -42,7 +42,7 @@ def test_steps_of_programs_and_of_layers(tmp_path: Path) -> None:
     spmd = program()
     refused(ts.cluster.step, spmd, CLUSTER, framework="xla")
     refused(ts.cluster.step, spmd, CLUSTER, plan=ts.Plan(data=4))
-    refused(lambda *a, **k: ts.cluster.step(*a, library="nccl", **k), spmd, CLUSTER, network="flows")
+    refused(lambda *a, **k: ts.cluster.step(*a, library="nccl", **k), spmd, CLUSTER, network_model="flows")
     refused(ts.cluster.step, WORK, CLUSTER, store=tmp_path / "s.db")
     refused(ts.cluster.step, WORK, CLUSTER, predictor="engine")
     refused(ts.cluster.scaling, spmd, "dgx-h100", [4], framework="xla")

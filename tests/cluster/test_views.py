@@ -35,7 +35,7 @@ CASES = [
 
 
 def stepped(cluster: str, plan: str, work: Any = WORK, **options: Any) -> Any:
-    return ts.cluster.step(work, cluster, ts.Plan.parse(plan), check_memory=False, **options)
+    return ts.cluster.step(work, cluster, ts.Plan.load(plan), check_memory=False, **options)
 
 
 def written(result: Any, folder: Path) -> Any:
@@ -192,16 +192,19 @@ def test_scaling_takes_the_network_of_a_step(network: str) -> None:
     wide = ts.workloads.transformer_step(24, 3072, 24, 51200, 1024, 16)
     plan = ts.Plan(tensor=6, micro_batch=2)  # groups that nodes of eight cut
     for cluster in ("dgx-a100", ts.Cluster.load("dgx-a100:24")):
-        found = ts.cluster.scaling(wide, cluster, [6, 24], plan, network=network, grow_batch=True)
+        found = ts.cluster.scaling(wide, cluster, [6, 24], plan, network_model=network, grow_batch=True)
         for row, result, count in zip(found, found.results, (6, 24), strict=True):
             same = f"dgx-a100:{count}" if isinstance(cluster, str) else fabric_of(cluster, count)
-            alone = ts.cluster.step(result.workload, same, result.plan, network=network)
+            alone = ts.cluster.step(result.workload, same, result.plan, network_model=network)
             assert row["seconds"] == result.seconds == alone.seconds and result.network == network
-    best = ts.cluster.scaling(WORK, "dgx-a100", [16], network=network)
-    again = ts.cluster.step(WORK, "dgx-a100:16", best.results[0].plan, network=network)
+    best = ts.cluster.scaling(WORK, "dgx-a100", [16], network_model=network)
+    again = ts.cluster.step(WORK, "dgx-a100:16", best.results[0].plan, network_model=network)
     assert best[0]["seconds"] == again.seconds
-    torus = ts.cluster.scaling(WORK, "tpu-v4", [8], ts.Plan(tensor=2), network=network)
-    assert torus[0]["seconds"] == ts.cluster.step(WORK, "tpu-v4:8", ts.Plan(tensor=2, data=4), network=network).seconds
+    torus = ts.cluster.scaling(WORK, "tpu-v4", [8], ts.Plan(tensor=2), network_model=network)
+    assert (
+        torus[0]["seconds"]
+        == ts.cluster.step(WORK, "tpu-v4:8", ts.Plan(tensor=2, data=4), network_model=network).seconds
+    )
     for more in ({"library": "nccl", "network": "flows"}, {"network": "chunks"}):
         with pytest.raises(ts.UserError, match="network"):
             ts.cluster.scaling(WORK, "dgx-a100", [8], ts.Plan(tensor=8), **more)
@@ -245,7 +248,7 @@ def test_a_map_of_plans() -> None:
     assert {row["kind"] for row in found} == {"", "memory", "shape"}
     for (tensor, pipeline), row in at.items():
         if row["kind"] == "":
-            plan = ts.Plan.parse(row["plan"])
+            plan = ts.Plan.load(row["plan"])
             assert (plan.tensor, plan.pipeline) == (tensor, pipeline)
             alone = ts.cluster.step(work, "dgx-a100:64", plan)
             assert (alone.seconds, alone.peak_bytes) == pytest.approx((row["seconds"], row["peak_bytes"]), rel=1e-9)
@@ -258,7 +261,7 @@ def test_a_map_of_plans() -> None:
         else:
             assert 96 % tensor
     for row in study.table():  # no listed plan beats its cell
-        plan = ts.Plan.parse(row["plan"])
+        plan = ts.Plan.load(row["plan"])
         assert at[plan.tensor, plan.pipeline]["seconds"] <= row["seconds"]
 
 
@@ -293,7 +296,7 @@ def test_advice_is_run(cluster: str, plan: str) -> None:
         fabric, new, more = given, result.plan, {}
         if row["kind"] == "plan":
             parts = f"{result.plan.text()},{row['change']}".split(",")
-            new = ts.Plan.parse(",".join({one.partition("=")[0]: one for one in parts}.values()))  # the last one counts
+            new = ts.Plan.load(",".join({one.partition("=")[0]: one for one in parts}.values()))  # the last one counts
         elif row["kind"] == "overlap":
             more = {"overlap": row["change"].removeprefix("overlap=")}
         elif row["kind"] == "network":

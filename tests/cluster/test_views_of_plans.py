@@ -51,7 +51,7 @@ CASES = {
 
 def stepped(case: str, **options: Any) -> Any:
     work, cluster, plan = CASES[case]
-    return ts.cluster.step(work, cluster, ts.Plan.parse(plan), check_memory=False, **options)
+    return ts.cluster.step(work, cluster, ts.Plan.load(plan), check_memory=False, **options)
 
 
 def written(result: Any, folder: Path) -> Any:
@@ -183,7 +183,7 @@ def test_views_of_a_program(tmp_path: Path) -> None:
     assert math.fsum(row["seconds"] for row in rows) == pytest.approx(found.seconds, rel=1e-9)
     exposed = math.fsum(row["seconds"] for row in rows if row["dimension"])
     assert exposed == pytest.approx(found.exposed_seconds, rel=1e-9) and exposed > 0
-    assert found.json()["breakdown"] == rows
+    assert found.to_dict()["breakdown"] == rows
     for row in found.advice():
         other = ts.cluster.step(program(), "dgx-h100:8", overlap=row["change"].removeprefix("overlap="))
         assert other.seconds == row["seconds"] and row["gain"] > 0
@@ -256,19 +256,19 @@ def test_programs_that_do_not_fit_are_errors() -> None:
     with pytest.raises(ts.UserError, match=r"program does not fit into memory .*bytes, .*GiB: .*of one h100"):
         ts.cluster.step(spmd, "dgx-h100:2")
     result = ts.cluster.step(spmd, "dgx-h100:2", check_memory=False)
-    assert not result.fits and not result.json()["fits"] and result.peak_bytes > result.memory_bytes
+    assert not result.fits and not result.to_dict()["fits"] and result.peak_bytes > result.memory_bytes
     found = ts.cluster.scaling(spmd, "dgx-h100", [2, 8], axis="t")
     assert found[0]["seconds"] is None and "does not fit" in found[0]["reason"] and found[1]["seconds"]
 
 
 def test_advice_leaves_a_field_that_stays() -> None:
     def told(plan: str) -> list[str]:
-        return [text for text, _ in neighbours(ts.Plan.parse(plan))]
+        return [text for text, _ in neighbours(ts.Plan.load(plan))]
 
     assert not any("sequence=false" in one for one in told("tensor=2,data=4"))
     assert any("tensor=1" in one and "sequence=false" in one for one in told("tensor=2,data=4,sequence=true"))
-    for text, plan in neighbours(ts.Plan.parse("tensor=4,pipeline=2,data=4,sequence=true,micro_batch=2")):
-        start = ts.Plan.parse("tensor=4,pipeline=2,data=4,sequence=true,micro_batch=2")
+    for text, plan in neighbours(ts.Plan.load("tensor=4,pipeline=2,data=4,sequence=true,micro_batch=2")):
+        start = ts.Plan.load("tensor=4,pipeline=2,data=4,sequence=true,micro_batch=2")
         for pair in text.split(","):
             name = pair.partition("=")[0]
             assert getattr(plan, name) != getattr(start, name), text

@@ -8,7 +8,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "fusion.md"
 
 
 def test_the_table_of_rules() -> None:
-    rows = ts.fusion_rules().table().rows
+    rows = ts.mapping.fusion_rules().table().rows
     lines = ["| rule | which operations | when | saves | rounding |", "|---|---|---|---|---|"]
     lines += [
         f"| `{row['rule']}` | {row['matches']} | {row['legal']} | {row['saves']} | {row['rounding']} |" for row in rows

@@ -46,14 +46,14 @@ def baseline() -> ts.Result:
 @pytest.fixture(scope="module")
 def page(result: ts.Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("answers") / "page.html"
-    result.report(path, advice=False)
+    result.to_html(path, advice=False)
     return path
 
 
 @pytest.fixture(scope="module")
 def compared(result: ts.Result, baseline: ts.Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("answers") / "compared.html"
-    result.report(path, advice=False, baseline=baseline)
+    result.to_html(path, advice=False, baseline=baseline)
     return path
 
 
@@ -158,7 +158,7 @@ def test_without_the_library_points_tell_why(
     result: ts.Result, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tilesim.base.view.pages.LIBRARY", "no_such_package_of_charts")
-    result.report(tmp_path / "plain.html", advice=False)
+    result.to_html(tmp_path / "plain.html", advice=False)
     found = opened(tmp_path / "plain.html", charts=False)
     found.tab.locator("#chart-timeline rect[data-rows]").first.click(force=True)
     head, _ = told(found)
@@ -210,13 +210,13 @@ def test_a_baseline_stands_beside_each_operation(
 def pages(result: ts.Result, baseline: ts.Result, folder: Path) -> dict[str, Path]:
     """Pages of all sorts."""
     found = {name: folder / f"{name}.html" for name in ("compared", "comparison", "why", "loaded", "one", "estimate")}
-    result.report(found["compared"], advice=False, baseline=baseline)
-    ts.compare(baseline, result, result).html(found["comparison"])
-    result.why("relu").report(found["why"])
+    result.to_html(found["compared"], advice=False, baseline=baseline)
+    ts.compare(baseline, result, result).to_html(found["comparison"])
+    result.why("relu").to_html(found["why"])
     result.save(folder / "r.json")
-    ts.Result.load(folder / "r.json").report(found["loaded"], baseline=baseline)
-    ts.run(ts.workloads.matmul(64, 64, 64), machine="edge-8").report(found["one"])
-    ts.estimate("mlp", "h100").report(found["estimate"], baseline=ts.estimate("mlp", "t4"))
+    ts.Result.load(folder / "r.json").to_html(found["loaded"], baseline=baseline)
+    ts.run(ts.workloads.matmul(64, 64, 64), machine="edge-8").to_html(found["one"])
+    ts.estimate("mlp", "h100").to_html(found["estimate"], baseline=ts.estimate("mlp", "t4"))
     return found
 
 
@@ -235,7 +235,7 @@ def test_no_page_is_wider_than_a_window(result: ts.Result, baseline: ts.Result, 
 
 def test_a_comparison_sorts_and_filters(result: ts.Result, baseline: ts.Result, tmp_path: Path, opened: Open) -> None:
     comparison = ts.compare(baseline, result)
-    comparison.html(tmp_path / "page.html")
+    comparison.to_html(tmp_path / "page.html")
     found = opened(tmp_path / "page.html", charts=False)
     found.tab.click("text=fold layers")
     found.tab.locator("#table-operations thead button", has_text="b − a").click()
@@ -248,8 +248,8 @@ def test_a_comparison_sorts_and_filters(result: ts.Result, baseline: ts.Result, 
 @pytest.mark.parametrize("shown", ["graph", "memory"])
 def test_a_file_shows_what_the_result_shows(shown: str, result: ts.Result, tmp_path: Path, opened: Open) -> None:
     result.save(tmp_path / "r.json")
-    ts.Result.load(tmp_path / "r.json").report(tmp_path / "loaded.html")
-    result.report(tmp_path / "own.html", advice=False)
+    ts.Result.load(tmp_path / "r.json").to_html(tmp_path / "loaded.html")
+    result.to_html(tmp_path / "own.html", advice=False)
     texts: list[Any] = []
     for name in ("own", "loaded"):
         tab = opened(tmp_path / f"{name}.html").tab

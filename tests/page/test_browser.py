@@ -48,7 +48,7 @@ def result() -> ts.Result:
 @pytest.fixture(scope="module")
 def page(result: ts.Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "small.html"
-    result.report(path)
+    result.to_html(path)
     return path
 
 
@@ -58,14 +58,14 @@ def plain(result: ts.Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "plain.html"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys.modules["tilesim.base.view.pages"], "LIBRARY", "no_such_package_of_charts")
-        result.report(path, advice=False)
+        result.to_html(path, advice=False)
     return path
 
 
 @pytest.fixture(scope="module")
 def long_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "many.html"
-    many(3_000).report(path)
+    many(3_000).to_html(path)
     return path
 
 

@@ -43,7 +43,7 @@ def test_report_of_a_result_into_a_directory_that_is_not_there(tmp_path: Path, m
     result = ts.run(PRODUCT, machine="edge-8")
     monkeypatch.setattr(type(result), "explain", lambda _: pytest.fail("simulated before the path was looked at"))
     with pytest.raises(ts.UserError, match="cannot be written"):
-        result.report(tmp_path / "not there" / "r.html")
+        result.to_html(tmp_path / "not there" / "r.html")
 
 
 def test_open(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ def bars(html: str) -> list[tuple[str, list[tuple[float, str]], str]]:
 
 
 def written(result: ts.Result, path: Path, **options: Any) -> str:
-    result.report(path, **options)
+    result.to_html(path, **options)
     return path.read_text(encoding="utf-8")
 
 

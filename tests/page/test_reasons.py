@@ -31,7 +31,7 @@ CASES: dict[str, Callable[[], ts.Result]] = {
 
 def page(result: ts.Result, path: Path, **options: Any) -> dict[str, dict[str, Any]]:
     """What the script is given, by name."""
-    result.report(path, advice=False, **options)
+    result.to_html(path, advice=False, **options)
     return {part["name"]: part for part in parts_of(path.read_text(encoding="utf-8"))["parts"]}
 
 
@@ -94,7 +94,7 @@ def test_a_configuration_that_nobody_knows(tmp_path: Path) -> None:
     data = copy.deepcopy(result.data)
     data["configuration"] = {"some": "thing"}
     path = tmp_path / "page.html"
-    ts.Result(data).report(path)
+    ts.Result(data).to_html(path)
     assert "cannot read the configuration" in path.read_text(encoding="utf-8")
 
 
@@ -170,7 +170,7 @@ def test_why_as_a_page(tmp_path: Path) -> None:
     done = tilesim(*words, str(tmp_path / "not there" / "why.html"))
     assert done.returncode == 2 and "cannot be written" in done.stderr
     result = small()
-    result.why(f"layers.0.first {MARKUP}").report(tmp_path / "markup.html", alternatives=False)
+    result.why(f"layers.0.first {MARKUP}").to_html(tmp_path / "markup.html", alternatives=False)
     text = (tmp_path / "markup.html").read_text(encoding="utf-8")
     assert MARKUP not in text and "<b>bold" not in text and "Simulated otherwise" not in text
 
@@ -196,7 +196,7 @@ def test_a_file_keeps_advice(tmp_path: Path) -> None:
     advice = result.explain()
     result.save(tmp_path / "r.json")
     loaded = ts.Result.load(tmp_path / "r.json")
-    loaded.report(tmp_path / "page.html")
+    loaded.to_html(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     worth = [one for one in advice if one.worth_telling]
     assert worth and all(str(one) in text for one in worth)

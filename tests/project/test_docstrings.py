@@ -1,23 +1,19 @@
 """Every public name has a docstring that states shapes, units, errors.
 
-Public: the names of `tilesim.__all__`, of the `__all__` of the modules among them, and the public members that a class
-defines itself. The rule for a function or method written in Python:
+Public: names of `tilesim` and its namespaces, classes that public calls return, and their public members
+(`tests/support/public_api.py`). The rule for a function or method written in Python:
 - parameters are listed under `Args:`, a value returned under `Returns:` (or `Yields:`), errors raised under `Raises:`;
 - a parameter or result annotated as an array says "shape"; a numeric result (also of a property) names its unit.
 """
 
 import ast
-import enum
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
-import pytest
-
 import tilesim
+from support.public_api import function_of, members, public
 
 ARRAY = re.compile(r"\b(ndarray|NDArray|ArrayLike)\b")
 NUMBER = re.compile(r"^(int|float)( \| None)?$")
@@ -26,25 +22,6 @@ UNIT = re.compile(
     r"FLOPs?|operations?|number|count|fraction|ratio|percent|elements?|parameters?|index|code)\b",
     re.IGNORECASE,
 )
-
-
-def members(owner: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """The public objects below a module or class, with their dotted names."""
-    names = getattr(owner, "__all__", [])
-    for name in names:
-        value = getattr(owner, name)
-        if name.startswith("__") or not (callable(value) or isinstance(value, ModuleType)):
-            continue
-        yield f"{prefix}.{name}", value
-        if isinstance(value, ModuleType):
-            yield from members(value, f"{prefix}.{name}")
-        elif inspect.isclass(value):
-            for key, attribute in vars(value).items():
-                inner = attribute.__func__ if isinstance(attribute, (staticmethod, classmethod)) else attribute
-                if key.startswith("_") or (isinstance(value, enum.EnumMeta) and key in value.__members__):
-                    continue
-                if inspect.isroutine(inner) or isinstance(inner, property):
-                    yield f"{prefix}.{name}.{key}", inner
 
 
 def faults(value: Any) -> list[str]:
@@ -103,7 +80,12 @@ def raises(function: Any) -> bool:
     return any(isinstance(node, ast.Raise) and node.exc is not None for node in ast.walk(tree))
 
 
-PUBLIC = sorted(dict(members(tilesim, "tilesim")).items())
+PUBLIC = {
+    name if key is None else f"{name}.{key}": value
+    for name, owner in sorted(public().items())
+    for key, value in [(None, owner), *(members(owner).items() if inspect.isclass(owner) else ())]
+    if key is None or isinstance(value, property) or function_of(value)
+}
 
 
 def test_the_package_says_what_it_is() -> None:
@@ -111,9 +93,9 @@ def test_the_package_says_what_it_is() -> None:
     assert tilesim.__all__ and all(hasattr(tilesim, name) for name in tilesim.__all__)
 
 
-@pytest.mark.parametrize("value", [value for _, value in PUBLIC], ids=[name for name, _ in PUBLIC])
-def test_docstring(value: Any) -> None:
-    assert not faults(value)
+def test_docstrings() -> None:
+    found = {name: faults(value) for name, value in PUBLIC.items()}
+    assert not {name: wrong for name, wrong in found.items() if wrong}
 
 
 def _bare(count: int) -> float:

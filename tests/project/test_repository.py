@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import warnings
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCTS = {".so", ".o", ".a", ".pyc", ".pyd", ".whl", ".egg", ".dll", ".dylib"}
 ABSOLUTE = re.compile(r"(?<![\w.~$}])/(?:work|home|Users|root|mnt)/\w[\w./-]*")
 MEGABYTE = 1 << 20
-LINES = 400
 
 
 def repository_files() -> list[Path]:
@@ -49,18 +47,6 @@ def test_no_large_files() -> None:
 def test_no_paths_of_one_machine() -> None:
     found = [f"{name}: {match[0]}" for name, text in texts().items() for match in ABSOLUTE.finditer(text)]
     assert not found, "\n".join(found)
-
-
-@pytest.mark.filterwarnings("default")
-def test_files_are_short() -> None:
-    """A warning only: files that should be split."""
-    long = [
-        f"{name}: {count} lines"
-        for name, text in texts().items()
-        if name.endswith((".cpp", ".hpp", ".py", ".cmake")) and (count := text.count("\n")) > LINES
-    ]
-    if long:
-        warnings.warn(f"over {LINES} lines: {', '.join(sorted(long))}", UserWarning, stacklevel=1)
 
 
 def test_files_that_run_first_are_there() -> None:

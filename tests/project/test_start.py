@@ -133,7 +133,7 @@ def test_nearest_names(word: str, known: list[str], near: str) -> None:
         ("compare mlp tpu-v3", "tpu-v3 is a machine"),
         ("run gpt2 --phase decod", "Did you mean 'decode'"),
         ("simulate mlp", "tilesim run simulates"),
-        ("play mlp", "ts.play(graph, machine)"),
+        ("play mlp", "ts.study.play(graph, machine)"),
         ("runn mlp", "Did you mean 'run'"),
         ("machine shw", "Did you mean 'show'"),
         ("run mlp something", "something"),
@@ -152,7 +152,7 @@ def test_what_is_printed_says_what_it_is(tmp_path: Path) -> None:
     shown += [ts.Machine.load("tpu-v3"), ts.Device.load("h100"), result.why("layers.0"), ts.GraphBuilder("g")]
     shown += [ts.compare(result, ts.run(graph, machine="tpu-v4")), ts.tune(graph, "tpu-v3", budget=2)]
     shown += [ts.sweep(graph, "tpu-v3", {"core.array.count": [1, 2]}), ts.coverage(graph), ts.Store(tmp_path / "s.db")]
-    shown += [ts.lower_bound(graph, "tpu-v3"), ts.TileLatencies(), ts.machines(), ts.MappingTable({})]
+    shown += [ts.lower_bound(graph, "tpu-v3"), ts.TileLatencies(), ts.machines(), ts.mapping.MappingTable({})]
     for one in shown:
         assert " object at 0x" not in repr(one) and " object at 0x" not in str(one)
 

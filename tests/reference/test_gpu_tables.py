@@ -15,7 +15,7 @@ import pytest
 import tilesim as ts
 from support.reference import table
 from tilesim.analytic import gemm
-from tilesim.analytic.calibrate import calibrate
+from tilesim.analytic.calibration import calibrate
 from tilesim.analytic.measured.tables import read
 from tilesim.validation.analytic import decisions, validate
 

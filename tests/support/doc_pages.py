@@ -105,7 +105,7 @@ def _models() -> dict[str, Any]:
     ends = [value("x", 1, ["batch", 8])], [value("y", 1, ["batch", 8])]
     onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", *ends)), "model.onnx")
     layer = torch.nn.Linear(8, 2)
-    ts.to_pytorch_ir(layer, (torch.ones(4, 8),), "program.json")
+    ts.frontends.to_pytorch_ir(layer, (torch.ones(4, 8),), "program.json")
     state = {name: np.ascontiguousarray(one.detach().numpy()) for name, one in layer.state_dict().items()}
     save_file(state, "model.safetensors")
     index = {"metadata": {}, "weight_map": dict.fromkeys(state, "model.safetensors")}

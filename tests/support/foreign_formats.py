@@ -14,7 +14,7 @@ import numpy as np
 import tilesim as ts
 from support import simulator_files as theirs
 from support.format_graphs import GRAPH_USES, Format, Use, texts
-from tilesim.analytic.calibrate import calibrate
+from tilesim.analytic.calibration import calibrate
 from tilesim.analytic.measured.tables import kinds_of
 from tilesim.cluster.networks.astra import system_of
 from tilesim.graph.weights import open_weights
@@ -366,7 +366,7 @@ FOREIGN = [
     Format("StableHLO", "module.mlir", "text", lambda f: texts(MODULE, SMALL, FORMS), ts.from_stablehlo, FEW, 250,
            needs="jax"),
     Format("MLIR bytecode", "module.mlirbc", "bytes", bytecode, ts.from_stablehlo, FEW, 2, needs="jax"),
-    Format("pytorch-ir", "model.json", "json", pytorch_ir, ts.from_pytorch_ir, FEW, 12, needs="torch"),
+    Format("pytorch-ir", "model.json", "json", pytorch_ir, ts.frontends.from_pytorch_ir, FEW, 12, needs="torch"),
     *(Format(f"table, {kind}", "table.csv", "text", lambda f, kind=kind: texts(*TABLES[kind]), measured(kind),
              [fitted], 90)
       for kind in TABLES),
@@ -380,11 +380,11 @@ FOREIGN = [
     Format("table, networks", "noc.csv", "text", lambda f: texts(NOC), lambda path: path, [networks_run], 40),
     Format("table, TPU", "tpu.csv", "text", lambda f: texts(TPU), tpu_v3, (), 60),
     Format("SCALE-Sim topology", "net.csv", "text", lambda f: texts(theirs.TOPOLOGY, theirs.PRODUCTS),
-           ts.from_scale_sim, FEW, 90),
+           ts.frontends.from_scale_sim, FEW, 90),
     Format("SCALE-Sim configuration", "scale.cfg", "text", lambda f: texts(theirs.CONFIGURATION), ts.Machine.load,
            [ran], 90),
     Format("Timeloop problem", "problem.yaml", "text", lambda f: texts(theirs.PROBLEM, theirs.GEMM),
-           ts.from_timeloop_problem, FEW, 90, needs="yaml"),
+           ts.frontends.from_timeloop_problem, FEW, 90, needs="yaml"),
     Format("Timeloop architecture", "arch.yaml", "text", lambda f: texts(theirs.ARCHITECTURE, theirs.OLDER),
            ts.Machine.load, [ran], 90, needs="yaml"),
     Format("ASTRA-sim network", "network.yml", "text", lambda f: texts(theirs.NETWORK), ts.Cluster.load, [joined], 60,

@@ -130,7 +130,7 @@ def device_used(device: ts.Device, folder: Path) -> None:
 
 def written(result: ts.Result, folder: Path) -> None:
     """All that writes one."""
-    result.report(folder / "report.html")
+    result.to_html(folder / "report.html")
     result.save(folder / "result.json")
     ts.Result.load(folder / "result.json")
     result.timing_hash()
@@ -146,12 +146,12 @@ def results(folder: Path) -> list[bytes]:
     )
 
 
-def mapping_used(table: ts.MappingTable, folder: Path) -> None:
+def mapping_used(table: ts.mapping.MappingTable, folder: Path) -> None:
     """Compiled with, and saved."""
     ts.compile(PRODUCT(), "edge-8", mapping=table)
     assert table.report() is not None and repr(table)
     table.save(folder / "mapping.json")
-    ts.MappingTable.load(folder / "mapping.json")
+    ts.mapping.MappingTable.load(folder / "mapping.json")
 
 
 def PRODUCT() -> ts.Graph:
@@ -216,18 +216,18 @@ def with_all(path: Path) -> None:
         store.close()
 
 
-def profile_used(profile: ts.Profile, folder: Path) -> None:
+def profile_used(profile: ts.analytic.Profile, folder: Path) -> None:
     """A prediction with it."""
     assert repr(profile) and profile.report() is not None
     repr(ts.estimate(graphs()[1], "t4", profile=profile))
     profile.save(folder / "again.json")
-    ts.Profile.load(folder / "again.json")
+    ts.analytic.Profile.load(folder / "again.json")
 
 
 def profiles(folder: Path) -> list[bytes]:
     """Of a fit of one group."""
     entry = Entry("gemm", "fp16", device="t4", constants={"efficiency": 0.8}, provenance={"efficiency": "fitted"})
-    return saved([ts.Profile("mine", [entry], [1, 2, 3], [{"n": 3}], ["nothing"])], folder, "profile.json")
+    return saved([ts.analytic.Profile("mine", [entry], [1, 2, 3], [{"n": 3}], ["nothing"])], folder, "profile.json")
 
 
 def traces(folder: Path) -> list[bytes]:
@@ -326,7 +326,7 @@ OWN = [
     Format("DRAM trace", "trace.txt", "text", traces, ts.memory.Trace.read, [trace_run], 900),
     Format("network", "network.json", "json", networks, ts.network.topology, [network_run], 1200),
     Format("result", "result.json", "json", results, ts.Result.load, [shown, written], 1000),
-    Format("mapping table", "mapping.json", "json", mapping_tables, ts.MappingTable.load, [mapping_used], 500),
+    Format("mapping table", "mapping.json", "json", mapping_tables, ts.mapping.MappingTable.load, [mapping_used], 500),
     Format(
         "Timeloop",
         "map.yaml",
@@ -348,5 +348,5 @@ OWN = [
         needs="yaml",
     ),
     Format("store", "store.sqlite", "store", stores, lambda path: path, [lambda path, _: with_all(path)], 50),
-    Format("profile", "profile.json", "json", profiles, ts.Profile.load, [profile_used], 700),
+    Format("profile", "profile.json", "json", profiles, ts.analytic.Profile.load, [profile_used], 700),
 ]

@@ -26,7 +26,7 @@ def a_sharded() -> ts.Graph:
     return b.build()
 
 
-def a_partitioned() -> ts.Spmd:
+def a_partitioned() -> ts.cluster.Spmd:
     return ts.partition(a_sharded(), mesh={"d": 4}, shardings={"x": ["d", None]})
 
 
@@ -50,7 +50,7 @@ def prepare() -> None:
 RECEIVERS: dict[str, Callable[[], Any]] = {
     "ts.Cluster": a_cluster,
     "ts.Plan": lambda: ts.Plan(tensor=2),
-    "ts.Spmd": a_partitioned,
+    "ts.cluster.Spmd": a_partitioned,
 }
 
 CALLS: dict[str, dict[str, Callable[[], Any]]] = {
@@ -61,15 +61,14 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.Plan.check": {"workload": a_layered},
     "ts.Plan.filled": {"workload": a_layered},
     "ts.workloads.layered": {"source": lambda: "layered.json"},
-    "ts.Plan.from_json": {"value": lambda: ts.Plan(tensor=2).json()},
-    "ts.Plan.load": {"path": lambda: "plan.json"},
-    "ts.Plan.parse": {"text": lambda: "tensor=2"},
+    "ts.Plan.from_dict": {"value": lambda: ts.Plan(tensor=2).to_dict()},
+    "ts.Plan.load": {"source": lambda: "tensor=2"},
     "ts.Plan.reasons": {"workload": a_layered},
-    "ts.Plan.replaced": {"changes": lambda: {"data": 2}},
-    "ts.Spmd": {"graphs": lambda: [the_graph_of_all()], "devices": lambda: 4},
-    "ts.Spmd.from_json": {"text": lambda: a_partitioned().to_json()},
-    "ts.Spmd.from_partitioned": {"graph": the_graph_of_all},
-    "ts.Spmd.load": {"path": lambda: "spmd.json"},
+    "ts.Plan.replace": {"changes": lambda: {"data": 2}},
+    "ts.cluster.Spmd": {"graphs": lambda: [the_graph_of_all()], "devices": lambda: 4},
+    "ts.cluster.Spmd.from_dict": {"value": lambda: a_partitioned().to_dict()},
+    "ts.cluster.Spmd.from_partitioned": {"graph": the_graph_of_all},
+    "ts.cluster.Spmd.load": {"path": lambda: "spmd.json"},
     "ts.partition": {
         "graph": a_sharded,
         "mesh": lambda: {"d": 4},

@@ -41,7 +41,7 @@ def a_kernel() -> Any:
 
 
 @functools.cache
-def a_study() -> ts.Study:
+def a_study() -> ts.study.Study:
     return ts.tune("matmul:4,4,4", "edge-8", budget=2)
 
 
@@ -125,8 +125,8 @@ def a_store() -> ts.Store:
     return store
 
 
-def a_table() -> ts.MappingTable:
-    return ts.MappingTable({"4_4_4": {"TILE_M": 4, "TILE_N": 4, "TILE_K": 4}})
+def a_table() -> ts.mapping.MappingTable:
+    return ts.mapping.MappingTable({"4_4_4": {"TILE_M": 4, "TILE_N": 4, "TILE_K": 4}})
 
 
 @functools.cache
@@ -154,7 +154,7 @@ def a_torch_args() -> Any:
 
 @functools.cache
 def a_pytorch_ir() -> dict[str, Any]:
-    return ts.to_pytorch_ir(a_module(), a_torch_args())
+    return ts.frontends.to_pytorch_ir(a_module(), a_torch_args())
 
 
 def a_mlir() -> str:

@@ -93,10 +93,10 @@ class Saver:
     found: Callable[[Path], int]
 
 
-def mapping(number: int) -> ts.MappingTable:
+def mapping(number: int) -> ts.mapping.MappingTable:
     """A table of one save, with some length."""
     tiles = {"TILE_M": 64, "TILE_N": 64, "TILE_K": 64}
-    return ts.MappingTable({f"{m}_512_512": tiles | {"TILE_M": number + 1} for m in range(1, 500)})
+    return ts.mapping.MappingTable({f"{m}_512_512": tiles | {"TILE_M": number + 1} for m in range(1, 500)})
 
 
 SAVERS = [
@@ -108,17 +108,17 @@ SAVERS = [
         lambda path, n: numbered(n).save(path),
         lambda path: int(ts.Result.load(path).data["program"].split()[1]),
     ),
-    Saver("r.html", lambda path, n: numbered(n).report(path), of_report),
+    Saver("r.html", lambda path, n: numbered(n).to_html(path), of_report),
     Saver("t.perfetto", lambda path, _: RESULT.timeline(path), of_timeline),
     Saver(
         "m.json",
         lambda path, n: mapping(n).save(path),
-        lambda path: next(iter(ts.MappingTable.load(path).entries.values()))["TILE_M"] - 1,
+        lambda path: next(iter(ts.mapping.MappingTable.load(path).entries.values()))["TILE_M"] - 1,
     ),
     Saver(
         "f.json",
-        lambda path, n: ts.Profile(str(n), held_out=[{"n": 3}] * 500).save(path),
-        lambda path: int(ts.Profile.load(path).name),
+        lambda path, n: ts.analytic.Profile(str(n), held_out=[{"n": 3}] * 500).save(path),
+        lambda path: int(ts.analytic.Profile.load(path).name),
     ),
 ]
 

@@ -139,6 +139,6 @@ def without_each_rule(graph: ts.Graph, machine: str | ts.Machine) -> dict[str, f
     looked = {row["rule"] for row in program.fusion.table().rows if row["decision"] != "not legal"}
     found = {}
     for rule in sorted(looked):
-        others = [one for one in ts.fusion_rules() if one != rule]
+        others = [one for one in ts.mapping.fusion_rules() if one != rule]
         found[rule] = cycles / ts.simulate(ts.compile(graph, machine, lowering="best", fuse=others)).cycles
     return found

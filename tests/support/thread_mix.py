@@ -96,7 +96,7 @@ class Shared:
             "save the program": lambda: self.written(self.program.save, ".json"),
             "load": lambda: len(ts.Graph.load(self.saved).operations()),
             "operations": lambda: len(self.graph.operations()),
-            "text": lambda: self.graph.to_json(),
+            "text": lambda: self.graph.core.to_json(),
             "equal to its copy": lambda: self.graph.copy().check(),
             "repr": lambda: (repr(self.graph), repr(self.program), repr(self.machine), repr(self.result)),
             "summary": lambda: self.result.summary(),

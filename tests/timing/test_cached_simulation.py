@@ -121,7 +121,7 @@ def test_write_through_writes_what_the_cores_write() -> None:
 def test_a_plan_keeps_its_tensors_and_all_else_passes_by() -> None:
     chip = machine("tpu-v3", **{"memory.cache.sets": 64, "core.scratchpad.bytes": "1 MiB"})  # 2 MiB
     program = product(chip, 2048, 1024, 512)
-    names = {row["tensor"]: row for row in ts.residency(program).rows}
+    names = {row["tensor"]: row for row in ts.mapping.residency(program).rows}
     kept = ts.simulate(program, resident=["b"] if "b" in names else [sorted(names)[1]])
     for row in kept.cache_table().rows:
         if row["resident"]:
@@ -137,7 +137,7 @@ def test_a_plan_keeps_its_tensors_and_all_else_passes_by() -> None:
 def test_the_proposed_plan_saves_the_traffic_it_says() -> None:
     chip = machine("tpu-v3", **{"memory.cache.sets": 256, "core.scratchpad.bytes": "1 MiB"})
     program = product(chip, 2048, 1024, 512)
-    plan = ts.residency(program)
+    plan = ts.mapping.residency(program)
     assert plan.bytes <= plan.capacity == 256 * 16 * 128 * 16
     assert plan.names and plan.saved_bytes > 0
     without = ts.simulate(program, chip.replace({"memory.cache.sets": 0}))
@@ -223,14 +223,14 @@ def test_mistakes_of_plans_and_files() -> None:
     with pytest.raises(ts.UserError, match=r"a machine with memory\.cache"):
         ts.simulate(product(plain), resident=["a"])
     with pytest.raises(ts.UserError, match="no cache"):
-        ts.residency(product(plain))
+        ts.mapping.residency(product(plain))
     with pytest.raises(ts.UserError, match="lacks"):
         ts.simulate(program, resident=["nothing"])
     with pytest.raises(ts.UserError, match="list of names"):
         ts.simulate(program, resident="a")
     small = chip.replace({"memory.cache.sets": 1})
     with pytest.raises(ts.UserError, match="exceed the cache"):
-        ts.simulate(program, small, resident=[row["tensor"] for row in ts.residency(program).rows])
+        ts.simulate(program, small, resident=[row["tensor"] for row in ts.mapping.residency(program).rows])
     content = plain.to_dict()
     del content["memory"]["cache"]["sets"]
     with pytest.raises(ts.UserError, match=r"memory\.cache\.sets is missing"):

@@ -22,7 +22,7 @@ def ratios(seeds: range) -> list[tuple[float, str, int, str]]:
         program = ts.compile(graph, machine, lowering="best")
         cycles = ts.simulate(program).cycles
         for rule in {row["rule"] for row in program.fusion.table().rows if row["decision"] != "not legal"}:
-            others = [one for one in ts.fusion_rules() if one != rule]
+            others = [one for one in ts.mapping.fusion_rules() if one != rule]
             without = ts.simulate(ts.compile(graph, machine, lowering="best", fuse=others)).cycles
             found.append((cycles / without, rule, seed, machine))
     return sorted(found, reverse=True)
@@ -82,7 +82,7 @@ def test_blocks_of_few_rows_and_small_convolutions_at_length() -> None:
 
 def is_worth(graph: ts.Graph, machine: str, rule: str, limit: float = 1.02) -> int:
     """Cycles with all rules, which are not slower than those without one."""
-    others = [one for one in ts.fusion_rules() if one != rule]
+    others = [one for one in ts.mapping.fusion_rules() if one != rule]
     cycles = ts.simulate(ts.compile(graph, machine, lowering="best")).cycles
     assert cycles <= limit * ts.simulate(ts.compile(graph, machine, lowering="best", fuse=others)).cycles
     return cycles

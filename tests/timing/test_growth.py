@@ -127,7 +127,7 @@ def test_what_is_done_with_programs_grows_with_them(what: str, tmp_path: Path) -
             "save": lambda: program.save(path),
             "load": lambda: ts.Program.load(path),
             "coverage": lambda: ts.coverage(program.graph, "edge-8"),
-            "report": lambda: ts.simulate(program).report(tmp_path / "page.html", advice=False),
+            "report": lambda: ts.simulate(program).to_html(tmp_path / "page.html", advice=False),
             "count": lambda: ts.Program.load(path).operations,
         }
         return calls[what]

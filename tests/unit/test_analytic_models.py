@@ -87,7 +87,7 @@ def test_convolutions_and_vector_operations_are_monotone() -> None:
         assert np.all(np.diff(vector.vector_seconds("t4", op, 64 * steps, 1024)) > 0), op
         assert np.all(np.diff(vector.vector_seconds("t4", op, 1024, 64 * steps)) > 0), op
     t4 = ts.Device.load("t4")
-    wide = t4.replace(levels=[*t4.levels[:-1], ts.Level("DRAM", 1 << 34, 640e9)])
+    wide = t4.replace(levels=[*t4.levels[:-1], ts.analytic.Level("DRAM", 1 << 34, 640e9)])
     for op in ("add", "softmax"):
         assert vector.vector_seconds(wide, op, 20000, 4096) < vector.vector_seconds(t4, op, 20000, 4096)
 
@@ -171,7 +171,7 @@ def test_crossover_answers_for_what_a_device_lacks_or_emulates() -> None:
 
 def test_best_scheme_of_a_model() -> None:
     graph = ts.models.build("gpt2", sequence=8)
-    *products, whole, mixed = ts.best_schemes(graph, "h100").rows
+    *products, whole, mixed = ts.analytic.best_schemes(graph, "h100").rows
     names = ("bf16", "fp8", "int8_wo", "int4_wo")
     assert (whole["operation"], mixed["operation"]) == ("all", "mixed")
     assert {row["best"] for row in products} <= set(names)
@@ -184,7 +184,9 @@ def test_best_scheme_of_a_model() -> None:
     assert mixed["ms"] == pytest.approx(whole["bf16"] - saved)
     assert mixed["ms"] <= min(whole[name] for name in names) * 1.0001
     assert whole["bf16"] == pytest.approx(ts.estimate(graph, "h100", scheme="bf16").milliseconds)
-    (*_, old, _) = ts.best_schemes(graph, "t4", ("fp16", "fp8")).rows  # a scheme that the device lacks is left out
+    (*_, old, _) = ts.analytic.best_schemes(
+        graph, "t4", ("fp16", "fp8")
+    ).rows  # a scheme that the device lacks is left out
     assert old["fp16"] > 0 and "fp8" not in old
 
 

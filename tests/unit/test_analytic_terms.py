@@ -10,7 +10,7 @@ from tilesim.analytic import attention, conv, gemm, vector
 
 # ten units at 1 GHz, 10 TFLOP/s of bf16, a cache of 1 MB at 1 TB/s before a memory of 100 GB/s
 DEVICE = ts.Device(
-    [ts.Level("cache", 1e6, 1e12), ts.Level("DRAM", 1e10, 1e11)],
+    [ts.analytic.Level("cache", 1e6, 1e12), ts.analytic.Level("DRAM", 1e10, 1e11)],
     units=10,
     clock_hz=1e9,
     kind="gpu",

@@ -11,7 +11,7 @@ import pytest
 
 import tilesim as ts
 from tilesim.analytic import gemm
-from tilesim.analytic.calibrate import FOLDS, _folds, calibrate
+from tilesim.analytic.calibration import FOLDS, _folds, calibrate
 from tilesim.analytic.constants import standard
 from tilesim.analytic.families import pack_keys, row_key, unpack_keys
 from tilesim.base.paths import configs_dir
@@ -53,7 +53,7 @@ def test_known_constants_come_back(tmp_path: Path) -> None:
         assert entry.provenance[name] == "fitted on 160 rows"
     assert profile.held_out[0]["mean"] < 0.05
     profile.save(tmp_path / "mine.json")
-    again = ts.Profile.load(tmp_path / "mine.json")
+    again = ts.analytic.Profile.load(tmp_path / "mine.json")
     assert again.to_dict() == profile.to_dict()
     report = validate("gemm", tmp_path / "rows.csv", profile=tmp_path / "mine.json")
     assert report["mean_abs_error"] < 0.03

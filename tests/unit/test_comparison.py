@@ -191,7 +191,7 @@ def test_a_page_loads_nothing_and_escapes_names(template: ts.Result, tmp_path: P
     a = by_hand([row(name, 100 + i) for i, name in enumerate(names)], template)
     b = by_hand([row(name, 90) for name in names], template)
     comparison = ts.compare(a, b, names=["<i>before</i>", "after"])
-    comparison.html(tmp_path / "page.html")
+    comparison.to_html(tmp_path / "page.html")
     for text in ((tmp_path / "page.html").read_text(encoding="utf-8"), comparison._repr_html_()):
         body = text.partition('<script type="application/json"')[0] + ("</body></html>" if "<html" in text else "")
         tags = Tags(body)
@@ -212,7 +212,7 @@ def test_many_operations(template: ts.Result, tmp_path: Path) -> None:
     comparison = ts.compare(a, b)
     exact(comparison)
     assert f"spread over {len(names):,} operations, at most 1 cycle in" in comparison.headline()
-    comparison.html(tmp_path / "page.html")
+    comparison.to_html(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert len(text) < 3_000_000 and f"and {len(names) - 2000:,} more: b − a +{len(names) - 2000:,} cycles" in text
 

@@ -204,9 +204,9 @@ def test_mistakes_in_a_file(tmp_path: Path) -> None:
 
 def test_written_by_hand() -> None:
     device = ts.Device(
-        [ts.Level("scratchpad", 1 << 20, 1e12), {"name": "DRAM", "bytes": 1 << 30, "bytes_per_second": 1e11}],
+        [ts.analytic.Level("scratchpad", 1 << 20, 1e12), {"name": "DRAM", "bytes": 1 << 30, "bytes_per_second": 1e11}],
         units=4,
-        matrix={"f32": 1e12, "bf16": ts.Rate(2e12)},
+        matrix={"f32": 1e12, "bf16": ts.analytic.Rate(2e12)},
     )
     assert device.shared.name == "scratchpad"
     assert device.rate("bf16").flops_per_second == 2e12

@@ -75,7 +75,7 @@ def test_an_estimate_says_that_it_is_one(target: str, tmp_path: Path) -> None:
         assert "estimated" in repr(one) and "simulated" not in repr(one)
     assert not simulated.estimated and "estimated" not in repr(simulated) + simulated.summary()
     assert any("estimated" in name for name in ts.compare(estimate, simulated).names)
-    estimate.report(tmp_path / "a.html", advice=False)
+    estimate.to_html(tmp_path / "a.html", advice=False)
     page = (tmp_path / "a.html").read_text()
     assert "estimated by closed forms" in page and "estimated, at " in page
 

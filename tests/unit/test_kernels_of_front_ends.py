@@ -127,7 +127,7 @@ def test_sort_by_a_function():
     graph = b.build()
     given = np.array([5, 1, 2, 9, 3, -4], np.int32)
     np.testing.assert_array_equal(ts.reference(graph, [given])["y"], [2, 1, 3, 5, -4, 9])
-    assert ts.Graph.from_json(graph.to_json()) == graph
+    assert ts.Graph.from_dict(graph.to_dict()) == graph
 
 
 @pytest.mark.parametrize("largest", [False, True])
@@ -165,7 +165,7 @@ def test_while():
         assert ts.reference(loop_graph(), inputs)["y"] == wanted
     assert loop_graph(7).flops()["simple"] == 7 * loop_graph(1).flops()["simple"]
     graph = loop_graph(3)
-    assert ts.Graph.from_json(graph.to_json()) == graph
+    assert ts.Graph.from_dict(graph.to_dict()) == graph
     with pytest.raises(ts.Unsupported, match="while"):
         ts.compile(graph)
 

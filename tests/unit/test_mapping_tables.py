@@ -25,7 +25,7 @@ def write(path: Path, data: object) -> Path:
 
 
 def test_sizes_are_used(graph: ts.Graph, tmp_path: Path) -> None:
-    table = ts.MappingTable.load(write(tmp_path / "t.json", {"256_128_96": SIZES}))
+    table = ts.mapping.MappingTable.load(write(tmp_path / "t.json", {"256_128_96": SIZES}))
     program = ts.compile(graph, "edge-8", mapping=table)
     assert (table.hits, table.misses, table.illegal) == (["matmul"], [], {})
     slots = {slot["name"]: slot["elements"] for slot in json.loads(program.core.to_json())["do"][0]["slots"]}
@@ -36,16 +36,16 @@ def test_sizes_are_used(graph: ts.Graph, tmp_path: Path) -> None:
 def test_order_of_sizes(graph: ts.Graph, tmp_path: Path) -> None:
     path = write(tmp_path / "t.json", {"256_96_128": SIZES})
     nests = products(graph, "edge-8")
-    assert not ts.MappingTable.load(path).nests(nests)
-    assert ts.MappingTable.load(path, order="M_N_K").nests(nests)["matmul"]["tiles"] == [64, 32, 128]
+    assert not ts.mapping.MappingTable.load(path).nests(nests)
+    assert ts.mapping.MappingTable.load(path, order="M_N_K").nests(nests)["matmul"]["tiles"] == [64, 32, 128]
 
 
 def test_convolution_by_name_and_round_trip(tmp_path: Path) -> None:
     graph = ts.workloads.conv2d(1, 16, 10, 12, 24, 3, padding=1, dtype="bf16")
     entry = {"tiles": {"oc": 8, "oh": 5}, "depths": [2, 2, 1]}
-    table = ts.MappingTable({"conv2d": entry, "unknown": {"tiles": {"m": 3}}})
+    table = ts.mapping.MappingTable({"conv2d": entry, "unknown": {"tiles": {"m": 3}}})
     table.save(tmp_path / "table.json")
-    again = ts.MappingTable.load(tmp_path / "table.json")
+    again = ts.mapping.MappingTable.load(tmp_path / "table.json")
     assert again.entries == table.entries
     program = ts.compile(graph, "edge-8", mapping=again)
     assert again.hits == ["conv2d"] and again.unused == ["unknown"]
@@ -54,14 +54,14 @@ def test_convolution_by_name_and_round_trip(tmp_path: Path) -> None:
 
 
 def test_sub_tiles_are_used(graph: ts.Graph) -> None:
-    table = ts.MappingTable({"256_128_96": {**SIZES, "SUB_M": 8}})
+    table = ts.mapping.MappingTable({"256_128_96": {**SIZES, "SUB_M": 8}})
     program = ts.compile(graph, "edge-8", mapping=table)
-    whole = ts.compile(graph, "edge-8", mapping=ts.MappingTable({"256_128_96": SIZES}))
+    whole = ts.compile(graph, "edge-8", mapping=ts.mapping.MappingTable({"256_128_96": SIZES}))
     assert table.hits and ts.simulate(program).cycles != ts.simulate(whole).cycles
 
 
 def test_a_miss_is_reported(graph: ts.Graph) -> None:
-    table = ts.MappingTable({"1_2_3": {"TILE_M": 1, "TILE_K": 1, "TILE_N": 1}})
+    table = ts.mapping.MappingTable({"1_2_3": {"TILE_M": 1, "TILE_K": 1, "TILE_N": 1}})
     assert ts.simulate(ts.compile(graph, "edge-8", mapping=table)).cycles == ts.simulate(graph, "edge-8").cycles
     assert table.misses == ["matmul"] and "1 misses" in table.report()
 
@@ -82,7 +82,7 @@ def test_a_miss_is_reported(graph: ts.Graph) -> None:
 )
 def test_wrong_entries(entries: dict[str, object], says: str, tmp_path: Path) -> None:
     with pytest.raises(ts.UserError, match=says) as caught:
-        ts.MappingTable.load(write(tmp_path / "t.json", entries))
+        ts.mapping.MappingTable.load(write(tmp_path / "t.json", entries))
     assert "t.json" in str(caught.value) and next(iter(entries)) in str(caught.value)
 
 
@@ -100,7 +100,7 @@ def test_wrong_entries(entries: dict[str, object], says: str, tmp_path: Path) ->
 def test_illegal_for_this_product(graph: ts.Graph, entry: dict[str, object], says: str) -> None:
     """Reported with its reason; the heuristic's mapping is used."""
     key = "256_128_96" if "TILE_M" in entry else "matmul"
-    table = ts.MappingTable({key: entry})
+    table = ts.mapping.MappingTable({key: entry})
     program = ts.compile(graph, "edge-8", mapping=table)
     assert says in table.illegal["matmul"] and says in table.report()
     assert ts.simulate(program).cycles == ts.simulate(graph, "edge-8").cycles
@@ -111,7 +111,7 @@ def test_wrong_files(text: str, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ts.UserError, match=r"t\.json"):
-        ts.MappingTable.load(path)
+        ts.mapping.MappingTable.load(path)
 
 
 def test_unknown_strategy(graph: ts.Graph) -> None:
@@ -122,7 +122,7 @@ def test_unknown_strategy(graph: ts.Graph) -> None:
 
 def test_one_declaration_of_every_field(graph: ts.Graph, tmp_path: Path) -> None:
     """Parser, schema and page agree: what the schema refuses is refused with the same field."""
-    schema = ts.MappingTable.schema()
+    schema = ts.mapping.MappingTable.schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     check = jsonschema.Draft202012Validator(schema)
     good: dict[str, dict[str, object]] = {
@@ -138,7 +138,7 @@ def test_one_declaration_of_every_field(graph: ts.Graph, tmp_path: Path) -> None
         },
         "rows": {"tiles": [4, 5], "lane": 0, "depth": 3, "sub": [2, 5]},
     }
-    ts.MappingTable(good).save(tmp_path / "table.json")
+    ts.mapping.MappingTable(good).save(tmp_path / "table.json")
     data = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
     check.validate(data)
     for key, change in (
@@ -160,8 +160,8 @@ def test_one_declaration_of_every_field(graph: ts.Graph, tmp_path: Path) -> None
         bad = {**good, key: {**good[key], **change}}
         assert not check.is_valid({**data, "entries": bad}), change
         with pytest.raises(ts.UserError, match=f"{key}.*{next(iter(change))}"):
-            ts.MappingTable(bad)
+            ts.mapping.MappingTable(bad)
     page = (Path(__file__).resolve().parents[2] / "docs" / "mapping.md").read_text(encoding="utf-8")
-    assert ts.MappingTable.documentation() in page, ts.MappingTable.documentation()
+    assert ts.mapping.MappingTable.documentation() in page, ts.mapping.MappingTable.documentation()
     (product,) = products(graph, "edge-8")
     assert all(hasattr(product.problem.space(), name) for name in ("tiles", "orders", "depths", "pieces", "packs"))

@@ -101,7 +101,7 @@ def test_what_is_measured_can_be_fitted(tmp_path: Path, monkeypatch: pytest.Monk
     assert {row.text("dtype") for row in rows} == {"fp32", "fp16", "bf16", "int8"}
     assert {row.text("device") for row in rows} == {"h100"}
     assert all(row.status == "ok" and row.text("engine") == "library" for row in rows)
-    profile = ts.calibrate(path, device="h100", holdout="none")
+    profile = ts.analytic.calibrate(path, device="h100", holdout="none")
     launch = {entry.scheme: entry.constants["launch"] for entry in profile.entries}
     assert launch["bf16"] == pytest.approx(9000, rel=0.15)  # the constant of the GPU that was measured
 

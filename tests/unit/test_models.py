@@ -50,7 +50,7 @@ def test_parameters_equal_the_published_counts(name: str) -> None:
     assert graph.parameters == PARAMETERS[name]
     if name in GIGA_MACS:
         assert graph.flops()["matrix"] / 2e9 == pytest.approx(GIGA_MACS[name], rel=0.005)
-    assert Graph.from_json(graph.to_json()) == graph
+    assert Graph.from_dict(graph.to_dict()) == graph
 
 
 @pytest.mark.parametrize("name", ["resnet18", "bert-base", "gpt2", "vit-b-16", "mlp"])

@@ -205,7 +205,7 @@ def test_what_cannot_be_drawn_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_reports_are_one_file(tmp_path: Path) -> None:
     result = ts.run(ts.workloads.matmul(32, 32, 32), machine="edge-8")
-    result.report(tmp_path / "page.html", advice=False)
+    result.to_html(tmp_path / "page.html", advice=False)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert f"{result.cycles:,}" in page
     own = re.sub(r'<script type="text/plain" id="library">.*?</script>', "", page, flags=re.DOTALL)

@@ -41,7 +41,7 @@ def machine(folder: Path, **changes: str) -> ts.Machine:
 
 
 def test_counts_are_those_that_scale_sim_prints(tmp_path: Path) -> None:
-    graph = ts.from_scale_sim(written(tmp_path, "net.csv", "\n".join([COLUMNS, *PRINTED])))
+    graph = ts.frontends.from_scale_sim(written(tmp_path, "net.csv", "\n".join([COLUMNS, *PRINTED])))
     square = machine(tmp_path, ArrayHeight="128", ArrayWidth="128")
     found = {name: cycles for name, (cycles, _) in counts_of(graph, square).items()}
     assert found == {row.partition(",")[0]: cycles for row, cycles in PRINTED.items()}
@@ -54,7 +54,7 @@ def test_counts_are_those_that_scale_sim_prints(tmp_path: Path) -> None:
 def test_convolutions_mean_what_the_columns_say(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     path = written(tmp_path, "net.csv", TOPOLOGY)
-    graph = ts.from_scale_sim(path, "f32")
+    graph = ts.frontends.from_scale_sim(path, "f32")
     assert [row["name"] for row in graph.operations() if row["operands"]] == ["Conv1", "DP2", "FC"]
     rng = np.random.default_rng(0)
     given = {row["name"]: rng.standard_normal(row["shape"]).astype(np.float32) for row in graph.inputs}
@@ -85,7 +85,7 @@ def test_convolutions_mean_what_the_columns_say(tmp_path: Path) -> None:
     ],
 )
 def test_forms_of_topologies(text: str, shapes: list[tuple[int, ...]], tmp_path: Path) -> None:
-    graph = ts.from_scale_sim(written(tmp_path, "net.csv", text))
+    graph = ts.frontends.from_scale_sim(written(tmp_path, "net.csv", text))
     assert [tuple(row["shape"]) for row in graph.outputs] == shapes
     told = " ".join(graph.assumptions)
     assert "dtype (i8)" in told and ("2:4 is not read" in told) == ("2:4" in text) and ("Eh" in told) == ("Eh" in text)
@@ -140,7 +140,7 @@ BAD = {
 @pytest.mark.parametrize("text", BAD)
 def test_damaged_topologies(text: str, tmp_path: Path) -> None:
     with pytest.raises(ts.UserError, match=BAD[text]):
-        ts.from_scale_sim(written(tmp_path, "net.csv", text))
+        ts.frontends.from_scale_sim(written(tmp_path, "net.csv", text))
 
 
 CHANGES = {

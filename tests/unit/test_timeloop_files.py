@@ -27,7 +27,7 @@ def values(graph: ts.Graph) -> dict[str, np.ndarray]:
 
 def test_a_problem_is_the_convolution_of_its_sums(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    graph = ts.from_timeloop_problem(written(tmp_path, "p.yaml", PROBLEM), "f32")
+    graph = ts.frontends.from_timeloop_problem(written(tmp_path, "p.yaml", PROBLEM), "f32")
     given = values(graph)
     # 2 (P - 1) + (R - 1) + 1 rows, (Q - 1) + 3 (S - 1) + 1 columns
     assert given["Inputs"].shape == (2, 3, 11, 9) and given["Weights"].shape == (4, 3, 3, 2)
@@ -39,7 +39,7 @@ def test_a_problem_is_the_convolution_of_its_sums(tmp_path: Path) -> None:
 
 
 def test_a_problem_is_the_product_of_its_data_spaces(tmp_path: Path) -> None:
-    graph = ts.from_timeloop_problem(written(tmp_path, "p.yaml", GEMM), "f32")
+    graph = ts.frontends.from_timeloop_problem(written(tmp_path, "p.yaml", GEMM), "f32")
     given = values(graph)
     (found,) = ts.reference(graph, given).values()
     np.testing.assert_allclose(found, given["A"] @ given["W"], rtol=1e-5, atol=1e-6)
@@ -57,7 +57,7 @@ def test_a_problem_is_the_product_of_its_data_spaces(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_forms_of_problems(text: str, multiply_adds: int, tmp_path: Path) -> None:
-    graph = ts.from_timeloop_problem(written(tmp_path, "p.yaml", text))
+    graph = ts.frontends.from_timeloop_problem(written(tmp_path, "p.yaml", text))
     assert graph.flops()["matrix"] == 2 * multiply_adds
 
 
@@ -83,7 +83,7 @@ def test_one_file_is_a_machine_a_workload_and_a_mapping(tmp_path: Path) -> None:
     (open_,) = [line for line in result.approximations if "leaves open" in line and "Timeloop" in line]
     assert "register" in open_ and "chip.technology" in open_ and "core.array.dataflow weight_stationary" in open_
     assert result.seconds >= (10 * 14 + 12 * 14 + 10 * 12) / 8e9  # bytes at 16 words of a byte per 2 ns
-    graph, machine = ts.from_timeloop_problem(whole), ts.Machine.load(whole)
+    graph, machine = ts.frontends.from_timeloop_problem(whole), ts.Machine.load(whole)
     table = from_timeloop(whole, products(graph, machine))
     program = ts.compile(graph, machine, mapping=table)
     assert table.hits == ["gemm"] and ts.simulate(program).cycles > 0
@@ -109,7 +109,7 @@ BAD_PROBLEMS = {
 def test_damaged_problems(change: tuple[str, str], tmp_path: Path) -> None:
     assert change[0] in PROBLEM
     with pytest.raises(ts.UserError, match=BAD_PROBLEMS[change]):
-        ts.from_timeloop_problem(written(tmp_path, "p.yaml", PROBLEM.replace(*change)))
+        ts.frontends.from_timeloop_problem(written(tmp_path, "p.yaml", PROBLEM.replace(*change)))
 
 
 BAD_ARCHITECTURES = {
@@ -148,4 +148,4 @@ def test_what_a_yaml_file_is_not(tmp_path: Path) -> None:
         ts.run(problem, machine=problem)
     template = written(tmp_path, "t.yaml", "{{include_text('base.yaml')}}\nproblem: {}")
     with pytest.raises(ts.UserError, match="Give the file that pytimeloop wrote"):
-        ts.from_timeloop_problem(template)
+        ts.frontends.from_timeloop_problem(template)

@@ -60,17 +60,7 @@ class AttentionCases:
 
 
 def visible_pairs(queries: ArrayLike, keys: ArrayLike, window: ArrayLike = 0, causal: bool = True) -> Array:
-    """Query-key pairs that a mask leaves.
-
-    Args:
-        queries: per sequence, the last ones of `keys`.
-        keys: per sequence.
-        window: keys that a query sees at most; 0: all.
-        causal: hide keys behind the query.
-
-    Returns:
-        Number of pairs per head and sequence, shape of the broadcast arguments.
-    """
+    """Query-key pairs that a mask leaves."""
     q, k, w = numbers_of(queries, keys, window)
     if not causal:
         return q * np.where(w > 0, np.minimum(w, k), k)
@@ -83,39 +73,12 @@ def visible_pairs(queries: ArrayLike, keys: ArrayLike, window: ArrayLike = 0, ca
 def attention_terms(
     device: Device, cases: AttentionCases, attn: str, cache: str, constants: Mapping[str, float]
 ) -> dict[str, Array]:
-    """Seconds of each term.
-
-    Args:
-        device: the device.
-        cases: shapes.
-        attn: scheme of the arithmetic.
-        cache: scheme of keys and values in the cache.
-        constants: by name.
-
-    Returns:
-        launch, compute, load, memory, split and total, each of the cases' shape.
-
-    Raises:
-        Unsupported: for a dtype that the device lacks.
-    """
+    """Seconds of each term."""
     return _table(core_of(device, attn, cache, constants), cases)
 
 
 def core_of(device: Device, attn: str, cache: str, constants: Mapping[str, float]) -> _core.AttentionModel:
-    """The compiled model of one kernel.
-
-    Args:
-        device: the device.
-        attn: scheme of the arithmetic.
-        cache: scheme of keys and values in the cache.
-        constants: by name.
-
-    Returns:
-        The model of the core.
-
-    Raises:
-        Unsupported: for a dtype that the device lacks.
-    """
+    """The compiled model of one kernel."""
     how = scheme(attn, device)
     rate = device.rate(how.arithmetic)
     if rate.how == "absent":
@@ -142,22 +105,7 @@ def _table(
 def constants_of(
     device: Device, phase: str, attn: str, cache: str, engine: str = "", profile: Profile | None = None
 ) -> Entry:
-    """The constants of a phase ("prefill" or "decode") and its dtypes.
-
-    Args:
-        device: the device.
-        phase: "prefill" or "decode".
-        attn: scheme of the arithmetic.
-        cache: scheme of keys and values in the cache.
-        engine: as in the table.
-        profile: fitted constants; none: the family's.
-
-    Returns:
-        The entry.
-
-    Raises:
-        UserError: for an unknown phase.
-    """
+    """The constants of a phase ("prefill" or "decode") and its dtypes."""
     one_of("unknown phase", "phase", phase, "prefill", "decode")
     name = f"{scheme(attn, device).name}/{scheme(cache, device).name}"
     entry, _ = find_entry(phase, device, [name, "bf16/bf16", "fp16/fp16"], engine, "", profile)
@@ -180,20 +128,6 @@ def call_terms(
     """Seconds of each term of calls, decode where there is one query, prefill elsewhere.
 
     One query can be served by the kernel of prefill too: the faster of the two counts.
-
-    Args:
-        device: the device.
-        cases: shapes.
-        attn: scheme of the arithmetic.
-        cache: scheme of keys and values in the cache.
-        engine: as in the table.
-        profile: fitted constants; none: the family's.
-
-    Returns:
-        As of `attention_terms`.
-
-    Raises:
-        Unsupported: for a dtype that the device lacks.
     """
 
     prefill, decode = (
@@ -218,29 +152,7 @@ def attention_seconds(
     cache: str | None = None,
     profile: Profile | str | None = None,
 ) -> Array:
-    """Time of attention calls.
-
-    Args:
-        device: a device or its name.
-        batch: sequences.
-        queries: per sequence; 1 is decode.
-        keys: per sequence; none: as many as queries.
-        heads: of the queries.
-        key_heads: none: as many as heads.
-        depth: elements of a head.
-        window: keys that a query sees at most; 0: all.
-        causal: hide keys behind the query.
-        dtype: scheme of the arithmetic.
-        cache: scheme of keys and values; none: `dtype`.
-        profile: fitted constants; none: the family's.
-
-    Returns:
-        Seconds, shape of the broadcast arguments.
-
-    Raises:
-        UserError: for an unknown device, scheme or an extent that is not positive.
-        Unsupported: for a dtype that the device lacks.
-    """
+    """Time of attention calls."""
     target = Device.load(device)
     keys = queries if keys is None else keys
     key_heads = heads if key_heads is None else key_heads

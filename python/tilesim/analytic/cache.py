@@ -23,16 +23,7 @@ class Cache:
     """A set-associative cache with least recently used replacement; counts hits and misses of lines."""
 
     def __init__(self, bytes_: int, line_bytes: int = 64, ways: int = 8) -> None:
-        """An empty cache.
-
-        Args:
-            bytes_: capacity.
-            line_bytes: of a line.
-            ways: lines of a set.
-
-        Raises:
-            UserError: for a capacity that is no whole number of sets.
-        """
+        """An empty cache."""
         if bytes_ <= 0 or bytes_ % (line_bytes * ways):
             allowed = f"multiples of {line_bytes * ways}"
             raise user_error("a cache holds a whole number of sets", value=str(bytes_), allowed=allowed)
@@ -41,12 +32,7 @@ class Cache:
         self.hits = self.misses = 0
 
     def touch(self, start: int, size: int) -> None:
-        """Reads or writes a range.
-
-        Args:
-            start: first byte.
-            size: bytes.
-        """
+        """Reads or writes a range."""
         for line in range(start // self.line_bytes, (start + size - 1) // self.line_bytes + 1):
             ways = self.sets[line % len(self.sets)]
             if line in ways:
@@ -110,16 +96,7 @@ class TiledProduct:
 
 
 def traffic(nest: TiledProduct, capacity: float) -> dict[str, float]:
-    """Bytes that each operand brings through a cache of a capacity.
-
-    Args:
-        nest: the tiled product.
-        capacity: of the cache in bytes.
-
-    Returns:
-        Operand to bytes fetched: its size, times the trips of every loop that does not index it and outside of which
-        the tiles of the inner loops no longer fit.
-    """
+    """Bytes that each operand brings through a cache of a capacity."""
     result = {}
     for name, letters in OPERANDS.items():
         total = float(nest.tile_bytes(name))
@@ -145,16 +122,7 @@ def _footprint(nest: TiledProduct, inner: Sequence[str]) -> float:
 
 
 def hit_share(sizes: Iterable[float], rounds: int, cache: Cache) -> float:
-    """Share of lines that hit when tensors are walked over again and again, by the trace.
-
-    Args:
-        sizes: bytes of the tensors, walked over one after another.
-        rounds: how often, after one round that fills the cache.
-        cache: an empty one.
-
-    Returns:
-        The share, a number from 0 to 1.
-    """
+    """Share of lines that hit when tensors are walked over again and again, by the trace."""
     walks, start = [], 0
     for size in sizes:
         walks.append((start, int(size)))
@@ -169,14 +137,6 @@ def hit_share(sizes: Iterable[float], rounds: int, cache: Cache) -> float:
 
 
 def pressure(capacity: float, moved: float) -> str:
-    """Pressure on a level of the memory.
-
-    Args:
-        capacity: of the level in bytes.
-        moved: what a workload reads and writes at least, in bytes.
-
-    Returns:
-        "low", "medium" or "high": the level could hold 90 %, 70 % or less of those bytes.
-    """
+    """Pressure on a level of the memory."""
     share = capacity / moved if moved > 0 else 1.0
     return "low" if share >= 0.9 else "medium" if share >= 0.7 else "high"

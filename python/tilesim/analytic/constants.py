@@ -58,16 +58,7 @@ def _rates(device: Device, how: Scheme) -> tuple[float, float]:
 
 
 def standard(device: Device, how: Scheme, casts: int = 1) -> dict[str, float]:
-    """Constants of a device and scheme without rows.
-
-    Args:
-        device: for its rate and power.
-        how: the scheme.
-        casts: kernels that a cast takes.
-
-    Returns:
-        The defaults; the energy is the one at which the board holds nine tenths of its peak.
-    """
+    """Constants of a device and scheme without rows."""
     values = {name: float(row["default"]) for name, row in CONSTANTS.items()}
     values["cast"] *= casts
     per_clock, per_joule = _rates(device, how)
@@ -91,16 +82,7 @@ def standard(device: Device, how: Scheme, casts: int = 1) -> dict[str, float]:
 
 
 def resolve(constants: Mapping[str, float], device: Device, how: Scheme) -> dict[str, float]:
-    """The constants of the core on a device.
-
-    Args:
-        constants: by name, in the units of `CONSTANTS`.
-        device: for clock, rate, power, partitions and multicast of the shared level.
-        how: the scheme.
-
-    Returns:
-        Name to value, in the core's units (seconds, bytes per cycle), within its bounds.
-    """
+    """The constants of the core on a device."""
     per_clock, per_joule = _rates(device, how)
     values = {}
     for name, value in constants.items():

@@ -54,22 +54,7 @@ class ConvCases:
 def estimator_of(
     device: Device | str, dtype: str, engine: str = "", source: str = "", profile: Profile | None = None
 ) -> gemm.GemmEstimator:
-    """The product model with the constants of convolutions.
-
-    Args:
-        device: a device or its name.
-        dtype: scheme or dtype.
-        engine: as in the table.
-        source: as in the table.
-        profile: fitted constants; none: the family's.
-
-    Returns:
-        The estimator; its entry holds the constants of this module.
-
-    Raises:
-        UserError: for an unknown device or scheme.
-        Unsupported: for a dtype that the device lacks.
-    """
+    """The product model with the constants of convolutions."""
     base = gemm.estimator(device, dtype, engine=engine, source=source, profile=profile)
     entry, origin = gemm.find_entry("conv", base.device, [base.scheme.name], engine, source, profile)
     standard = {name: float(info["default"]) for name, info in CONSTANTS.items()}
@@ -87,19 +72,7 @@ def _plain(constants: Mapping[str, float], efficiency: float) -> dict[str, float
 def conv_terms(
     found: gemm.GemmEstimator, cases: ConvCases, constants: Mapping[str, float] | None = None
 ) -> dict[str, Array]:
-    """Seconds of each way to compute, and of the chosen one.
-
-    Args:
-        found: of `estimator_of`.
-        cases: shapes.
-        constants: that replace those of the entry.
-
-    Returns:
-        direct, winograd2, winograd4 (infinite where they do not apply), layout and total.
-
-    Raises:
-        UserError: for a kernel larger than the padded input.
-    """
+    """Seconds of each way to compute, and of the chosen one."""
     if not np.all(cases.outputs > 0):
         raise user_error("the kernel is larger than the padded input")
     columns = {name: np.ravel(getattr(cases, name)) for name in _EXTENTS}
@@ -108,15 +81,7 @@ def conv_terms(
 
 
 def core_of(found: gemm.GemmEstimator, constants: Mapping[str, float] | None = None) -> _core.ConvolutionModel:
-    """The compiled model.
-
-    Args:
-        found: of `estimator_of`.
-        constants: that replace those of the entry.
-
-    Returns:
-        The model of the core.
-    """
+    """The compiled model."""
     c = {**found.entry.constants, **(constants or {})}
     direct, plain = found.core(_plain(c, c["taps_share"])), found.core(_plain(c, 1.0))
     return _core.ConvolutionModel(direct, plain, found.device.memory.bytes_per_second * c["memory_share"], c)
@@ -134,27 +99,7 @@ def conv_seconds(
     dtype: str = "fp32",
     profile: Profile | str | None = None,
 ) -> Array:
-    """Time of square 2-D convolutions.
-
-    Args:
-        device: a device or its name.
-        batch: images.
-        channels: of the input.
-        size: extent of the input in elements.
-        filters: output channels.
-        kernel: extent of the window.
-        stride: of the window.
-        padding: on both sides.
-        dtype: scheme or dtype.
-        profile: fitted constants; none: the family's.
-
-    Returns:
-        Seconds, shape of the broadcast arguments.
-
-    Raises:
-        UserError: for an unknown device or scheme, or extents that do not fit.
-        Unsupported: for a dtype that the device lacks.
-    """
+    """Time of square 2-D convolutions."""
     arrays = numbers_of(batch, channels, filters, size, kernel, stride, padding)
     shape = arrays[0].shape
     cases = ConvCases(*[np.ascontiguousarray(array).reshape(-1) for array in arrays])

@@ -19,14 +19,7 @@ _VIEWS = ("reshape", "transpose", "bitcast")
 
 
 def products_per_second(device: Device) -> float:
-    """The highest rate of products, of any dtype.
-
-    Args:
-        device: any.
-
-    Returns:
-        FLOP/s, of dtypes that it has units for as far as it has any; 0: no arrays.
-    """
+    """The highest rate of products, of any dtype."""
     native = [rate for rate in device.matrix.values() if rate.how == "native"]
     return max((one.flops_per_second for one in native or device.matrix.values()), default=0.0)
 
@@ -37,15 +30,6 @@ def counted_once(graph: Graph, device: Device, rows: Sequence[Cost], peak: float
 
     Constants of the closed forms are those of a library that is called again and again, and finds a part of the weights
     in the nearest memory. Of a machine whose memory a program fills, each run reads them.
-
-    Args:
-        graph: the workload.
-        device: that it is estimated on.
-        rows: costs of its operations, in their order; seconds and terms are changed.
-        peak: products per second of the fastest dtype, in FLOP/s; 0: no arrays.
-
-    Returns:
-        What is to be said of it; none where nothing changed.
     """
     if device.kind not in KINDS:
         return []

@@ -54,16 +54,7 @@ class Crossover:
         reason: str,
         spread: float = SPREAD,
     ) -> None:
-        """Holds the rows; made by `crossover`.
-
-        Args:
-            device: the device.
-            name: the scheme.
-            against: the baseline.
-            rows: per shape.
-            reason: why the device cannot, or a warning; "" if neither.
-            spread: standard deviation of the logarithm of the speed-up, from the errors of both models.
-        """
+        """Holds the rows; made by `crossover`."""
         self.spread = spread
         self.device, self.scheme, self.against, self.rows, self.reason = device, name, against, rows, reason
 
@@ -138,13 +129,7 @@ class CrossoverSummary:
     """Every scheme against a baseline on one device."""
 
     def __init__(self, device: Device, against: str, parts: Sequence[Crossover]) -> None:
-        """Holds one crossover per scheme.
-
-        Args:
-            device: the device.
-            against: the baseline.
-            parts: per scheme.
-        """
+        """Holds one crossover per scheme."""
         self.device, self.against, self.parts = device, against, list(parts)
 
     def table(self) -> Table:
@@ -216,20 +201,7 @@ def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
 
 
 def sweep(m: str, n: str, k: str, batch: str = "1") -> list[tuple[float, ...]]:
-    """Shapes from extents, each a number or a range: "1:4096" is every power of two between.
-
-    Args:
-        m: rows.
-        n: columns.
-        k: contracted extent.
-        batch: number of products.
-
-    Returns:
-        Every combination, (m, n, k), or (m, n, k, batch) of more than one product.
-
-    Raises:
-        UserError: for what is neither a number nor a range.
-    """
+    """Shapes from extents, each a number or a range: "1:4096" is every power of two between."""
     every = itertools.product(_extents(m), _extents(n), _extents(k), _extents(batch))
     return [shape[:3] if batch.strip() == "1" else shape for shape in every]
 
@@ -285,15 +257,7 @@ def _one(device: Device, name: str, against: str, shapes: np.ndarray, options: d
 
 
 def baseline(device: Device, asked: str | None = None) -> str:
-    """The dtype to compare with.
-
-    Args:
-        device: the device.
-        asked: the scheme in question: it is not compared with itself.
-
-    Returns:
-        The first of bf16, fp16 and fp32 that it runs natively, and that is not asked about.
-    """
+    """The dtype to compare with."""
     for name in ("bf16", "fp16", "fp32"):
         if name != asked and device.rate(scheme(name).arithmetic).how == "native":
             return name

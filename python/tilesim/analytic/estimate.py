@@ -32,18 +32,7 @@ DeviceLike = Device | Machine | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def device_of(source: DeviceLike, labels: bool = False) -> Device:
-    """A device from a name, a file, a dict, a Device, a Machine, or the name of a machine.
-
-    Args:
-        source: what to load.
-        labels: whether a device's label stands for it where it is a machine's name in another spelling.
-
-    Returns:
-        The device.
-
-    Raises:
-        UserError: for an unknown name, and for one that may be a machine's or a device's.
-    """
+    """A device from a name, a file, a dict, a Device, a Machine, or the name of a machine."""
     return Device.load(load_target(source, labels))
 
 
@@ -54,14 +43,7 @@ class Estimate(Result):
     def __init__(
         self, data: dict[str, Any], costs: list[Cost], redo: Any = None, launched: Sequence[Kernel] = ()
     ) -> None:
-        """Wraps the JSON form; made by `estimate`.
-
-        Args:
-            data: JSON form, schema "tilesim.result".
-            costs: per operation, or per kernel where a compiler was given.
-            redo: estimates the same graph on another device.
-            launched: the kernels that the costs are of, where a compiler was given.
-        """
+        """Wraps the JSON form; made by `estimate`."""
         super().__init__(data)
         self.costs = costs
         self._redo = redo

@@ -96,14 +96,7 @@ _PROTOCOLS = [
 
 
 def protocol(name: str) -> Protocol:
-    """The protocol of an engine or source.
-
-    Args:
-        name: as in the engine or source column; "": a library called layer after layer.
-
-    Returns:
-        The protocol; that of a library for a name that is not known.
-    """
+    """The protocol of an engine or source."""
     for row in _PROTOCOLS:
         if row.name.lower() == name.strip().lower():
             return row
@@ -163,14 +156,7 @@ def _shipped() -> dict[str, Path]:
 
 @cache
 def family(name: str) -> Family:
-    """A family by name.
-
-    Args:
-        name: as in a device's file; "" or an unknown one of a custom device: no entries.
-
-    Returns:
-        The family.
-    """
+    """A family by name."""
     path = _shipped().get(name)
     if path is None:
         return Family(name, "", (), frozenset())

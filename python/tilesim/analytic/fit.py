@@ -44,18 +44,7 @@ class Fit:
 
 
 def label(found: Fit, name: str, rows: str, origin: str = "default") -> str:
-    """Where a constant comes from, in words.
-
-    Args:
-        found: the fit.
-        name: of the constant.
-        rows: which rows, "60 rows of ...".
-        origin: where the fit's start came from, "default" or what an entry says.
-
-    Returns:
-        "fitted on ...", with the start where the rows hardly show it; the origin and "the rows do not show it" where it
-        was left at its start.
-    """
+    """Where a constant comes from, in words."""
     if name in found.follows:
         return f"as {found.follows[name]}: the rows do not show it"
     if found.loose.get(name) and origin.startswith("fitted"):
@@ -68,15 +57,7 @@ def label(found: Fit, name: str, rows: str, origin: str = "default") -> str:
 
 
 def statistics(predicted: Array, measured: Array) -> dict[str, float]:
-    """Absolute relative errors.
-
-    Args:
-        predicted: seconds, shape [rows].
-        measured: seconds, shape [rows].
-
-    Returns:
-        Mean, median, largest error as ratios, and the number of rows.
-    """
+    """Absolute relative errors."""
     error = np.abs(predicted / measured - 1)
     if not len(error):
         return {"mean": 0.0, "median": 0.0, "max": 0.0, "n": 0}
@@ -94,15 +75,7 @@ MOST = 10.0  # how much more than the median row one may count
 
 
 def evenness(predicted: Array, measured: Array) -> Array:
-    """Weights of rows by how well their like can be predicted: long kernels repeat to 1 %, short ones to 10 %.
-
-    Args:
-        predicted: seconds of a first fit, shape [rows].
-        measured: seconds, shape [rows].
-
-    Returns:
-        Median scatter over that of the rows of like time, between 1/2 and MOST, shape [rows].
-    """
+    """Weights of rows by how well their like can be predicted: long kernels repeat to 1 %, short ones to 10 %."""
     residual = np.log(predicted / measured)
     scatter = np.empty(len(measured))
     for part in np.array_split(np.argsort(measured), max(1, len(measured) // ALIKE)):
@@ -125,23 +98,7 @@ def fit(
     tries: int = 2,
     evaluations: int = 40,
 ) -> Fit:
-    """Fits constants to measured times.
-
-    Args:
-        predict: seconds from constants, shape [rows].
-        measured: seconds, shape [rows].
-        start: constants to start from; a constant that the rows do not show keeps its value.
-        free: names to fit.
-        infos: default, low and high per name.
-        tries: starts; beyond the first, those where a limit binds, then others moved at random with a fixed seed.
-        evaluations: most evaluations of the model's slopes per start.
-
-    Returns:
-        The constants, whether the rows showed them, and the errors.
-
-    Raises:
-        UserError: without scipy, naming what to install.
-    """
+    """Fits constants to measured times."""
     try:
         from scipy.optimize import least_squares
     except ImportError:

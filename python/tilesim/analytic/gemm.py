@@ -47,17 +47,7 @@ class GemmEstimator:
         return self.packs or self.scheme.weight_bytes < self.scheme.activation_bytes
 
     def core(self, constants: dict[str, float] | None = None) -> _core.GemmModel:
-        """The compiled model, with some constants replaced.
-
-        Args:
-            constants: name to value.
-
-        Returns:
-            The model of the core.
-
-        Raises:
-            UserError: for an unknown constant or one out of range.
-        """
+        """The compiled model, with some constants replaced."""
         device, how = self.device, self.scheme
         shared = device.shared
         hardware = {
@@ -94,32 +84,12 @@ class GemmEstimator:
         return _core.GemmModel(hardware, bytes_, values, kernels(self.entry.kernels))
 
     def seconds(self, m: ArrayLike, n: ArrayLike, k: ArrayLike, batch: ArrayLike = 1) -> NDArray[np.float64]:
-        """Time of `batch` products of [m, k] by [k, n].
-
-        Args:
-            m: rows; any shape, broadcast with the others.
-            n: columns.
-            k: contracted extent.
-            batch: number of products.
-
-        Returns:
-            Seconds, shape of the broadcast arguments.
-        """
+        """Time of `batch` products of [m, k] by [k, n]."""
         shape, columns = _columns(batch, m, n, k)
         return np.asarray(self.core().seconds(*columns)).reshape(shape)
 
     def terms(self, m: ArrayLike, n: ArrayLike, k: ArrayLike, batch: ArrayLike = 1) -> dict[str, NDArray[np.float64]]:
-        """Every term of the time.
-
-        Args:
-            m: rows; any shape, broadcast with the others.
-            n: columns.
-            k: contracted extent.
-            batch: number of products.
-
-        Returns:
-            Name to seconds (tiles and splits: numbers; hits: share), each of the broadcast shape.
-        """
+        """Every term of the time."""
         shape, columns = _columns(batch, m, n, k)
         table = np.asarray(self.core().terms(*columns))
         return {name: table[:, i].reshape(shape) for i, name in enumerate(TERMS)}
@@ -162,12 +132,6 @@ def _like(device: Device) -> Sequence[str]:
 def array_edge(device: Device) -> int:
     """Rows and columns of a unit's array: each of them is multiplied once a cycle at the rate of 16-bit floats, or of
     what is nearest to it.
-
-    Args:
-        device: with arrays.
-
-    Returns:
-        The edge, in elements: a power of two.
     """
     for dtype in ("bf16", "f16", "f32", "i8"):
         if flops := device.rate(dtype).flops_per_second:
@@ -222,14 +186,7 @@ _NEAREST = {
 
 
 def nearest_schemes(name: str) -> list[str]:
-    """Schemes that run the same kind of kernel, the nearest first.
-
-    Args:
-        name: of a scheme.
-
-    Returns:
-        Their names.
-    """
+    """Schemes that run the same kind of kernel, the nearest first."""
     return list(_NEAREST.get(name, []))
 
 
@@ -258,22 +215,7 @@ def estimator(
     source: str = "",
     profile: Profile | str | None = None,
 ) -> GemmEstimator:
-    """The product model of a device and scheme.
-
-    Args:
-        device: a device or its name.
-        dtype: scheme or dtype.
-        engine: whose kernels and protocol ("vLLM", "TensorRT-LLM"); "": a library's.
-        source: of the measurement ("DeepBench"), where it decides the protocol.
-        profile: fitted constants; none: the family's.
-
-    Returns:
-        The estimator.
-
-    Raises:
-        UserError: for an unknown device or scheme.
-        Unsupported: for a dtype that the device lacks, with the reason.
-    """
+    """The product model of a device and scheme."""
     target = Device.load(device)
     how = scheme(dtype, target)
     rate = target.rate(how.arithmetic)
@@ -302,22 +244,5 @@ def gemm_seconds(
     batch: ArrayLike = 1,
     **options: Any,
 ) -> NDArray[np.float64]:
-    """Time of matrix products.
-
-    Args:
-        device: a device or its name.
-        m: rows; any shape, broadcast with the others.
-        n: columns.
-        k: contracted extent.
-        dtype: scheme or dtype.
-        batch: number of products.
-        options: engine, source, profile, as of `estimator`.
-
-    Returns:
-        Seconds, shape of the broadcast arguments.
-
-    Raises:
-        UserError: for an unknown device or scheme.
-        Unsupported: for a dtype that the device lacks.
-    """
+    """Time of matrix products."""
     return estimator(device, dtype, **options).seconds(m, n, k, batch)

@@ -56,16 +56,7 @@ def lower_bound(graph: GraphLike, machine: MachineLike | Device, tensors: Mappin
 
 
 def bound_knowing(found: Graph, machine: MachineLike | Device, tensors: Mapping[str, Any] | None) -> Bound:
-    """As `lower_bound`, of tensors that were checked before.
-
-    Args:
-        found: the workload.
-        machine: a machine or device, its name or file.
-        tensors: by name, also of values of functions that the graph calls.
-
-    Returns:
-        The bound.
-    """
+    """As `lower_bound`, of tensors that were checked before."""
     known = attention_data(found.core, tensors) if tensors else {}
     named = isinstance(machine, str) and machine not in Machine.names() and not os.path.isfile(machine)
     if not isinstance(machine, Device) and not named:
@@ -122,15 +113,7 @@ class Roofline:
     """A bound that no run undercuts, and where each operation lies below it."""
 
     def __init__(self, graph: Graph, device: Device) -> None:
-        """Takes FLOPs and bytes from the graph, rates from the device.
-
-        Args:
-            graph: the workload.
-            device: the device.
-
-        Raises:
-            Unsupported: for products of a dtype that the device does not multiply; names the operation.
-        """
+        """Takes FLOPs and bytes from the graph, rates from the device."""
         self.device = device
         self.name = graph.core.name
         graph = needed(graph)

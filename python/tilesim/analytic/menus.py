@@ -80,17 +80,7 @@ BY_RULES = {"library-rules", "simt"}
 
 
 def kernels(name: str) -> list[tuple[float, ...]]:
-    """A menu of kernels.
-
-    Args:
-        name: of the menu.
-
-    Returns:
-        Rows of tile m, n, k, most splits, least and most m, least and most n; numbers in elements.
-
-    Raises:
-        UserError: for an unknown menu.
-    """
+    """A menu of kernels."""
     if (edge := name.removeprefix("array-")) != name and edge.isdecimal():
         # systolic arrays: the array's edge in columns and contraction, rows streamed through; wide ones take 8 at once
         rows = (512, 256, 128, 8) if int(edge) >= 128 else (512, 128, 32, 8, 2, 1)

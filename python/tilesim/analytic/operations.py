@@ -46,14 +46,7 @@ class Costs:
     """A device as a scheme, an engine and a profile use it: what the core prices operations with."""
 
     def __init__(self, device: Device, scheme: str | None, engine: str, profile: Profile | None) -> None:
-        """Resolves nothing yet: constants are looked up for the dtypes that graphs have.
-
-        Args:
-            device: whose rates.
-            scheme: of products with weights; none: the graph's dtypes.
-            engine: whose kernels.
-            profile: fitted constants; none: the family's.
-        """
+        """Resolves nothing yet: constants are looked up for the dtypes that graphs have."""
         self.device, self.scheme, self.engine, self.profile = device, scheme, engine, profile
         self._notes: dict[tuple[str, str], set[str]] = {}  # of forms, by form and dtype
         self._model: _core.OperationModel | None = None
@@ -74,14 +67,7 @@ class Costs:
         return self._model
 
     def complete(self, price: Callable[[_core.OperationModel], Any]) -> Any:
-        """What the core finds once it has the forms of all dtypes that it asks for.
-
-        Args:
-            price: asks the core, `.missing` tells what it lacks.
-
-        Returns:
-            What `price` returned last.
-        """
+        """What the core finds once it has the forms of all dtypes that it asks for."""
         found = price(self.model)
         while found.missing:
             for form, dtype in found.missing:
@@ -90,17 +76,7 @@ class Costs:
         return found
 
     def price(self, graph: _core.Graph) -> tuple[_core.Costs, list[str]]:
-        """Costs of a graph's operations one after another: one call of the core for all of them.
-
-        Args:
-            graph: of the core.
-
-        Returns:
-            The costs, and what was approximated, sorted.
-
-        Raises:
-            UserError: for shapes that do not fit each other.
-        """
+        """Costs of a graph's operations one after another: one call of the core for all of them."""
         found = self.complete(lambda model: model.price(graph))
         return found, sorted({*found.notes, *(note for notes in self._notes.values() for note in notes)})
 
@@ -178,44 +154,19 @@ class Costs:
 
 
 def by_default(how: Scheme, device: Device) -> Scheme:
-    """A scheme as a device's compiler multiplies it where nobody asks for more: f32 in bf16 on TPUs.
-
-    Args:
-        how: the scheme.
-        device: that multiplies.
-
-    Returns:
-        The scheme, itself where nothing is rounded.
-    """
+    """A scheme as a device's compiler multiplies it where nobody asks for more: f32 in bf16 on TPUs."""
     return replace(how, arithmetic="bf16") if device.kind == "tpu" and how.name == "fp32" else how
 
 
 def inlined(graph: Graph) -> Any:
-    """A graph of the core with its calls replaced by their bodies.
-
-    Args:
-        graph: the workload.
-
-    Returns:
-        A copy; loops and branches keep the functions that they run.
-    """
+    """A graph of the core with its calls replaced by their bodies."""
     core = graph.core.copy()
     core.inline_calls()
     return core
 
 
 def rows_of(found: _core.Costs) -> list[Cost]:
-    """What the core priced, operation by operation.
-
-    Args:
-        found: of `Costs.price`.
-
-    Returns:
-        One cost per operation; zero for views and constants.
-
-    Raises:
-        Unsupported: for a kind without a model or a dtype that the device lacks; names the operation.
-    """
+    """What the core priced, operation by operation."""
     if found.refused is not None:
         name, kind, why = found.refused
         error = Unsupported(f"operation {name} ({kind}): {why}")
@@ -225,14 +176,7 @@ def rows_of(found: _core.Costs) -> list[Cost]:
 
 
 def narrower(device: Device) -> str:
-    """What helps where a device does not multiply a dtype of a graph.
-
-    Args:
-        device: any.
-
-    Returns:
-        A sentence; "" where integers would not help either, or floats are multiplied.
-    """
+    """What helps where a device does not multiply a dtype of a graph."""
     there = {name for name, one in device.matrix.items() if one.flops_per_second > 0}
     if "i8" not in there or there & {"f32", "f16", "bf16"}:
         return ""
@@ -240,39 +184,18 @@ def narrower(device: Device) -> str:
 
 
 def flat_operations(graph: Graph) -> list[dict[str, Any]]:
-    """The operations of a graph with its calls replaced by their bodies.
-
-    Args:
-        graph: the workload.
-
-    Returns:
-        One dict per operation: kind, operands, results, attributes, flops, bytes.
-    """
+    """The operations of a graph with its calls replaced by their bodies."""
     return list(inlined(graph).operations())
 
 
 def needed(graph: Graph) -> Graph:
-    """The graph without what no output reads: a run leaves it out.
-
-    Args:
-        graph: stays as it is.
-
-    Returns:
-        It, or a smaller copy.
-    """
+    """The graph without what no output reads: a run leaves it out."""
     smaller = graph.copy()
     return smaller if smaller.remove_dead_code() else graph
 
 
 def of_data(operations: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Operations that a run computes: what constants alone decide is known before.
-
-    Args:
-        operations: as of `flat_operations`.
-
-    Yields:
-        Those of them that read what is no constant.
-    """
+    """Operations that a run computes: what constants alone decide is known before."""
     fixed: set[str] = set()
     for op in operations:
         if all(x["name"] in fixed for x in op["operands"]) and not op["functions"] and op["kind"] != "input":

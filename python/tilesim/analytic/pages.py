@@ -23,18 +23,7 @@ def _page(figure: Any) -> str:
 
 
 def roofline_page(bound: Any, estimate: Any = None) -> str:
-    """The roofline as a page to hover over.
-
-    Args:
-        bound: of `roofline`.
-        estimate: of the same graph; its operations are drawn at their predicted rates.
-
-    Returns:
-        HTML; the library is loaded from its public address.
-
-    Raises:
-        UserError: without plotly, naming what to install.
-    """
+    """The roofline as a page to hover over."""
     figure = plotly().Figure()
     device = bound.device
     rates = {name: rate for name, rate in device.matrix.items() if rate.how != "absent"}
@@ -72,18 +61,7 @@ def _points(bound: Any, estimate: Any) -> list[tuple[float, float, str]]:
 
 
 def terms_page(result: Any, most: int = 40) -> str:
-    """The longest operations and their terms, stacked, as a page to hover over.
-
-    Args:
-        result: of `estimate`.
-        most: operations to draw.
-
-    Returns:
-        HTML; the library is loaded from its public address.
-
-    Raises:
-        UserError: without plotly, naming what to install.
-    """
+    """The longest operations and their terms, stacked, as a page to hover over."""
     figure = plotly().Figure()
     rows = result.terms().rows[:most][::-1]
     labels = [row["operation"] for row in rows]
@@ -99,18 +77,7 @@ def terms_page(result: Any, most: int = 40) -> str:
 
 
 def validation_page(report: dict[str, Any], band: float = 0.15) -> str:
-    """Predicted over measured times with a band, as a page to hover over; the statistics of every group.
-
-    Args:
-        report: a validation file.
-        band: relative half width of the band.
-
-    Returns:
-        HTML; the library is loaded from its public address.
-
-    Raises:
-        UserError: without plotly, naming what to install.
-    """
+    """Predicted over measured times with a band, as a page to hover over; the statistics of every group."""
     from .measured.tables import group_key
 
     figure = plotly().Figure()
@@ -141,17 +108,7 @@ def validation_page(report: dict[str, Any], band: float = 0.15) -> str:
 
 
 def suite_page(table: Table) -> str:
-    """A suite across devices, as a page to hover over.
-
-    Args:
-        table: of `compare_suite`.
-
-    Returns:
-        HTML; the library is loaded from its public address.
-
-    Raises:
-        UserError: without plotly, naming what to install.
-    """
+    """A suite across devices, as a page to hover over."""
     figure = plotly().Figure()
     for device in dict.fromkeys(row["device"] for row in table.rows):
         rows = [row for row in table.rows if row["device"] == device]
@@ -168,17 +125,7 @@ def suite_page(table: Table) -> str:
 
 
 def crossover_map_page(summary: Any) -> str:
-    """Which schemes help at which shape: a map to hover over.
-
-    Args:
-        summary: of `crossover` without a dtype.
-
-    Returns:
-        HTML; the library is loaded from its public address.
-
-    Raises:
-        UserError: without plotly, naming what to install.
-    """
+    """Which schemes help at which shape: a map to hover over."""
     figure = plotly().Figure()
     parts = [part for part in summary.parts if part.possible]
     rows = parts[0].rows if parts else []
@@ -196,17 +143,7 @@ def crossover_map_page(summary: Any) -> str:
 
 
 def crossover_page(answer: Any) -> str:
-    """Crossover as a page to hover over: speed-up curves of one or every scheme, and the table.
-
-    Args:
-        answer: of `crossover`.
-
-    Returns:
-        HTML; the library is loaded from its public address.
-
-    Raises:
-        UserError: without plotly, naming what to install.
-    """
+    """Crossover as a page to hover over: speed-up curves of one or every scheme, and the table."""
     figure = plotly().Figure()
     parts = getattr(answer, "parts", [answer])
     for part in parts:
@@ -308,15 +245,7 @@ def _svg_terms(result: Any, most: int = 15) -> str:
 
 
 def html_report(result: Any, bound: Any) -> str:
-    """One page: headline, roofline, stacked terms, caches, what would help, ceilings.
-
-    Args:
-        result: of `estimate`.
-        bound: of `roofline`, same graph and device.
-
-    Returns:
-        HTML without scripts; pictures tell their figures on hovering.
-    """
+    """One page: headline, roofline, stacked terms, caches, what would help, ceilings."""
     notes = "".join(f"<li>{escape(text)}</li>" for text in result.approximations)
     advice = "".join(f"<li>{escape(repr(item))}</li>" for item in result.explain() if item.worth_telling)
     return (

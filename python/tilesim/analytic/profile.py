@@ -32,15 +32,7 @@ class Profile:
         held_out: Iterable[Mapping[str, Any]] = (),
         refused: Iterable[str] = (),
     ) -> None:
-        """Holds what a calibration found.
-
-        Args:
-            name: of the profile.
-            entries: fitted constants.
-            fitted_rows: keys of the rows that were fitted.
-            held_out: statistics of rows left out while fitting.
-            refused: what the data could not show.
-        """
+        """Holds what a calibration found."""
         self.name = name
         self.entries = list(entries)
         self.fitted_rows = frozenset(fitted_rows)
@@ -179,15 +171,7 @@ class Profile:
 
 
 def engine_named(engine: str, profile: Profile | str | None = None) -> None:
-    """Checks the name of an engine that a user writes; tables may hold others.
-
-    Args:
-        engine: as "vLLM"; "" for a library's kernels.
-        profile: its engines and sources count too.
-
-    Raises:
-        UserError: for an unknown name, with the nearest one.
-    """
+    """Checks the name of an engine that a user writes; tables may hold others."""
     opened = Profile.open(profile)
     own = [part for entry in (opened.entries if opened else []) for part in (entry.engine, entry.source) if part]
     known = list(dict.fromkeys([*protocol_names(), *own]))

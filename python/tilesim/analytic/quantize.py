@@ -88,22 +88,7 @@ _ROUND: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
 def product_error(
     name: str | Scheme, m: int = 64, n: int = 64, k: int = 1024, seed: int = 0, offset: float = 0.0
 ) -> float:
-    """Error that rounding the operands leaves in a product of normal random numbers, sums exact.
-
-    Args:
-        name: of the scheme.
-        m: rows.
-        n: columns.
-        k: contracted extent in elements.
-        seed: of the random numbers.
-        offset: mean of the activations in standard deviations; a zero point keeps its levels where they are.
-
-    Returns:
-        Root mean square of the error over that of the result, a ratio.
-
-    Raises:
-        UserError: for an unknown scheme, or one whose rounding is not modelled.
-    """
+    """Error that rounding the operands leaves in a product of normal random numbers, sums exact."""
     how = scheme(name)
     if how.name not in _ROUND:
         raise user_error("the rounding of this scheme is not modelled", value=how.name, allowed=", ".join(_ROUND))
@@ -126,23 +111,7 @@ def _packing(how: Scheme) -> str:
 def quantization_table(
     m: int = 64, n: int = 64, k: int = 1024, device: DeviceLike | None = None, offset: float = 0.0
 ) -> Table:
-    """Every scheme: bytes of weights against bf16, packing, scales, cast, error of a product, and its time.
-
-    Args:
-        m: rows.
-        n: columns.
-        k: contracted extent in elements.
-        device: whose times to add; none: no times.
-        offset: mean of the activations in standard deviations.
-
-    Returns:
-        Rows with scheme, weight bytes per element with scales, memory saved over bf16 (ratio), packing, scales, cast
-        bytes per activation and the error of a product (ratio; over at most 64 rows and columns); with a device also
-        milliseconds, speed-up over the first of bf16, fp16, fp32 that is native, and why it cannot.
-
-    Raises:
-        UserError: for an unknown device.
-    """
+    """Every scheme: bytes of weights against bf16, packing, scales, cast, error of a product, and its time."""
     rows = []
     target = None if device is None else device_of(device, labels=True)
     for name in _ROUND:

@@ -63,27 +63,12 @@ _ALIASES = {
 
 
 def scheme_names() -> list[str]:
-    """The schemes.
-
-    Returns:
-        Their names.
-    """
+    """The schemes."""
     return list(_SCHEMES)
 
 
 def scheme(name: str | Scheme, device: Device | None = None) -> Scheme:
-    """A scheme by name or alias, as a device runs it.
-
-    Args:
-        name: "bf16", "fp8", "int8_wo", "sq", ..., an alias ("bfloat16") or a Scheme.
-        device: one whose matrix units lack fp8 runs `fp8` as weight-only, where its libraries do so.
-
-    Returns:
-        The scheme.
-
-    Raises:
-        UserError: for an unknown name, with the nearest one.
-    """
+    """A scheme by name or alias, as a device runs it."""
     if isinstance(name, Scheme):
         return name
     key = (name if isinstance(name, str) else dtype_name(name)).strip().lower()

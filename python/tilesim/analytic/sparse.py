@@ -57,27 +57,12 @@ class SparseCore:
 
     @classmethod
     def names(cls) -> list[str]:
-        """The shipped machines that have such cores.
-
-        Returns:
-            Names, sorted.
-        """
+        """The shipped machines that have such cores."""
         return [name for name in Machine.names() if sparse_cores(Machine.load(name)) is not None]
 
     @classmethod
     def load(cls, source: MachineLike) -> SparseCore:
-        """The multipliers of a machine's sparse cores (settings core.array.sparse.*).
-
-        Args:
-            source: machine preset, file, dict or Machine.
-
-        Returns:
-            The core.
-
-        Raises:
-            UserError: for a machine without such cores, an unknown name, a damaged file, or a setting that does not
-                exist or is out of range.
-        """
+        """The multipliers of a machine's sparse cores (settings core.array.sparse.*)."""
         machine = Machine.load(source)
         cores = sparse_cores(machine)
         if cores is None:
@@ -112,71 +97,26 @@ class SparseCore:
         return settings
 
     def time(self, a: ArrayLike, b: ArrayLike, stationary: str = "a") -> SparseTime:
-        """From operands, or from their patterns.
-
-        Args:
-            a: [m, k]; what is not zero counts.
-            b: [k, n].
-            stationary: "a" or "b": the operand whose vectors are held (inner) or walked over (row).
-
-        Returns:
-            Cycles, and counts.
-
-        Raises:
-            UserError: for settings out of range, or operands that are no matrices of one contracted extent.
-        """
+        """From operands, or from their patterns."""
         of_a, of_b = np.asarray(a) != 0, np.asarray(b) != 0
         return SparseTime(**_core.sparse_time(self.dataflow, self._settings(), of_a, of_b, _held(stationary)))
 
     def expected(
         self, m: int, n: int, k: int, a_density: float = 1.0, b_density: float = 1.0, stationary: str = "a"
     ) -> SparseTime:
-        """In expectation over all places of the elements that are not zero.
-
-        Args:
-            m: rows of the result.
-            n: columns of the result.
-            k: contracted extent.
-            a_density: share of elements that are not zero.
-            b_density: share of elements that are not zero.
-            stationary: as in `time`.
-
-        Returns:
-            Cycles, and counts; inner: the mean of four drawn patterns.
-
-        Raises:
-            UserError: for settings, extents or densities out of range.
-        """
+        """In expectation over all places of the elements that are not zero."""
         m, n, k = _extents(m, n, k, drawn=self.dataflow == "inner")
         counts = (round(density("a_density", a_density) * m * k), round(density("b_density", b_density) * k * n))
         found = _core.expected_sparse_time(self.dataflow, self._settings(), m, n, k, *counts, _held(stationary))
         return SparseTime(**found)
 
     def replace(self, **changes: Any) -> SparseCore:
-        """The core with other settings.
-
-        Args:
-            changes: settings by name.
-
-        Returns:
-            A new core.
-        """
+        """The core with other settings."""
         return replace(self, **changes)
 
 
 def density(name: str, value: float) -> float:
-    """Checks a density.
-
-    Args:
-        name: of the argument.
-        value: share of elements that are not zero.
-
-    Returns:
-        The share.
-
-    Raises:
-        UserError: for anything outside 0 to 1.
-    """
+    """Checks a density."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -187,21 +127,7 @@ def density(name: str, value: float) -> float:
 
 
 def reference_patterns(m: int, n: int, k: int, a_density: float, b_density: float) -> tuple[Any, Any]:
-    """The patterns behind the reference runs of SIGMA: one xorshift stream, densities in whole percents.
-
-    Args:
-        m: rows of a.
-        n: columns of b.
-        k: contracted extent.
-        a_density: share of elements of a that are not zero.
-        b_density: share of elements of b that are not zero.
-
-    Returns:
-        Boolean arrays [m, k] and [k, n].
-
-    Raises:
-        UserError: for extents or densities out of range.
-    """
+    """The patterns behind the reference runs of SIGMA: one xorshift stream, densities in whole percents."""
     m, n, k = _extents(m, n, k, drawn=True)
     return _core.draw_patterns(m, n, k, density("a_density", a_density), density("b_density", b_density))
 

@@ -58,27 +58,12 @@ _SUITES = {"llm": (_llm, "f16"), "vision": (_vision, "f32"), "scaling": (_scalin
 
 
 def suite_names() -> list[str]:
-    """The suites.
-
-    Returns:
-        Their names, and "all".
-    """
+    """The suites."""
     return [*_SUITES, "all"]
 
 
 def suite(name: str, dtype: str | None = None) -> dict[str, Graph]:
-    """The workloads of a suite.
-
-    Args:
-        name: "llm", "vision", "scaling" or "all".
-        dtype: of the operands; none: f16 for llm, f32 for the others.
-
-    Returns:
-        Label to graph.
-
-    Raises:
-        UserError: for an unknown suite or dtype.
-    """
+    """The workloads of a suite."""
     if name == "all":
         return {f"{key}: {label}": graph for key in _SUITES for label, graph in suite(key, dtype).items()}
     if name not in _SUITES:
@@ -95,22 +80,7 @@ def suite(name: str, dtype: str | None = None) -> dict[str, Graph]:
 def compare_suite(
     name: str, devices: Sequence[DeviceLike], dtype: str | None = None, scheme: str | None = None
 ) -> Table:
-    """A suite across devices.
-
-    Args:
-        name: of the suite.
-        devices: devices or their names.
-        dtype: of the operands; none: the suite's.
-        scheme: of products with weights; none: the dtype's.
-
-    Returns:
-        Rows with workload, device, milliseconds (none where the device cannot), speed-up over the first device that
-        can, what bounds it, the pressure on memory (low: the shared level could hold the tensors), and the reason where
-        the device cannot.
-
-    Raises:
-        UserError: for an unknown suite, device or dtype.
-    """
+    """A suite across devices."""
     targets = [device_of(device, labels=True) for device in devices]
     rows = []
     for label, graph in suite(name, dtype).items():

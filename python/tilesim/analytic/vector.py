@@ -49,17 +49,7 @@ TERMS: list[str] = list(_core.stream_term_names())
 
 
 def operation(name: str) -> str:
-    """The operation's name in this module.
-
-    Args:
-        name: name or alias.
-
-    Returns:
-        The name.
-
-    Raises:
-        UserError: for an unknown operation, with the nearest one.
-    """
+    """The operation's name in this module."""
     key = _ALIASES.get(name.strip().lower(), name.strip().lower())
     if key not in OPERATIONS:
         raise user_error(
@@ -74,19 +64,7 @@ def operation(name: str) -> str:
 def vector_terms(
     device: Device, op: str, rows: Array, width: Array, dtype: str, constants: Mapping[str, float]
 ) -> dict[str, Array]:
-    """Seconds of each term.
-
-    Args:
-        device: the device.
-        op: a name of `OPERATIONS`.
-        rows: of the tensors.
-        width: elements of a row; softmax and normalization act along it.
-        dtype: scheme of the elements.
-        constants: by name.
-
-    Returns:
-        launch, memory, compute, rows and total, each of the shape of `rows`.
-    """
+    """Seconds of each term."""
     kind, streams, flops = OPERATIONS[operation(op)]
     how = scheme(dtype, device)
     lanes = device.vector_rate("f32" if how.arithmetic in ("tf32", "f8e4m3fn", "f4e2m1fn") else how.arithmetic)
@@ -106,22 +84,7 @@ def vector_terms(
 def constants_of(
     device: Device, op: str, dtype: str, engine: str = "", source: str = "", profile: Profile | None = None
 ) -> Entry:
-    """The constants of an operation's class.
-
-    Args:
-        device: the device.
-        op: a name of `OPERATIONS`.
-        dtype: scheme of the elements.
-        engine: as in the table.
-        source: as in the table.
-        profile: fitted constants; none: the family's.
-
-    Returns:
-        The entry.
-
-    Raises:
-        UserError: for an unknown operation or scheme.
-    """
+    """The constants of an operation's class."""
     kind = OPERATIONS[operation(op)][0]
     how = scheme(dtype, device).name
     names = [f"{how}:{kind}", f"fp32:{kind}", "fp32:unary"]
@@ -146,22 +109,7 @@ def vector_seconds(
     dtype: str = "fp32",
     profile: Profile | str | None = None,
 ) -> Array:
-    """Time of an elementwise operation, softmax or normalization.
-
-    Args:
-        device: a device or its name.
-        op: "add", "gelu", "softmax", "ln", ...; a `u` behind a binary one: the second operand is a scalar.
-        rows: of the tensors.
-        width: elements of a row.
-        dtype: scheme of the elements.
-        profile: fitted constants; none: the family's.
-
-    Returns:
-        Seconds, shape of the broadcast arguments.
-
-    Raises:
-        UserError: for an unknown device, operation or scheme, or an extent that is not positive.
-    """
+    """Time of an elementwise operation, softmax or normalization."""
     target = Device.load(device)
     r, w = numbers_of(rows, width)
     if not (np.all(r > 0) and np.all(w > 0)):

@@ -41,15 +41,7 @@ __all__ = [
 
 
 def plot_roofline(bound: Any, axes: Any = None) -> Any:
-    """Ceilings per dtype, a slope per memory level, operations as points; log-log.
-
-    Args:
-        bound: of `roofline`.
-        axes: matplotlib axes; none: new ones.
-
-    Returns:
-        The axes.
-    """
+    """Ceilings per dtype, a slope per memory level, operations as points; log-log."""
     axes = axes_or_new(axes)
     device = bound.device
     span = [2.0**i for i in range(-4, 17)]
@@ -74,15 +66,7 @@ def plot_roofline(bound: Any, axes: Any = None) -> Any:
 
 
 def plot_crossover(question: Any, axes: Any = None) -> Any:
-    """Speed-up of a scheme over the intensity, with the band of the model's error (one standard deviation).
-
-    Args:
-        question: of `crossover`.
-        axes: matplotlib axes; none: new ones.
-
-    Returns:
-        The axes.
-    """
+    """Speed-up of a scheme over the intensity, with the band of the model's error (one standard deviation)."""
     axes = axes_or_new(axes)
     rows = sorted(question.rows, key=lambda row: row["intensity"])
     x, y = [row["intensity"] for row in rows], [row["speedup"] for row in rows]
@@ -103,15 +87,7 @@ def plot_crossover(question: Any, axes: Any = None) -> Any:
 
 
 def plot_crossover_map(summary: Any, axes: Any = None) -> Any:
-    """Which schemes help at which shape: a map.
-
-    Args:
-        summary: of `crossover` without a dtype.
-        axes: matplotlib axes; none: new ones.
-
-    Returns:
-        The axes.
-    """
+    """Which schemes help at which shape: a map."""
     axes = axes_or_new(axes)
     parts = [part for part in summary.parts if part.possible]
     shapes = [(row["m"], row["n"], row["k"]) for row in parts[0].rows] if parts else []
@@ -127,16 +103,7 @@ def plot_crossover_map(summary: Any, axes: Any = None) -> Any:
 
 
 def plot_terms(result: Any, axes: Any = None, most: int = 15) -> Any:
-    """The longest operations and their terms, side by side on one bar.
-
-    Args:
-        result: of `estimate`.
-        axes: matplotlib axes; none: new ones.
-        most: operations to draw.
-
-    Returns:
-        The axes.
-    """
+    """The longest operations and their terms, side by side on one bar."""
     axes = axes_or_new(axes)
     rows = result.terms().rows[:most][::-1]
     skip = {"operation", "kind", "scheme", "model", "ms", "bound", "occupancy"}
@@ -158,16 +125,7 @@ def plot_terms(result: Any, axes: Any = None, most: int = 15) -> Any:
 
 
 def plot_validation(report: dict[str, Any], axes: Any = None, band: float = 0.15) -> Any:
-    """Predicted over measured times, one colour per group, with a band.
-
-    Args:
-        report: a validation file.
-        axes: matplotlib axes; none: new ones.
-        band: relative half width of the band.
-
-    Returns:
-        The axes.
-    """
+    """Predicted over measured times, one colour per group, with a band."""
     from .measured.tables import group_key
 
     axes = axes_or_new(axes)
@@ -188,15 +146,7 @@ def plot_validation(report: dict[str, Any], axes: Any = None, band: float = 0.15
 
 
 def plot_suite(table: Table, axes: Any = None) -> Any:
-    """A suite across devices: milliseconds per workload.
-
-    Args:
-        table: of `compare_suite`.
-        axes: matplotlib axes; none: new ones.
-
-    Returns:
-        The axes.
-    """
+    """A suite across devices: milliseconds per workload."""
     axes = axes_or_new(axes)
     labels = list(dict.fromkeys(row["workload"] for row in table.rows))
     devices = list(dict.fromkeys(row["device"] for row in table.rows))
@@ -213,14 +163,7 @@ def plot_suite(table: Table, axes: Any = None) -> Any:
 
 
 def roofline_picture(bound: Any) -> str:
-    """The bound, the operations below the ceilings of the device, and the longest of them.
-
-    Args:
-        bound: of `ts.roofline`.
-
-    Returns:
-        HTML.
-    """
+    """The bound, the operations below the ceilings of the device, and the longest of them."""
     device = bound.device
     rows = [
         {**row, "ceiling": row["ceiling_tflops"] * 1e12, "least": row["least_ms"] / 1e3} for row in bound.table().rows

@@ -11,11 +11,7 @@ _places: dict[str, str] = {}
 
 
 def enter(places: Mapping[str, str]) -> None:
-    """Says where calls are.
-
-    Args:
-        places: by name of a call its module and its name there: "tilesim.study.why:why".
-    """
+    """Says where calls are."""
     _places.update(places)
 
 

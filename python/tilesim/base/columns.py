@@ -46,80 +46,32 @@ class Column:
 
 
 def name(head: str, drop: int = 0, least: int = 16) -> Column:
-    """Names, which lose their middle where they must.
-
-    Args:
-        head: of the column.
-        drop: the higher, the sooner it is left out; 0: never.
-        least: characters that stay of a name.
-
-    Returns:
-        The column.
-    """
+    """Names, which lose their middle where they must."""
     return Column(head, "name", drop, least)
 
 
 def text(head: str, drop: int = 0, least: int = 20) -> Column:
-    """Words, which wrap.
-
-    Args:
-        head: of the column.
-        drop: the higher, the sooner it is left out; 0: never.
-        least: characters of a line.
-
-    Returns:
-        The column.
-    """
+    """Words, which wrap."""
     return Column(head, "text", drop, least)
 
 
 def number(head: str, drop: int = 0) -> Column:
-    """Numbers, aligned at the right.
-
-    Args:
-        head: what, and the unit: "time, ms".
-        drop: the higher, the sooner it is left out; 0: never.
-
-    Returns:
-        The column.
-    """
+    """Numbers, aligned at the right."""
     return Column(head, "number", drop)
 
 
 def bound(head: str = "bound by", drop: int = 0) -> Column:
-    """What bounds an operation, in its colour.
-
-    Args:
-        head: of the column.
-        drop: the higher, the sooner it is left out; 0: never.
-
-    Returns:
-        The column.
-    """
+    """What bounds an operation, in its colour."""
     return Column(head, "word", drop, style=lambda cell: palette.TERMINAL.get(cell, ""))
 
 
 def bar(head: str = "") -> Column:
-    """Shares as bars, the longest full: cells are numbers, drawn on terminals that have room.
-
-    Args:
-        head: of the column.
-
-    Returns:
-        The column.
-    """
+    """Shares as bars, the longest full: cells are numbers, drawn on terminals that have room."""
     return Column(head, "bar", 1000)
 
 
 def percent(share: float) -> str:
-    """A share without its sign, which stands in the head: "share, %".
-
-    Args:
-        share: from 0 to 1.
-
-    Returns:
-        The text.
-    """
+    """A share without its sign, which stands in the head: "share, %"."""
     return figures.percent(share).removesuffix(" %")
 
 
@@ -187,17 +139,7 @@ def _padded(column: Column, value: str, size: int) -> str:
 def layout(
     columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int | None = None, drawn: bool = False
 ) -> Lines:
-    """Lines of aligned columns.
-
-    Args:
-        columns: of the table.
-        rows: a cell each; texts, numbers as people read them, shares of a `bar`.
-        room: characters of a line; none: the terminal's.
-        drawn: whether bars are drawn; else their columns are left out.
-
-    Returns:
-        The lines with their styles, the head first; at the end a note where columns are left out.
-    """
+    """Lines of aligned columns."""
     room = screen.width() if room is None else room
     shown = [i for i, column in enumerate(columns) if column.sort != "bar" or drawn]
     most = {i: max([0.0, *(float(row[i]) for row in rows)]) for i in shown if columns[i].sort == "bar"}
@@ -277,19 +219,7 @@ def folded(
     means: Sequence[str] = (),
     weight: str = "",
 ) -> list[dict[str, Any]]:
-    """Rows of repeated layers as one each.
-
-    Args:
-        rows: of a table.
-        sums: keys whose numbers are added up.
-        key: of the name; that of several is their pattern and "×" how many.
-        alike: keys whose values must be equal.
-        means: keys whose numbers are averaged, by `weight`.
-        weight: key of the weight.
-
-    Returns:
-        The rows with the first's other values, in the order of the largest first sum; each has its number in "folded".
-    """
+    """Rows of repeated layers as one each."""
     groups = fold(rows, lambda row: str(row[key]), lambda row: tuple(row[one] for one in alike))
     found = []
     for (shape, _), members in groups.items():
@@ -314,18 +244,7 @@ def cut(
     what: str = "operations",
     how: str = "--all shows every one",
 ) -> list[str]:
-    """The line that tells of rows that are not shown.
-
-    Args:
-        rows: all of them; the first `ROWS` are shown.
-        everything: whether all are.
-        said: what else there is to say of those left out.
-        what: they are.
-        how: one gets at them.
-
-    Returns:
-        The lines, or none.
-    """
+    """The line that tells of rows that are not shown."""
     left = rows[ROWS:]
     if everything or not left:
         return []

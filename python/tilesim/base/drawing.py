@@ -12,18 +12,7 @@ _REMEDY = "pip install 'tilesim[notebook]'"
 
 
 def axes_or_new(axes: Any, height: float = 4.8) -> Any:
-    """Axes to draw on.
-
-    Args:
-        axes: of matplotlib; none: new ones.
-        height: of a new figure, inches.
-
-    Returns:
-        The axes.
-
-    Raises:
-        UserError: without matplotlib, naming what to install.
-    """
+    """Axes to draw on."""
     if axes is not None:
         if not callable(getattr(axes, "imshow", None)):
             raise user_error("these are no axes", place="axes", value=shown(axes), allowed="axes of matplotlib, None")
@@ -36,26 +25,12 @@ def axes_or_new(axes: Any, height: float = 4.8) -> Any:
 
 
 def plain(text: object) -> str:
-    """A text that a picture shows as it is: matplotlib sets what stands between two "$" as mathematics.
-
-    Args:
-        text: with names that are somebody's: of operations, graphs, machines, settings.
-
-    Returns:
-        The text for a title, a label, a tick or a legend of matplotlib.
-    """
+    """A text that a picture shows as it is: matplotlib sets what stands between two "$" as mathematics."""
     return str(text).replace("$", r"\$")
 
 
 def plotly() -> Any:
-    """The module plotly.graph_objects.
-
-    Returns:
-        It.
-
-    Raises:
-        UserError: without plotly, naming what to install.
-    """
+    """The module plotly.graph_objects."""
     try:
         import plotly.graph_objects as plot
     except ImportError:

@@ -119,16 +119,7 @@ OF_WORKLOADS = ("batch", "context", "sequence", "phase", "dtype")
 
 
 def of_workload(name: str, value: Any, model: Any = None) -> str:
-    """What helps where an option belongs to the workload.
-
-    Args:
-        name: of an option.
-        value: that it was given.
-        model: the workload, if it was named.
-
-    Returns:
-        A sentence; "" for another option.
-    """
+    """What helps where an option belongs to the workload."""
     if name not in OF_WORKLOADS:
         return ""
     named = repr(model) if isinstance(model, str) and len(model) < MOST / 2 else "name"
@@ -161,13 +152,6 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
     """Of `candidates` the shortest that begins with `word`, else the closest; "" when none is close.
 
     The core words its suggestions by the same order. Capitals do not count, nor "-" for "_".
-
-    Args:
-        word: as somebody wrote it.
-        candidates: what it may have meant.
-
-    Returns:
-        One of them, or "".
     """
     known: dict[str, str] = {}
     for candidate in candidates:

@@ -19,11 +19,7 @@ class Threads(concurrent.futures.ThreadPoolExecutor):
     """Threads whose calls of the core can be ended from outside: Ctrl-C reaches the main thread alone."""
 
     def __init__(self, count: int) -> None:
-        """Threads that wait for work.
-
-        Args:
-            count: how many at most.
-        """
+        """Threads that wait for work."""
         self.begun: list[threading.Thread] = []
         super().__init__(max_workers=count, initializer=lambda: self.begun.append(threading.current_thread()))
         self.stopped = _core.Stop()

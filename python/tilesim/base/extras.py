@@ -9,18 +9,7 @@ from .errors import user_error
 
 
 def need(module: str, extra: str) -> ModuleType:
-    """Imports a library that not everybody needs.
-
-    Args:
-        module: its name, as in an import statement.
-        extra: of Tilesim that installs it.
-
-    Returns:
-        The module.
-
-    Raises:
-        UserError: naming what to install.
-    """
+    """Imports a library that not everybody needs."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -31,11 +31,7 @@ _LARGE = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "
 
 
 def units() -> dict[str, list[tuple[float, str]]]:
-    """The scales with their names, largest first: a page's script writes numbers by the same ones.
-
-    Returns:
-        By sort: "duration", "size", "rate".
-    """
+    """The scales with their names, largest first: a page's script writes numbers by the same ones."""
     return {"duration": list(_SECONDS), "size": list(_SIZES), "rate": list(_LARGE)}
 
 
@@ -55,50 +51,22 @@ def _minus(text: str) -> str:
 
 
 def digits(value: float) -> str:
-    """A number whose unit stands elsewhere, in a head say: 24.8, 0.0713, 1,533.
-
-    Args:
-        value: the number.
-
-    Returns:
-        The text, three digits, or all before the point.
-    """
+    """A number whose unit stands elsewhere, in a head say: 24.8, 0.0713, 1,533."""
     return _three(value)
 
 
 def count(value: float) -> str:
-    """A number of things: 371,256.
-
-    Args:
-        value: the number; it is rounded.
-
-    Returns:
-        The text.
-    """
+    """A number of things: 371,256."""
     return _minus(f"{value:,.0f}") if math.isfinite(value) else _three(value)
 
 
 def percent(share: float) -> str:
-    """A share: 24.8 %.
-
-    Args:
-        share: from 0 to 1.
-
-    Returns:
-        The text, one digit behind the point.
-    """
+    """A share: 24.8 %."""
     return _minus(f"{100 * share:,.1f}") + " %" if math.isfinite(share) else "–"
 
 
 def duration(seconds: float) -> str:
-    """A time: 11.4 s, 371 µs.
-
-    Args:
-        seconds: the time.
-
-    Returns:
-        The text, three digits, with the unit that leaves one to three before the point.
-    """
+    """A time: 11.4 s, 371 µs."""
     for scale, unit in _SECONDS:
         if abs(seconds) >= 0.9995 * scale or unit == "ns":
             return f"{_three(seconds / scale)} {unit}" if seconds else "0 s"
@@ -106,14 +74,7 @@ def duration(seconds: float) -> str:
 
 
 def energy(joules: float) -> str:
-    """An energy: 1.23 mJ, 45.0 µJ.
-
-    Args:
-        joules: the energy.
-
-    Returns:
-        The text, three digits.
-    """
+    """An energy: 1.23 mJ, 45.0 µJ."""
     for scale, unit in _JOULES:
         if abs(joules) >= scale * 0.9995:
             return f"{_three(joules / scale)} {unit}"
@@ -121,14 +82,7 @@ def energy(joules: float) -> str:
 
 
 def size(number: float) -> str:
-    """Bytes: 24.8 MB (1 MB is 10⁶ bytes).
-
-    Args:
-        number: bytes.
-
-    Returns:
-        The text.
-    """
+    """Bytes: 24.8 MB (1 MB is 10⁶ bytes)."""
     for scale, unit in _SIZES:
         if abs(number) >= 0.9995 * scale:
             return f"{_three(number / scale)} {unit}"
@@ -136,14 +90,7 @@ def size(number: float) -> str:
 
 
 def exact_size(number: float) -> str:
-    """Bytes that somebody chose, with every digit: 32 MB, 256 KiB, 1.5 MB.
-
-    Args:
-        number: bytes.
-
-    Returns:
-        The shortest text that says them exactly, in powers of 1,000 where that is as short.
-    """
+    """Bytes that somebody chose, with every digit: 32 MB, 256 KiB, 1.5 MB."""
     if number != int(number) or number <= 0:
         return size(number)
     texts = []
@@ -155,15 +102,7 @@ def exact_size(number: float) -> str:
 
 
 def rate(value: float, unit: str) -> str:
-    """A rate with its SI prefix: 14.2 TFLOP/s.
-
-    Args:
-        value: in whole units.
-        unit: its name.
-
-    Returns:
-        The text.
-    """
+    """A rate with its SI prefix: 14.2 TFLOP/s."""
     for scale, prefix in _LARGE:
         if abs(value) >= 0.9995 * scale:
             return f"{_three(value / scale)} {prefix}{unit}"
@@ -171,43 +110,19 @@ def rate(value: float, unit: str) -> str:
 
 
 def signed(change: float, text: Callable[[float], str]) -> str:
-    """A change, with its sign: +120, −3.41 ms, 0.
-
-    Args:
-        change: the change.
-        text: writes its size.
-
-    Returns:
-        The text.
-    """
+    """A change, with its sign: +120, −3.41 ms, 0."""
     if not change:
         return "0"
     return f"{'+' if change > 0 else '−' if change < 0 else ''}{text(abs(change))}"
 
 
 def ratio(value: float) -> str:
-    """How many times: 1.30 ×.
-
-    Args:
-        value: the ratio.
-
-    Returns:
-        The text.
-    """
+    """How many times: 1.30 ×."""
     return _minus(f"{value:,.2f}") + " ×" if math.isfinite(value) else "–"
 
 
 def short(name: str, width: int, end: float = 0.5) -> str:
-    """A name that fits, without its middle: both ends tell something.
-
-    Args:
-        name: any text.
-        width: characters, 1 or more.
-        end: share of the characters that its end gets, from 0 to 1.
-
-    Returns:
-        The name, or its ends around "…".
-    """
+    """A name that fits, without its middle: both ends tell something."""
     if len(name) <= width:
         return name
     right = min(width - 1, max(0, math.ceil((width - 1) * end)))
@@ -216,16 +131,7 @@ def short(name: str, width: int, end: float = 0.5) -> str:
 
 
 def part_of(part: float, whole: float, unit: str) -> str:
-    """A part of a whole in one unit: 120 of 162 thousand cycles, 1.20 of 3.41 ms.
-
-    Args:
-        part: the part.
-        whole: what it is a part of; its size chooses the unit.
-        unit: what is counted; "s": seconds.
-
-    Returns:
-        The text, three digits each.
-    """
+    """A part of a whole in one unit: 120 of 162 thousand cycles, 1.20 of 3.41 ms."""
     if unit == "s":
         scale, name = next((one for one in _SECONDS if abs(whole) >= 0.9995 * one[0]), _SECONDS[-1])
         return f"{_three(part / scale)} of {_three(whole / scale)} {name}"
@@ -242,15 +148,7 @@ def _word(value: float) -> tuple[float, str]:
 
 
 def amount_of(value: float, unit: str) -> str:
-    """A number of cycles or seconds with its unit: 162 thousand cycles, 3.41 ms.
-
-    Args:
-        value: the number.
-        unit: what is counted; "s": seconds.
-
-    Returns:
-        The text, three digits.
-    """
+    """A number of cycles or seconds with its unit: 162 thousand cycles, 3.41 ms."""
     if unit == "s":
         return duration(value)
     scale, name = _word(value)

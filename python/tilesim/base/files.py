@@ -43,14 +43,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Refuses what no file of data is, before it is opened: a pipe would wait, a device has no end.
-
-    Args:
-        path: that will be read; one that does not exist is left to the reading.
-
-    Raises:
-        UserError: for a pipe, a device or a directory.
-    """
+    """Refuses what no file of data is, before it is opened: a pipe would wait, a device has no end."""
     text = path_text(path)
     if os.path.exists(text) and not os.path.isfile(text):
         kind = "a directory" if os.path.isdir(text) else "a pipe or a device"
@@ -58,14 +51,7 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 
 def check_no_device(path: str | os.PathLike[str]) -> None:
-    """Refuses a device before it is opened, for a file that may come through a pipe.
-
-    Args:
-        path: that will be read; one that does not exist is left to the reading.
-
-    Raises:
-        UserError: for a device.
-    """
+    """Refuses a device before it is opened, for a file that may come through a pipe."""
     text = path_text(path)
     try:
         mode = os.stat(text).st_mode
@@ -76,15 +62,7 @@ def check_no_device(path: str | os.PathLike[str]) -> None:
 
 
 def check_length(path: str | os.PathLike[str], limit: int = MAX_JSON_BYTES) -> None:
-    """Refuses a file that is too long to be what it is read as, before any of it is read.
-
-    Args:
-        path: that will be read; one that does not exist is left to the reading.
-        limit: bytes.
-
-    Raises:
-        UserError: for more bytes.
-    """
+    """Refuses a file that is too long to be what it is read as, before any of it is read."""
     name = path_text(path)
     try:
         size = os.path.getsize(name)

@@ -15,30 +15,14 @@ _LAYER = re.compile(r"(^|[._/\[])([a-zA-Z_]*?)([0-9]+)(?=[._/\]])")
 
 @lru_cache(maxsize=1 << 15)
 def pattern(name: str) -> str:
-    """A name without the numbers of its layers.
-
-    Args:
-        name: of an operation, parts divided by ".", "/" or brackets.
-
-    Returns:
-        The name with "*" for the number at the end of each part but the last: conv1 and conv2 of a block are two.
-    """
+    """A name without the numbers of its layers."""
     return _LAYER.sub(r"\1\2*", name)
 
 
 def fold(
     rows: Iterable[_Row], name: Callable[[_Row], str], alike: Callable[[_Row], Any] | None = None
 ) -> dict[Any, list[_Row]]:
-    """Rows whose names differ in numbers of layers alone.
-
-    Args:
-        rows: in any order.
-        name: of a row.
-        alike: what must be equal besides (a kind, a bound); none: nothing.
-
-    Returns:
-        By (pattern, what is alike): the rows, in the order of their first.
-    """
+    """Rows whose names differ in numbers of layers alone."""
     groups: dict[Any, list[_Row]] = {}
     for row in rows:
         groups.setdefault((pattern(name(row)), alike(row) if alike else None), []).append(row)

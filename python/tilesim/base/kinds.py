@@ -10,20 +10,7 @@ _NAMES = {str: "a text", int: "an integer", float: "a finite number", bool: "tru
 
 
 def of_kind(value: Any, kind: Any, place: str) -> Any:
-    """The value, if it is of a kind.
-
-    Args:
-        value: of JSON.
-        kind: str, int, float (any finite number), bool, dict; [kind] for a list of such, {str: kind} for an object of
-            them.
-        place: for messages.
-
-    Returns:
-        The value as it is.
-
-    Raises:
-        UserError: for a value of another kind, with its place.
-    """
+    """The value, if it is of a kind."""
     if isinstance(kind, list):
         if not isinstance(value, (list, tuple)):
             raise _other(value, "a list", place)

@@ -14,16 +14,7 @@ if TYPE_CHECKING:
 
 
 def lazy(package: str, modules: Mapping[str, str], inside: Iterable[str] = ()) -> Callable[[str], Any]:
-    """A module-level `__getattr__` (PEP 562).
-
-    Args:
-        package: full name of the package that defines it.
-        modules: name of each attribute to the module, relative to the package, that holds it.
-        inside: names of modules of the package that are attributes, too.
-
-    Returns:
-        The function; what it finds stays in the package.
-    """
+    """A module-level `__getattr__` (PEP 562)."""
     known = frozenset(inside)
 
     def find(name: str) -> Any:
@@ -41,14 +32,6 @@ def lazy(package: str, modules: Mapping[str, str], inside: Iterable[str] = ()) -
     return find
 
 
-def listed(package: str, names: Iterable[str]) -> Callable[[], list[str]]:
-    """A module-level `__dir__`, which completion asks.
-
-    Args:
-        package: full name of the package that defines it.
-        names: of its attributes, imported or not.
-
-    Returns:
-        The function.
-    """
-    return lambda: sorted({*vars(sys.modules[package]), *names})
+def listed(names: Iterable[str]) -> Callable[[], list[str]]:
+    """A module-level `__dir__`: the public names alone, imported or not."""
+    return lambda: sorted(names)

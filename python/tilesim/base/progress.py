@@ -24,11 +24,7 @@ _here = threading.local()
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Hears what calls of this thread tell, while it is open.
-
-    Args:
-        listener: gets done, total and a name.
-    """
+    """Hears what calls of this thread tell, while it is open."""
     before = getattr(_here, "listener", None)
     _here.listener = listener
     try:
@@ -38,27 +34,14 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def tell(done: int, total: int, name: str = "") -> None:
-    """Tells how far a call is; nothing happens where nobody of this thread listens.
-
-    Args:
-        done: parts that are finished.
-        total: parts in all.
-        name: of the part that is next.
-    """
+    """Tells how far a call is; nothing happens where nobody of this thread listens."""
     listener: Listener | None = getattr(_here, "listener", None)
     if listener is not None:
         listener(done, total, name)
 
 
 def counter(what: str) -> Callable[[int, int], None] | None:
-    """What the core calls with parts done and all, some times a second.
-
-    Args:
-        what: is counted.
-
-    Returns:
-        The function; none where nobody of this thread listens, or where a longer call tells of its own parts.
-    """
+    """What the core calls with parts done and all, some times a second."""
     listener: Listener | None = getattr(_here, "listener", None)
     if listener is None or getattr(_here, "within", False):
         return None
@@ -67,14 +50,7 @@ def counter(what: str) -> Callable[[int, int], None] | None:
 
 
 def followed(parts: Sequence[_Part]) -> Iterator[_Part]:
-    """Parts one after the other, telling how many are done.
-
-    Args:
-        parts: of a long call.
-
-    Yields:
-        Each of them.
-    """
+    """Parts one after the other, telling how many are done."""
     for done, part in enumerate(parts):
         tell(done, len(parts))
         _here.within = True

@@ -105,15 +105,7 @@ _SPELLED = str.maketrans({"×": "x", "µ": "u", "…": "~", "–": "-", "−": "
 
 
 def spelled(text: str, encoding: str | None) -> str:
-    """A text in letters that an encoding has, each of one cell as before.
-
-    Args:
-        text: any.
-        encoding: of what is written on; none: UTF-8.
-
-    Returns:
-        The text; where the encoding lacks a letter, with what stands for it in ASCII, or "?".
-    """
+    """A text in letters that an encoding has, each of one cell as before."""
     if text.isascii():
         return text
     encoding = encoding or "utf-8"
@@ -125,17 +117,7 @@ def spelled(text: str, encoding: str | None) -> str:
 
 
 def wrapped(text: str, indent: str = "", hang: str | None = None, limit: int | None = None) -> list[str]:
-    """A text as lines that fit, broken between words; a word that is longer than a line loses its middle.
-
-    Args:
-        text: any.
-        indent: before its first line.
-        hang: before the others; none: as many spaces.
-        limit: characters of a line; none: the terminal's.
-
-    Returns:
-        The lines.
-    """
+    """A text as lines that fit, broken between words; a word that is longer than a line loses its middle."""
     hang = " " * len(indent) if hang is None else hang
     limit = width() if limit is None else limit
     if limit == UNLIMITED:
@@ -151,14 +133,7 @@ def wrapped(text: str, indent: str = "", hang: str | None = None, limit: int | N
 
 
 def indented(text: str) -> list[str]:
-    """Lines that fit, of lines that begin with spaces.
-
-    Args:
-        text: lines.
-
-    Returns:
-        Each, with what does not fit below and two spaces further in.
-    """
+    """Lines that fit, of lines that begin with spaces."""
     found = []
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip(" "))]
@@ -167,15 +142,7 @@ def indented(text: str) -> list[str]:
 
 
 def fitted_all(names: Sequence[str], room: int) -> list[str]:
-    """Names in so many cells each, different ones told apart where what stays of them can do it.
-
-    Args:
-        names: any texts.
-        room: cells, 1 or more.
-
-    Returns:
-        Each, or its ends around "…": both halves, or more of the end or of the start if that tells more of them apart.
-    """
+    """Names in so many cells each, different ones told apart where what stays of them can do it."""
     best: list[str] = []
     for end in (0.5, 0.67, 0.8, 0.33, 0.2):
         found = [fitted(one, room, end) for one in names]
@@ -187,16 +154,7 @@ def fitted_all(names: Sequence[str], room: int) -> list[str]:
 
 
 def fitted(name: str, room: int, end: float = 0.5) -> str:
-    """A name in so many cells, without its middle.
-
-    Args:
-        name: any text.
-        room: cells, 1 or more.
-        end: share of the cells that its end gets.
-
-    Returns:
-        The name, or its ends around "…".
-    """
+    """A name in so many cells, without its middle."""
     stem, times, number = name.rpartition(" ×")
     layers = f"{times}{number}" if stem and number.isdigit() and len(number) < room // 2 else ""
     stem = stem if layers else name
@@ -210,13 +168,5 @@ def fitted(name: str, room: int, end: float = 0.5) -> str:
 
 
 def notes(texts: Iterable[str], mark: str = "  - ") -> list[str]:
-    """Notes as a list with hanging indents.
-
-    Args:
-        texts: one each.
-        mark: before the first line of each.
-
-    Returns:
-        The lines.
-    """
+    """Notes as a list with hanging indents."""
     return [line for text in texts for line in wrapped(text, mark, " " * len(mark))]

@@ -63,14 +63,7 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Opens or creates a store.
-
-        Args:
-            path: file.
-
-        Raises:
-            UserError: for a file that is damaged, no store, of a newer format, or cannot be written.
-        """
+        """Opens or creates a store."""
         self.path = path_text(path)
         self._lock = Lock()  # a connection serves one thread at a time
         self._patient(lambda connection: None, fresh=True)

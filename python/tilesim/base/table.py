@@ -29,13 +29,7 @@ class Table:
         printed: Callable[[list[dict[str, Any]]], Lines] | None = None,
         empty: str = "(empty)",
     ) -> None:
-        """Holds rows.
-
-        Args:
-            rows: dicts with the same keys.
-            printed: the lines that are printed of the rows; none: all of them, as they are.
-            empty: what is printed where there are none: why.
-        """
+        """Holds rows."""
         self.rows, self._printed, self._empty = rows, printed, empty
 
     def to_pandas(self) -> Any:
@@ -82,16 +76,7 @@ class Table:
 def keyed(
     rows: list[dict[str, Any]], forms: dict[str, Callable[[Any], str]] | None = None, room: int | None = None
 ) -> Lines:
-    """Aligned columns under the rows' keys.
-
-    Args:
-        rows: dicts with the same keys, one or more.
-        forms: writes the values of these keys; others are written as they are.
-        room: characters of a line; none: the terminal's.
-
-    Returns:
-        The lines.
-    """
+    """Aligned columns under the rows' keys."""
     from .columns import Column, layout
     from .screen import clean
 

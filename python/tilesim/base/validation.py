@@ -15,17 +15,7 @@ MAX_LINE = 1 << 24
 
 
 def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, Any]]]:
-    """Header and rows of a CSV file, a byte order mark or CRLF or not.
-
-    Args:
-        path: of the file, or of a pipe.
-
-    Returns:
-        The columns, and one dict of texts per row, in order.
-
-    Raises:
-        UserError: for a file that cannot be read, is a device or no text, or has more than 1 GiB.
-    """
+    """Header and rows of a CSV file, a byte order mark or CRLF or not."""
     name = path_text(path)
     check_no_device(name)
     check_length(name, MAX_BYTES)
@@ -52,18 +42,7 @@ def _lines(file: IO[str], name: str) -> Iterator[str]:
 
 
 def positive(row: dict[str, Any], column: str) -> float:
-    """A cell that holds a positive number.
-
-    Args:
-        row: of a table.
-        column: its name.
-
-    Returns:
-        The number.
-
-    Raises:
-        UserError: for anything else.
-    """
+    """A cell that holds a positive number."""
     try:
         value = float(row[column])
     except (TypeError, ValueError):
@@ -74,19 +53,7 @@ def positive(row: dict[str, Any], column: str) -> float:
 
 
 def whole(row: dict[str, Any], column: str, most: int = 10**15) -> int:
-    """A cell that holds a whole number, as 8 or 8.0.
-
-    Args:
-        row: of a table.
-        column: its name.
-        most: the largest.
-
-    Returns:
-        The number.
-
-    Raises:
-        UserError: for anything else.
-    """
+    """A cell that holds a whole number, as 8 or 8.0."""
     value = positive(row, column)
     if value != int(value) or value > most:
         raise user_error(f"{column} is no such whole number", value=shown(row[column]), allowed=f"1 to {most}")
@@ -94,18 +61,7 @@ def whole(row: dict[str, Any], column: str, most: int = 10**15) -> int:
 
 
 def read_cases(cases: str | os.PathLike[str], wanted: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a CSV file.
-
-    Args:
-        cases: its path.
-        wanted: columns that it must have.
-
-    Returns:
-        One dict of texts per row, in order.
-
-    Raises:
-        UserError: for a file that cannot be read, is empty, or lacks a column.
-    """
+    """The rows of a CSV file."""
     header, table = read_csv(cases)
     missing = [column for column in wanted if column not in header]
     if missing:
@@ -129,14 +85,7 @@ def read_cases(cases: str | os.PathLike[str], wanted: Sequence[str]) -> list[dic
 
 
 def statistics(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Mean, median and largest absolute error; rows that are not ok count as error 1.
-
-    Args:
-        rows: with "status" and "error".
-
-    Returns:
-        The statistics of the envelope.
-    """
+    """Mean, median and largest absolute error; rows that are not ok count as error 1."""
     errors = sorted(abs(row["error"]) if row["status"] == "ok" else 1.0 for row in rows)
     n = len(errors)
     middle = (errors[(n - 1) // 2] + errors[n // 2]) / 2 if n else 0.0
@@ -152,17 +101,7 @@ def statistics(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def envelope(
     table: str, settings: dict[str, Any], rows: list[dict[str, Any]], key: Callable[[dict[str, Any]], str]
 ) -> dict[str, Any]:
-    """The validation file.
-
-    Args:
-        table: its name.
-        settings: what was run.
-        rows: one per input row.
-        key: the group of a row.
-
-    Returns:
-        The file's content.
-    """
+    """The validation file."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)

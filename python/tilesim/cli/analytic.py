@@ -62,7 +62,7 @@ def calibrate(
     ] = "rows",
 ) -> None:
     """Fit the few constants of a device to measurements; state the error on rows left out."""
-    from ..analytic.calibrate import calibrate as fit_all
+    from ..analytic.calibration import calibrate as fit_all
 
     with step("fitting, and once more without each part left out" if holdout != "none" else "fitting"):
         profile = fit_all(measurements, device, holdout=holdout)

@@ -58,9 +58,9 @@ def _loaded(name: str) -> Any:
     """A saved result: of one device, or a step of many."""
     if not _is_step(name):
         return Result.load(name)
-    from ..cluster.saved import SavedStep
+    from ..cluster.result import StepResult
 
-    return SavedStep.load(name)
+    return StepResult.load(name)
 
 
 def _simulated(model: str, how: dict[str, str | None], common: dict[str, Any]) -> Result:
@@ -156,7 +156,7 @@ def shown(found: SideBySide, html: str | None, json_: str | None) -> None:
         json_: file of its values, "-" for standard output, which is then all that is printed; none: no file.
     """
     if html:
-        found.html(html)
+        found.to_html(html)
     if json_:
         write(found.to_dict(), json_)
     if json_ != "-":
@@ -236,7 +236,7 @@ def open_command(
         other = Result.load(baseline) if baseline is not None else None
     target = output or os.path.join(tempfile.mkdtemp(prefix="tilesim-"), f"{Path(result).stem}.html")
     with step("writing the page"):
-        found.report(target, baseline=other)
+        found.to_html(target, baseline=other)
     typer.echo(target)
     if browser and not webbrowser.open(Path(target).resolve().as_uri()):
         typer.echo("No browser was found: open that file in one.", err=True)

@@ -104,7 +104,7 @@ _ELSEWHERE = {
     "show": "tilesim machine show, tilesim model show, tilesim device show",
     "list": "tilesim machine list, tilesim model list, tilesim device list",
     "sweep": "a sweep is a call in Python: ts.sweep(graph, machine, {...})",
-    "play": "play is a call in a notebook: ts.play(graph, machine)",
+    "play": "play is a call in a notebook: ts.study.play(graph, machine)",
     "quantize": "tilesim run --quantize i8 quantizes",
     "verify": "tilesim run --verify verifies",
 }

@@ -62,7 +62,7 @@ class Output:
             several: by name.
         """
         if self.report and result is not None:
-            result.report(self.report, self.advice, self.baseline)
+            result.to_html(self.report, self.advice, self.baseline)
         if self.json and result is not None and self.json != "-":
             result.save(self.json)
         elif self.json:

@@ -100,7 +100,7 @@ def why_command(
         say(lines_of(found.answer, room(120)))
     rows = _told(found, aloud) if alternatives else []
     if html is not None:
-        found.report(html, alternatives=alternatives)
+        found.to_html(html, alternatives=alternatives)
     if json_ is not None:
         write({**found.answer, **({"alternatives": rows} if alternatives else {})}, json_)
 

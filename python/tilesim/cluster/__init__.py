@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .result import StepResult
     from .searching import search
+    from .spmd import Spmd
     from .stepping import step
     from .trace import Trace, TraceClass, TraceNode, fsdp_trace
     from .views.scaling import scaling
@@ -28,6 +29,7 @@ __all__ = [
     "Pipeline",
     "Plan",
     "Replay",
+    "Spmd",
     "StepResult",
     "Trace",
     "TraceClass",
@@ -58,9 +60,10 @@ _NAMES = {
     ".plan": ("Plan",),
     ".result": ("StepResult",),
     ".searching": ("search",),
+    ".spmd": ("Spmd",),
     ".stepping": ("step",),
     ".trace": ("Trace", "TraceClass", "TraceNode", "fsdp_trace"),
     ".views.scaling": ("scaling",),
 }
 __getattr__ = lazy(__name__, {name: module for module, names in _NAMES.items() for name in names})
-__dir__ = listed(__name__, __all__)
+__dir__ = listed(__all__)

@@ -22,15 +22,7 @@ _SHARDS = {"none": "zero1", "zero1": "zero3", "zero2": "zero3"}
 
 
 def neighbours(plan: Plan, forward: bool = False) -> list[tuple[str, Plan]]:
-    """Plans that differ in one thing, or trade one axis for another.
-
-    Args:
-        plan: to start from, with its micro-batch.
-        forward: a step without gradients, where replicas make as many passes as before.
-
-    Returns:
-        What differs, and the plan.
-    """
+    """Plans that differ in one thing, or trade one axis for another."""
     micro = plan.micro_batch
     found: list[dict[str, Any]] = [{"recompute": name} for name in ("none", "selective") if plan.recompute != name]
     if plan.recompute == "none":
@@ -65,7 +57,7 @@ def neighbours(plan: Plan, forward: bool = False) -> list[tuple[str, Plan]]:
         for changes in found:
             if "data" in changes:
                 changes["micro_batch"] = max(1, micro * plan.data // changes["data"])
-    return [(_text(changes), plan.replaced(**changes)) for changes in found]
+    return [(_text(changes), plan.replace(**changes)) for changes in found]
 
 
 def _text(changes: dict[str, Any]) -> str:
@@ -80,15 +72,7 @@ def _faster(device: Device, by: float) -> Device:
 
 
 def replaced(device: Device, **changes: Any) -> Device:
-    """A device with some fields changed.
-
-    Args:
-        device: to start from.
-        changes: by field.
-
-    Returns:
-        A new device.
-    """
+    """A device with some fields changed."""
     fields = {name: getattr(device, name) for name in device.__dataclass_fields__}
     return Device(**{**fields, **changes})
 
@@ -114,16 +98,7 @@ def _others(fabric: Fabric, devices: int, offload: bool) -> Iterator[tuple[str, 
 
 
 def advice(result: Any) -> Table:
-    """What changes would gain, each of them run.
-
-    Args:
-        result: the StepResult of a plan.
-
-    Returns:
-        Rows kind ("plan", "overlap", "network", "device"), change, seconds, gain (share of the step's seconds that is
-        saved), peak_bytes, fits; those that gain half a percent or more, the largest gain first. Plans that do not
-        divide the workload are left out.
-    """
+    """What changes would gain, each of them run."""
     if result.again is None:
         return Table([], empty=NOT_AGAIN)
     runs: list[tuple[str, str, Any]] = []
@@ -148,16 +123,7 @@ def advice(result: Any) -> Table:
 
 
 def told(rows: Table, memory_bytes: float, most: int = 4) -> list[str]:
-    """Advice as lines: what may be chosen, then what may be bought, each sorted by what it gains.
-
-    Args:
-        rows: of `advice`.
-        memory_bytes: of a device.
-        most: lines of what may be chosen that fits, and as many of what does not.
-
-    Returns:
-        Lines of text.
-    """
+    """Advice as lines: what may be chosen, then what may be bought, each sorted by what it gains."""
 
     def line(row: dict[str, Any]) -> str:
         text = f"{row['change']}: {figures.duration(row['seconds'])}, {figures.percent(row['gain'])} less"

@@ -229,13 +229,6 @@ def _meaning(operation: str, n: int, chunks: int, slots: int, out: int) -> tuple
 
 
 def check_name(source: Any) -> None:
-    """Whether an algorithm, where it is given by name, is one.
-
-    Args:
-        source: a name, or one of your own: a dict or the path of a file.
-
-    Raises:
-        UserError: for an unknown name.
-    """
+    """Whether an algorithm, where it is given by name, is one."""
     if isinstance(source, str) and not source.endswith((".json", ".xml")):
         one_of("unknown algorithm", "algorithm", source, *NAMES)

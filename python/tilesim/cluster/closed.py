@@ -102,16 +102,6 @@ def _by_order(
 def of_stages(c: Columns, counted: Counted, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
     """Seconds of a micro-batch on the fullest stage, and on the slowest: the last one has the head too; a stage with
     fewer layers may send farther.
-
-    Args:
-        c: workloads and plans.
-        counted: sends of stages.
-        layer: seconds of a layer.
-        fixed: of what every stage has besides.
-        ends: of head and embedding.
-
-    Returns:
-        Both.
     """
     fullest = c.stage_layers * layer + fixed + counted.full
     least = np.floor(c.layers / c.pipeline) * layer + fixed
@@ -122,18 +112,7 @@ def of_stages(c: Columns, counted: Counted, layer: Array, fixed: Array, ends: Ar
 def times(
     c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float], ordered: Ordered = carried
 ) -> Times:  # fmt: skip
-    """Seconds of training steps.
-
-    Args:
-        c: workloads and plans.
-        price: of products and attention.
-        fabric: links.
-        k: constants of the framework.
-        ordered: what times schedules that divide the backward pass; a search has bounds first, and many at once.
-
-    Returns:
-        The times.
-    """
+    """Seconds of training steps."""
     w = work(c, price, k)
     forward, backward = layer_passes(c, w, fabric, k)
     m, p, v = c.micro_batches, c.pipeline, c.virtual

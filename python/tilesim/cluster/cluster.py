@@ -139,32 +139,7 @@ class Cluster:
         host_bytes_per_second: float | None = None,
         **others: Any,
     ) -> None:
-        """A cluster written by hand.
-
-        Args:
-            device: name, file or dict of a device or machine, or one itself; none: a network alone.
-            network: dimensions, inner first: dicts of kind (ring, torus, mesh, full, switch, fat_tree, dragonfly), size
-                or sizes, bandwidth_bytes_per_second (of a link, each direction), latency_seconds, rails, both_ways;
-                switch, fat_tree: reduces (its switches sum what devices send); fat_tree: radix, levels,
-                oversubscription, trunk_latency_seconds, ways. Or a graph: a dict of devices, switches, links (source,
-                target, bandwidth_bytes_per_second, latency_seconds, lanes, both_ways) and routes, or the path of a
-                JSON file of one.
-            name: of the cluster.
-            description: in a line.
-            faults: {"device": d, "share": s}: all links of a device at a share of their rate; {"source": a,
-                "target": b, "share": s}: one link; share 0: the link failed, and routes go round it;
-                {"device": d, "compute": s}: a device computes at a share of its rate, which steps wait for.
-            per_node: devices of a node; none: those of the first dimension where there are several.
-            devices: how many there are, as a check; none: as the sizes say.
-            generation: of the links inside a node, as libraries name it.
-            library: communication library that steps without gradients take where they name none; "": none.
-            sources: where numbers come from, by field.
-            host_bytes_per_second: of a device's link to its host's memory, each direction; none: unknown.
-            others: nothing else is known.
-
-        Raises:
-            UserError: for an unknown device, key or kind, sizes or rates out of range, a network that is not connected.
-        """
+        """A cluster written by hand."""
         for key in others:
             allowed = ", ".join(("device", "network", *KEYS[:2], *KEYS[4:]))
             raise user_error("unknown key of a cluster", value=key, allowed=allowed, suggestion=nearest(key, KEYS))

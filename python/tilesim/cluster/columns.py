@@ -180,25 +180,11 @@ class Columns:
         return np.where(self.copies > 1, pair, np.ceil(self.layers / self.pipeline))
 
     def part_layers(self, stage: Array | float) -> Array:
-        """Layers of a part of the model; the first parts have one more where they do not divide.
-
-        Args:
-            stage: number of the part, from 0, of as many as there are stages.
-
-        Returns:
-            Their number.
-        """
+        """Layers of a part of the model; the first parts have one more where they do not divide."""
         return np.floor(self.layers / self.pipeline) + (stage < np.mod(self.layers, self.pipeline))
 
     def both_layers(self, stage: Array | float) -> tuple[Array, Array]:
-        """Layers that a micro-batch passes on a stage, in the mean and at most: dualpipe has another part as well.
-
-        Args:
-            stage: its number, from 0.
-
-        Returns:
-            Both.
-        """
+        """Layers that a micro-batch passes on a stage, in the mean and at most: dualpipe has another part as well."""
         one = self.part_layers(stage)
         other = np.where(self.copies > 1, self.part_layers(self.pipeline - 1 - stage), one)
         return (one + other) / 2, np.maximum(one, other)
@@ -206,12 +192,6 @@ class Columns:
     def has_head(self, stage: Array | float) -> NDArray[np.bool_]:
         """Whether a stage computes logits: the last, and the first too where two copies lie both ways round; the first
         where the model lies as a V.
-
-        Args:
-            stage: its number, from 0.
-
-        Returns:
-            As many as there are plans.
         """
         first, last = np.equal(stage, 0), np.equal(stage, self.pipeline - 1)
         return np.select([self.ways > 1, self.copies > 1], [first, first | last], last)
@@ -219,12 +199,6 @@ class Columns:
     def tables(self, stage: Array | float) -> Array:
         """Tables of a stage, per copy of the model: embedding and head, which are one where they are tied and lie on
         one device.
-
-        Args:
-            stage: its number, from 0.
-
-        Returns:
-            Their number.
         """
         first, head = np.equal(stage, 0), self.has_head(stage)
         both = np.where(self.tied, 1.0, 2.0)
@@ -251,27 +225,12 @@ class Columns:
         return self.kept(self.shard >= 1)
 
     def kept_of_layer(self, divided: NDArray[np.bool_]) -> Array:
-        """Parameters of one layer on one device, each kind over its own replicas.
-
-        Args:
-            divided: whether replicas keep a part each.
-
-        Returns:
-            Their number.
-        """
+        """Parameters of one layer on one device, each kind over its own replicas."""
         shared = self.shared_layer_parameters / np.where(divided, self.state_replicas, 1.0)
         return shared + self.routed_layer_parameters / np.where(divided, self.state_expert_replicas, 1.0)
 
     def kept(self, divided: NDArray[np.bool_], stage: Array | float | None = None) -> Array:
-        """Parameters of a device: its layers and tables.
-
-        Args:
-            divided: whether replicas keep a part each.
-            stage: of the device; none: as many layers as the fullest, and the tables of the first.
-
-        Returns:
-            Their number.
-        """
+        """Parameters of a device: its layers and tables."""
         layers = self.stage_layers if stage is None else self.both_layers(stage)[0]
         tables = self.tables(0.0 if stage is None else stage) * self.table_parameters / self.tensor
         tables = tables / np.where(divided, self.state_replicas, 1.0)
@@ -308,14 +267,7 @@ def _of_workloads(workloads: Sequence[Layered]) -> dict[str, Any]:
 
 
 def columns(steps: Sequence[tuple[Layered, Plan]]) -> Columns:
-    """Steps as columns.
-
-    Args:
-        steps: workloads of one dtype, with their plans.
-
-    Returns:
-        The columns, in the same order.
-    """
+    """Steps as columns."""
     plans = [step[1] for step in steps]
     table = {name: np.array([getattr(one, name) for one in plans], dtype=np.float64) for name in _OF_PLAN}
     for name, known in _CODES.items():
@@ -325,15 +277,7 @@ def columns(steps: Sequence[tuple[Layered, Plan]]) -> Columns:
 
 
 def of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
-    """Many plans of one workload as columns.
-
-    Args:
-        workload: of every plan.
-        plans: by field of a plan; schedule, shard and recompute as numbers in their lists.
-
-    Returns:
-        The columns, in the same order.
-    """
+    """Many plans of one workload as columns."""
     count = len(plans["tensor"])
     table = {name: np.asarray(value) for name, value in plans.items() if name != "sequence"}
     for name in ("offload", "context_kind"):

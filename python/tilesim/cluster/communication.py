@@ -91,7 +91,7 @@ def collective(
     devices: Any = None,
     dtype: str = "bf16",
     algorithm: Any = "auto",
-    model: str = "closed",
+    network_model: str = "closed",
     library: Any = None,
     symmetry: bool = True,
     *,
@@ -113,7 +113,7 @@ def collective(
         algorithm: auto (the quickest under `closed` of those that are soon timed), ring, tree, halving-doubling, bruck,
             direct, torus, hierarchical, in-network (switches sum: dimensions with `reduces`; closed alone); or your
             own, as `ts.cluster.algorithm` reads it.
-        model: closed (formulas), chunks (message by message), flows (links shared max-min fairly).
+        network_model: closed (formulas), chunks (message by message), flows (links shared max-min fairly).
         library: name of a communication library whose costs are taken ("nccl"), or one, which chooses the algorithm and
             has a form of its own (algorithm "auto", model "closed"); none: the network alone, which no library
             undercuts.
@@ -139,7 +139,7 @@ def collective(
     check_name(algorithm)
     dtype = dtype_name(dtype)
     if library is not None:
-        for name, given, only in (("model", model, "closed"), ("algorithm", algorithm, "auto")):
+        for name, given, only in (("network_model", network_model, "closed"), ("algorithm", algorithm, "auto")):
             if given != only:
                 raise user_error("a library chooses by itself, and has a form of its own", place=name,
                                  value=shown(given), allowed=f"'{only}', or no library")  # fmt: skip
@@ -149,19 +149,19 @@ def collective(
         return _of_library([request(op, size, group, "auto", options) for group in groups], target, dtype, library)
     if isinstance(algorithm, str) and algorithm == in_network.NAME:
         _unused(op, algorithm, options)
-        return _by_switch(op, size, target, groups, dtype, model, root)
+        return _by_switch(op, size, target, groups, dtype, network_model, root)
     requests = [request(op, size, group, algorithm, options) for group in groups]
-    one_of("unknown network model", "model", model, *MODELS)
-    if model != "closed":  # groups that meet have the algorithm that is the quickest for all of them
+    one_of("unknown network model", "network_model", network_model, *MODELS)
+    if network_model != "closed":  # groups that meet have the algorithm that is the quickest for all of them
         requests = list(chosen(target, requests))
-    answers = _priced(target, requests, model, symmetry)
-    if model == "closed":
+    answers = _priced(target, requests, network_model, symmetry)
+    if network_model == "closed":
         answers = met(target, requests, answers)
     slowest = max(answers, key=lambda answer: answer["picoseconds"])
     found = _result(op, size, groups, dtype, slowest, _sent_pairs(requests[0]))
-    automatic = isinstance(algorithm, str) and algorithm == "auto" and model == "closed"
+    automatic = isinstance(algorithm, str) and algorithm == "auto" and network_model == "closed"
     if automatic and _sums_sooner(found, target, groups, root):
-        return _by_switch(op, size, target, groups, dtype, model, root)
+        return _by_switch(op, size, target, groups, dtype, network_model, root)
     return found
 
 
@@ -180,12 +180,14 @@ def _sums_sooner(found: CollectiveResult, cluster: Cluster, groups: list[list[in
 
 
 def _by_switch(
-    op: str, size: int, cluster: Cluster, groups: list[list[int]], dtype: str, model: str, root: int
+    op: str, size: int, cluster: Cluster, groups: list[list[int]], dtype: str, network_model: str, root: int
 ) -> CollectiveResult:
     """Groups whose switches sum; several of them have ports of their own."""
-    one_of("unknown network model", "model", model, *MODELS)
-    if model != "closed":
-        raise user_error("what switches do is a closed form", place="model", value=model, allowed="closed")
+    one_of("unknown network model", "network_model", network_model, *MODELS)
+    if network_model != "closed":
+        raise user_error(
+            "what switches do is a closed form", place="network_model", value=network_model, allowed="closed"
+        )
     answers = []
     for group in groups:
         whole("root", root, 0, len(group) - 1)
@@ -207,7 +209,7 @@ def collectives(
     devices: Any = None,
     dtype: str = "bf16",
     algorithm: Any = "auto",
-    model: str = "flows",
+    network_model: str = "flows",
     symmetry: bool = True,
 ) -> list[CollectiveResult]:
     """Prices collectives that start at the same time and share links.
@@ -218,7 +220,7 @@ def collectives(
         devices: for requests that name none.
         dtype: of the elements.
         algorithm: for requests that name none.
-        model: flows, or chunks (first ready first); closed prices each as if it were alone.
+        network_model: flows, or chunks (first ready first); closed prices each as if it were alone.
         symmetry: one device per class is simulated where all requests allow it.
 
     Returns:
@@ -239,7 +241,7 @@ def collectives(
         start = len(built)
         built += [request(asked["op"], size, group, chosen, asked) for group in groups]
         spans.append((asked["op"], size, groups, slice(start, len(built))))
-    answers = _priced(target, built, model, symmetry) if built else []
+    answers = _priced(target, built, network_model, symmetry) if built else []
     results = []
     for op, size, groups, part in spans:
         slowest = max(answers[part], key=lambda answer: answer["picoseconds"])
@@ -292,18 +294,7 @@ def _groups(devices: Any, cluster: Cluster) -> list[list[int]]:
 
 
 def request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the core takes.
-
-    Args:
-        op: operation.
-        size: bytes.
-        group: devices.
-        chosen: algorithm, by name or your own.
-        options: rings, pieces, root, pairs, where they are given.
-
-    Returns:
-        One request.
-    """
+    """What the core takes."""
     own = None
     if isinstance(chosen, str):
         chosen = path_text(chosen, "algorithm")
@@ -349,25 +340,16 @@ def _unused(op: str, algorithm: str, options: Mapping[str, Any]) -> None:
 
 
 def schedule(op: str, size: int, group: list[int], cluster: Cluster, algorithm: str) -> dict[str, Any]:
-    """An algorithm of a group as transfers, which `collective` takes as one of your own.
-
-    Args:
-        op: operation.
-        size: bytes.
-        group: that takes part.
-        cluster: on whose network.
-        algorithm: its name.
-
-    Returns:
-        The transfers.
-    """
+    """An algorithm of a group as transfers, which `collective` takes as one of your own."""
     return dict(cluster.core.schedule(request(op, size, group, algorithm, {})))
 
 
-def _priced(cluster: Cluster, requests: list[dict[str, Any]], model: str, symmetry: bool) -> list[dict[str, Any]]:
-    one_of("unknown network model", "model", model, *MODELS)
-    answers = cluster.core.price(requests, model, bool(symmetry))
-    if model != "closed":
+def _priced(
+    cluster: Cluster, requests: list[dict[str, Any]], network_model: str, symmetry: bool
+) -> list[dict[str, Any]]:
+    one_of("unknown network model", "network_model", network_model, *MODELS)
+    answers = cluster.core.price(requests, network_model, bool(symmetry))
+    if network_model != "closed":
         return list(answers)
     pairs = zip(answers, requests, strict=True)
     return [forms.better(one["operation"], answer, one, cluster) for answer, one in pairs]

@@ -42,14 +42,6 @@ class Group:
 def group(c: Columns, axis: str, fabric: Fabric) -> Group:
     """The group of an axis, tensor innermost, then context, data, pipeline; where nodes cut some of its groups and not
     others, the slowest one.
-
-    Args:
-        c: plans.
-        axis: tensor, context, data (gradients: context too), pipeline.
-        fabric: how many devices a node has.
-
-    Returns:
-        The group.
     """
     one = np.ones(len(c))
     size, stride = {
@@ -73,18 +65,7 @@ def group(c: Columns, axis: str, fabric: Fabric) -> Group:
 
 @lru_cache(1 << 14)
 def slowest(size: int, stride: int, per_node: int, devices: int) -> tuple[int, int, int]:
-    """Of groups that lie one beside and behind the other, the one whose part in some node is the smallest.
-
-    Args:
-        size: members of a group.
-        stride: devices from one member to the next.
-        per_node: devices of a node.
-        devices: of all groups.
-
-    Returns:
-        The node with the fewest of its members, the most of its members in one node, and the fewest; where all groups
-        lie inside nodes, the first node and the size twice.
-    """
+    """Of groups that lie one beside and behind the other, the one whose part in some node is the smallest."""
     span = size * stride
     every = np.arange(min(devices, math.lcm(span, per_node)))
     nodes = int(every[-1]) // per_node + 1
@@ -128,17 +109,7 @@ def _by_library(op: str, data: Array, of: Group, fabric: Fabric) -> Array:
 
 
 def gather(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of an all_gather or reduce_scatter.
-
-    Args:
-        data: bytes of the whole, per plan.
-        of: the group.
-        fabric: links.
-        constants: of the library.
-
-    Returns:
-        Seconds; 0 for groups of one.
-    """
+    """Seconds of an all_gather or reduce_scatter."""
     if fabric.library is not None:
         return _by_library("all_gather", data, of, fabric)
     return _priced("all_gather", data, of, fabric, lambda sent: _gathered(sent, of, fabric, constants))
@@ -161,17 +132,7 @@ def _priced(op: str, data: Array, of: Group, fabric: Fabric, form: Callable[[Arr
 
 
 def all_reduce(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of an all_reduce.
-
-    Args:
-        data: bytes of the whole, per plan.
-        of: the group.
-        fabric: links.
-        constants: of the library.
-
-    Returns:
-        Seconds; 0 for groups of one.
-    """
+    """Seconds of an all_reduce."""
     if fabric.library is not None:
         return _by_library("all_reduce", data, of, fabric)
 
@@ -183,17 +144,7 @@ def all_reduce(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, f
 
 
 def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of an all_to_all.
-
-    Args:
-        data: bytes that a device holds, its own part included.
-        of: the group.
-        fabric: links.
-        constants: of the library.
-
-    Returns:
-        Seconds; 0 for groups of one.
-    """
+    """Seconds of an all_to_all."""
     if fabric.library is not None:
         return _by_library("all_to_all", data, of, fabric)
     inside, _ = _rates(of, fabric, constants)
@@ -210,17 +161,7 @@ def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
 
 
 def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of a send to the next member, of the members that send out of their node where some do.
-
-    Args:
-        data: bytes of the message.
-        of: the group.
-        fabric: links.
-        constants: of the library.
-
-    Returns:
-        Seconds; 0 for groups of one.
-    """
+    """Seconds of a send to the next member, of the members that send out of their node where some do."""
 
     def sent(each: Array) -> Array:
         near, far = _sends(each, of, fabric, constants)
@@ -236,16 +177,6 @@ def sends(
 
     Of a node as many devices send out at once as lie between a member and the next, `stride` at most: each over its own
     adapter, or a share of them where there are fewer. The others' adapters carry nothing.
-
-    Args:
-        data: bytes of the message.
-        of: the group.
-        fabric: links.
-        constants: of the library.
-        wraps: whether the last member sends to the first.
-
-    Returns:
-        Seconds of both; 0 for groups of one.
     """
     forms = _sends(data, of, fabric, constants)
     return forms if fabric.prices is None else fabric.prices.sends(data, of, wraps, forms)

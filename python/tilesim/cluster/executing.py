@@ -17,22 +17,7 @@ __all__ = ["execute_together"]
 
 
 def execute_together(spmd: Spmd, inputs: Any = None, *, seed: int = 0) -> dict[str, Any]:
-    """Runs a program on all its devices with the reference kernels.
-
-    Args:
-        spmd: the program.
-        inputs: dict by name or sequence. Of a "divided" input the global tensor; of a "whole" one the tensor of all
-            devices; of an "own" one either that or a list with a tensor per device. None: random ones.
-        seed: of random inputs, which are those that `reference` draws for the whole graph.
-
-    Returns:
-        Outputs by name: global tensors, that of all devices, or of an "own" output a list per device (one tensor where
-        all devices have the same).
-
-    Raises:
-        UserError: for wrong inputs, or devices that part at a branch or loop with collectives in it.
-        Unsupported: for a program with more than one class of devices.
-    """
+    """Runs a program on all its devices with the reference kernels."""
     if len(spmd.graphs) > 1:
         raise _core.Unsupported(f"execution of {len(spmd.graphs)} different programs together")
     graph, devices = spmd.graph, spmd.devices

@@ -88,19 +88,7 @@ def _slice(name: str, chips: int, rate: float, latency: float) -> str:
 
 
 def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
-    """The fabric of a cluster.
-
-    Args:
-        cluster: a `ts.Cluster`, a Fabric, or a name as `dgx-a100:64` (devices behind the colon) of `systems`
-            or a shipped cluster, or a file.
-        devices: how many, in which a shipped cluster comes; none: as the cluster says, 0 for as many as a plan wants.
-
-    Returns:
-        The fabric.
-
-    Raises:
-        UserError: for an unknown name or a count that is none.
-    """
+    """The fabric of a cluster."""
     if isinstance(cluster, Fabric):
         return replace(cluster, devices=devices or cluster.devices)
     if not isinstance(cluster, str):
@@ -123,19 +111,7 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
 
 
 def with_library(fabric: Fabric, library: Any) -> Fabric:
-    """A fabric whose collectives a communication library prices.
-
-    Args:
-        fabric: links.
-        library: a library or what prices calls as it does (`system`, `seconds_many`), its name, or none for shares of
-            link rates.
-
-    Returns:
-        The fabric.
-
-    Raises:
-        UserError: for an unknown name.
-    """
+    """A fabric whose collectives a communication library prices."""
     if library is None:
         return fabric
     from importlib import import_module
@@ -150,29 +126,13 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
 def as_run(fabric: Fabric, framework: Framework, network: str = "closed") -> Fabric:
     """A fabric as a framework communicates: with the cluster's own library where the framework takes that; else shares
     of link rates, which are the framework's constants.
-
-    Args:
-        fabric: links.
-        framework: that runs steps.
-        network: the model; a library has a form of its own, and no flows.
-
-    Returns:
-        The fabric.
     """
     named = fabric.library is None and framework.takes_library and network == "closed"
     return with_library(fabric, fabric.usual) if named and fabric.usual else fabric
 
 
 def communication_of(fabric: Fabric, framework: Framework) -> str:
-    """What prices communication, in words.
-
-    Args:
-        fabric: links.
-        framework: that runs steps.
-
-    Returns:
-        A phrase.
-    """
+    """What prices communication, in words."""
     if fabric.library is not None:
         return f"library {getattr(fabric.library, 'name', fabric.library)}"
     fitted = any(text.startswith("fitted") for text in framework.provenance.values())
@@ -181,35 +141,14 @@ def communication_of(fabric: Fabric, framework: Framework) -> str:
 
 
 def with_prices(fabric: Fabric, constants: Mapping[str, float], devices: int, model: str = "closed") -> Fabric:
-    """A fabric whose communication is priced call by call, where its network is more than two levels of switches.
-
-    Args:
-        fabric: links.
-        constants: of a framework.
-        devices: of the steps.
-        model: of the network.
-
-    Returns:
-        The fabric; as it was where forms hold, or a library prices.
-    """
+    """A fabric whose communication is priced call by call, where its network is more than two levels of switches."""
     if fabric.built is None or fabric.prices is not None or fabric.library is not None:
         return fabric
     return replace(fabric, prices=as_built(fabric.built, devices, model, constants))
 
 
 def of_size(fabric: Fabric, devices: int) -> Fabric:
-    """A fabric of so many devices, where it comes in that size.
-
-    Args:
-        fabric: links.
-        devices: of a plan.
-
-    Returns:
-        The fabric; as it was where forms hold.
-
-    Raises:
-        UserError: where the network does not come in this size.
-    """
+    """A fabric of so many devices, where it comes in that size."""
     if 0 < fabric.most < devices:
         raise user_error("the system has fewer devices", place=fabric.name, value=f"{devices} devices",
                          allowed=f"up to {fabric.most}")  # fmt: skip
@@ -220,17 +159,7 @@ def of_size(fabric: Fabric, devices: int) -> Fabric:
 
 
 def faster(fabric: Fabric, near: float = 1.0, far: float = 1.0, latency: float = 1.0) -> Fabric:
-    """A fabric with other links.
-
-    Args:
-        fabric: to start from.
-        near: factor on rates inside a node.
-        far: the same between nodes.
-        latency: factor on the latency of both.
-
-    Returns:
-        The fabric.
-    """
+    """A fabric with other links."""
     built = None if fabric.built is None else with_rates(fabric.built, near, far, latency)
     return replace(fabric, link=near * fabric.link, node_link=far * fabric.node_link, latency=latency * fabric.latency,
                    node_latency=latency * fabric.node_latency, built=built)  # fmt: skip

@@ -54,26 +54,12 @@ class Framework:
 
     @staticmethod
     def load(name: str) -> Framework:
-        """The framework of a name, `configs/frameworks/NAME.json`.
-
-        Args:
-            name: megatron, fsdp, xla.
-
-        Returns:
-            The framework.
-
-        Raises:
-            UserError: for an unknown name.
-        """
+        """The framework of a name, `configs/frameworks/NAME.json`."""
         return _loaded(path_text(name, "framework"))
 
 
 def names() -> list[str]:
-    """Names of the shipped frameworks.
-
-    Returns:
-        The names, sorted.
-    """
+    """Names of the shipped frameworks."""
     return sorted(path.stem for path in (configs_dir() / "frameworks").glob("*.json"))
 
 

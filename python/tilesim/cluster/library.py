@@ -97,27 +97,7 @@ class Library:
         share: float = 1.0,
         node_share: float = 1.0,
     ) -> float:
-        """Time of one call.
-
-        Args:
-            op: all_reduce, all_gather, reduce_scatter, all_to_all, permute_devices, broadcast_devices.
-            bytes: the larger of what a device puts in and takes out.
-            dtype: of the elements; sums of one byte each never go through the switch.
-            devices: that take part.
-            per_node: of them in one node.
-            link: bytes per second of a device inside its node, in each direction.
-            node_link: the same per device between nodes; needed where there are several.
-            generation: of the links, as nvlink4; another name takes the nearest in rate, which `explain` says.
-            protocol: nccl-tests (calls back to back) or torch (single calls, launch included).
-            share: what faults leave of `link` on the slowest one; the library chooses as if it had all.
-            node_share: the same of `node_link`.
-
-        Returns:
-            Seconds; 0 where one device is alone.
-
-        Raises:
-            UserError: for an unknown name or a number out of range.
-        """
+        """Time of one call."""
         settings = {"link": link, "node_link": node_link, "generation": generation, "protocol": protocol}
         settings |= {"share": share, "node_share": node_share}
         return float(self.seconds_many(op, [bytes], dtype, [devices], [per_node], **settings)[0])  # type: ignore[arg-type]
@@ -137,27 +117,7 @@ class Library:
         share: float = 1.0,
         node_share: float = 1.0,
     ) -> NDArray[np.float64]:
-        """Times of many calls of one operation: numbers or arrays of one shape, otherwise as `seconds`.
-
-        Args:
-            op: operation.
-            bytes: per call.
-            dtype: of the elements.
-            devices: per call.
-            per_node: per call.
-            link: bytes per second.
-            node_link: bytes per second between nodes.
-            generation: of the links.
-            protocol: nccl-tests or torch.
-            share: of `link` that is left.
-            node_share: of `node_link` that is left.
-
-        Returns:
-            Seconds, in the shape that the arrays have together.
-
-        Raises:
-            UserError: as `seconds`.
-        """
+        """Times of many calls of one operation: numbers or arrays of one shape, otherwise as `seconds`."""
         for name, left in (("share", share), ("node_share", node_share)):
             if not is_number(left) or not 0 < left <= 1:
                 raise user_error("no share of a rate", place=name, value=shown(left), allowed="above 0, up to 1")
@@ -182,25 +142,7 @@ class Library:
         generation: str,
         protocol: str = "nccl-tests",
     ) -> Explanation:
-        """What a call takes, term by term; arguments and errors as `seconds`.
-
-        Args:
-            op: operation.
-            bytes: size.
-            dtype: of the elements.
-            devices: that take part.
-            per_node: of them in one node.
-            link: bytes per second.
-            node_link: bytes per second between nodes.
-            generation: of the links.
-            protocol: nccl-tests or torch.
-
-        Returns:
-            Algorithm, protocol, terms, approximations.
-
-        Raises:
-            UserError: as `seconds`.
-        """
+        """What a call takes, term by term; arguments and errors as `seconds`."""
         query = query_of(op, [bytes], dtype, [devices], [per_node], [link], node_link)
         total = self.seconds(
             op, bytes, dtype, devices, per_node, link=link, node_link=node_link, generation=generation,
@@ -220,14 +162,7 @@ class Library:
         return Explanation(total, algorithm, way, used, wire, terms, said, self.provenance)
 
     def system(self, device: str) -> System | None:
-        """Links of a device.
-
-        Args:
-            device: name of a shipped device, or the beginning of a label ("GB200-NVL").
-
-        Returns:
-            The links; None where the library's file has no such device.
-        """
+        """Links of a device."""
         for generation, data in self.generations.items():
             found = listed_as(device, data.get("devices", {}))
             if found:
@@ -236,15 +171,7 @@ class Library:
         return None
 
     def generation_near(self, generation: str, link: float) -> str:
-        """The generation whose constants are taken.
-
-        Args:
-            generation: asked for.
-            link: bytes per second and direction.
-
-        Returns:
-            Itself where known; otherwise the one whose links are nearest in rate.
-        """
+        """The generation whose constants are taken."""
         if generation in self.generations:
             return generation
         return min(
@@ -309,39 +236,17 @@ def _sent(query: Query) -> float:
 
 
 def beliefs(data: Mapping[str, Any]) -> dict[str, float]:
-    """What the library believes of its own protocols on a generation.
-
-    Args:
-        data: of the generation.
-
-    Returns:
-        Constants `believed_…`: latencies in seconds, rates in bytes per second, shares.
-    """
+    """What the library believes of its own protocols on a generation."""
     return {key: float(value) for key, value in data.get("believed", {}).items()}
 
 
 def names() -> list[str]:
-    """The shipped libraries.
-
-    Returns:
-        Their names, sorted.
-    """
+    """The shipped libraries."""
     return sorted(path.stem for path in (configs_dir() / "libraries").glob("*.json"))
 
 
 def load(source: Any) -> Library:
-    """A communication library.
-
-    Args:
-        source: name (nccl, xla-tpu, plain) or path of a `.json` file of schema
-            `tilesim.library`; a library, or what has its `seconds` or `seconds_many`, as it is.
-
-    Returns:
-        The library.
-
-    Raises:
-        UserError: for an unknown name, or a file that is none.
-    """
+    """A communication library."""
     if any(callable(getattr(source, name, None)) for name in ("seconds", "seconds_many")):
         return cast(Library, source)
     text = path_text(source, "library")

@@ -50,15 +50,7 @@ class Memory:
 
 
 def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
-    """Bytes that one layer keeps of one micro-batch: all of it, and its input alone.
-
-    Args:
-        c: workloads and plans.
-        dropout: whether masks are kept.
-
-    Returns:
-        Both, per device.
-    """
+    """Bytes that one layer keeps of one micro-batch: all of it, and its input alone."""
     e, mask, t = c.element_bytes, 1.0 if dropout else 0.0, c.tensor
     shared = np.where(c.sequence_parallel, t, 1.0)
     per_token = c.hidden
@@ -81,14 +73,7 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
 
 
 def gathered_parameters(c: Columns) -> Array:
-    """Parameters of a layer that are made whole on a device while it runs: of those that zero3 divides.
-
-    Args:
-        c: workloads and plans.
-
-    Returns:
-        Their number; experts that no other device has are whole anyway.
-    """
+    """Parameters of a layer that are made whole on a device while it runs: of those that zero3 divides."""
     return np.where(c.shard >= 3, _divided_parameters(c), 0.0)
 
 
@@ -99,16 +84,7 @@ def _divided_parameters(c: Columns) -> Array:
 
 
 def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:
-    """Micro-batches whose activations a stage holds, in units of its layers.
-
-    Args:
-        c: plans.
-        stage: its number, from 0.
-
-    Returns:
-        Of stage s at most m and: p - s of 1f1b, p + (p - 1 - 2 s) / v interleaved, as many on all stages otherwise:
-        p of zb-h1 and zb-v, 2 p - 1 of zb-h2, p + 1 of dualpipe, m of gpipe.
-    """
+    """Micro-batches whose activations a stage holds, in units of its layers."""
     p, v, m = c.pipeline, c.virtual, c.micro_batches
     held = np.where(v > 1, p + (p - 1 - 2 * stage) / v, p - stage)
     late = np.isin(c.schedule, [SCHEDULES.index(name) for name in ("zb-h1", "zb-v")])  # weight gradients come later
@@ -119,16 +95,7 @@ def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:
 
 
 def of_stage(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory:
-    """Bytes of a device of one stage in a training step.
-
-    Args:
-        c: workloads and plans.
-        k: constants of the framework: `dropout`, `state_gradient_bytes`.
-        stage: its number in each plan, from 0.
-
-    Returns:
-        The bytes by reason.
-    """
+    """Bytes of a device of one stage in a training step."""
     e = c.parameter_bytes
     # by level of `shard`: what a device keeps, and what of its layers alone
     every = [c.kept(c.shard >= level, stage) for level in (1, 2, 3)]
@@ -164,13 +131,6 @@ def of_stage(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory
 def fullest(c: Columns, of: Callable[[Array], Memory]) -> Memory:
     """Bytes of the stage that takes most: the first holds most activations, the last logits; where two copies of the
     model lie both ways round, the middle may have most layers. No other stage takes more than these.
-
-    Args:
-        c: workloads and plans.
-        of: bytes of a stage, by its number in each plan.
-
-    Returns:
-        The bytes by reason, each plan's of one stage.
     """
     found = of(np.zeros(len(c)))
     others = [c.pipeline - 1.0] if np.any(c.pipeline > 1) else []
@@ -184,13 +144,5 @@ def fullest(c: Columns, of: Callable[[Array], Memory]) -> Memory:
 
 
 def memory(c: Columns, k: Mapping[str, float]) -> Memory:
-    """Bytes of a training step on its fullest device.
-
-    Args:
-        c: workloads and plans.
-        k: constants of the framework: `dropout`, `state_gradient_bytes`.
-
-    Returns:
-        The bytes by reason.
-    """
+    """Bytes of a training step on its fullest device."""
     return fullest(c, lambda stage: of_stage(c, k, stage))

@@ -90,31 +90,12 @@ def partition(
 
 
 def partition_rules(graph: Graph) -> dict[str, tuple[str, list[str]]]:
-    """How each operation of a graph may be divided.
-
-    Args:
-        graph: any.
-
-    Returns:
-        By operation of the entry function its kind, and per loop dimension whether a division passes through, gives
-        partial results, or may not be (with the reason).
-    """
+    """How each operation of a graph may be divided."""
     return dict(_core.partition_rules(graph.core))
 
 
 def spread_shardings(graph: Graph, by: str = "own") -> dict[str, str]:
-    """How each value of a graph is divided once the given shardings have spread.
-
-    Args:
-        graph: names a mesh, and some of its values shardings.
-        by: "own" or "shardy".
-
-    Returns:
-        By name of a value ("function:value" outside of the entry) its sharding, in Shardy's text.
-
-    Raises:
-        UserError: as `partition`.
-    """
+    """How each value of a graph is divided once the given shardings have spread."""
     if by not in BY[:2]:
         raise user_error("unknown propagation", value=f"'{by}'", allowed=", ".join(BY[:2]))
     if by == "own":

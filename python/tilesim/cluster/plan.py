@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ..base.arguments import one_of, whole
@@ -109,7 +111,7 @@ class Plan:
         sequences = workload.global_batch // self.data
         groups = self.pipeline if self.virtual > 1 else 1  # interleaved stages take whole groups of micro-batches
         passes = (n for n in range(self.pipeline, sequences + 1) if sequences % n == 0 and n % groups == 0)
-        return replace(self, micro_batch=sequences // next(passes, sequences))
+        return dataclasses.replace(self, micro_batch=sequences // next(passes, sequences))
 
     @checked()
     def check(self, workload: Layered, devices: int | None = None) -> None:
@@ -170,11 +172,11 @@ class Plan:
             divides("the data axis", self.data * self.context, "expert", self.expert)
         return found + phase_reasons(self, workload) + schedule_reasons(self, workload)
 
-    def json(self) -> dict[str, Any]:
-        """As a JSON value, schema `tilesim.plan`.
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, schema `tilesim.plan`.
 
         Returns:
-            The value.
+            A dict for JSON.
         """
         said = {key: value for key, value in asdict(self).items() if value is not _UNSAID}
         return {"schema": SCHEMA, "version": VERSION, **said}
@@ -189,15 +191,15 @@ class Plan:
             UserError: where it cannot be written.
         """
         with writing(path) as file:
-            json.dump(self.json(), file, indent=1)
+            json.dump(self.to_dict(), file, indent=1)
             file.write("\n")
 
     @staticmethod
-    def from_json(value: Any, place: str = "plan") -> Plan:
-        """A plan of its JSON form.
+    def from_dict(value: Any, place: str = "plan") -> Plan:
+        """A plan from a dict.
 
         Args:
-            value: the JSON value.
+            value: what `to_dict` gives.
             place: what errors name.
 
         Returns:
@@ -212,36 +214,27 @@ class Plan:
         return _made({key: one for key, one in value.items() if key not in ("schema", "version")}, place)
 
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> Plan:
-        """A plan from a file.
-
-        Args:
-            path: of the JSON file.
-
-        Returns:
-            The plan.
-
-        Raises:
-            UserError: for a file that cannot be read or holds something else.
-        """
-        return Plan.from_json(read_json(path), path_text(path))
-
-    @staticmethod
     @checked()
-    def parse(text: str) -> Plan:
-        """A plan as the command line gives it: `tensor=8,pipeline=4,shard=zero1`, or the name of a JSON file.
+    def load(source: str | os.PathLike[str] | Mapping[str, Any] | Plan) -> Plan:
+        """A plan from text, a file, or its dict.
 
         Args:
-            text: pairs, joined by commas.
+            source: pairs joined by commas, as `"tensor=8,pipeline=4,shard=zero1"`; path of a `.json` file; what
+                `to_dict` gives; a Plan.
 
         Returns:
             The plan.
 
         Raises:
-            UserError: for an unknown name or value.
+            UserError: for an unknown name or value, a file that cannot be read or holds something else.
         """
+        if isinstance(source, Plan):
+            return source
+        if isinstance(source, Mapping):
+            return Plan.from_dict(dict(source))
+        text = path_text(source)
         if text.endswith(".json"):
-            return Plan.load(text)
+            return Plan.from_dict(read_json(text), text)
         values: dict[str, Any] = {}
         for pair in filter(None, (one.strip() for one in text.split(","))):
             key, equals, value = (part.strip() for part in pair.partition("="))
@@ -254,7 +247,7 @@ class Plan:
         return _made(values, "plan")
 
     @checked()
-    def replaced(self, **changes: Any) -> Plan:
+    def replace(self, **changes: Any) -> Plan:
         """The plan with some fields changed.
 
         Args:
@@ -267,7 +260,7 @@ class Plan:
             UserError: for an unknown field or value.
         """
         _known(changes, "plan")
-        return replace(self, **changes)
+        return dataclasses.replace(self, **changes)
 
     def text(self) -> str:
         """What differs from the default, as the command line takes it.

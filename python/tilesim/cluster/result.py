@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base import figures
+from ..base.above import Above
 from ..base.errors import user_error
 from ..base.files import writing
 from ..base.table import Table
@@ -27,7 +28,6 @@ from .pipelines.drawn import Drawn, drawn
 from .pipelines.result import Pipeline, write_trace
 from .pipelines.stages import unlike
 from .plan import Plan
-from .saved import SavedStep
 from .timeline import trace
 from .views.breakdown import Breakdown, breakdown
 from .views.communication import communication, stage_seconds
@@ -37,6 +37,8 @@ from .views.text import filled, heading, headline
 
 __all__ = ["PARTS", "StepResult"]
 
+SCHEMA, VERSION = "tilesim.cluster_result", 1
+_ABOVE: dict[str, Callable[..., StepResult]] = Above()
 _EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")
 
 
@@ -209,54 +211,24 @@ class StepResult(ComparableStep):
         """
         write_trace(trace(self), path)
 
-    def json(self) -> dict[str, Any]:
-        """As a JSON value, schema `tilesim.cluster_result`.
+    def to_dict(self) -> dict[str, Any]:
+        """Every figure, schema `tilesim.cluster_result`.
 
         Returns:
-            The value.
+            A dict for JSON.
         """
+        names = ("cluster", "device", "devices", "framework", "predictor", "network", "overlap", "seconds",
+                 "exposed_seconds", "bubble_seconds", "mfu", "peak_bytes", "memory_bytes", "fits", "parts", "memory",
+                 "classes", "stage", "communication", "provenance")  # fmt: skip
+        work, plan = self.workload, self.plan
         return {
-            "schema": "tilesim.cluster_result",
-            "version": 1,
-            "workload": self.workload.json(),
-            "plan": self.plan.json(),
-            "cluster": self.cluster,
-            "device": self.device,
-            "devices": self.devices,
-            "framework": self.framework,
-            "predictor": self.predictor,
-            "network": self.network,
-            "overlap": self.overlap,
-            "seconds": self.seconds,
-            "exposed_seconds": self.exposed_seconds,
-            "bubble_seconds": self.bubble_seconds,
-            "mfu": self.mfu,
-            "peak_bytes": self.peak_bytes,
-            "memory_bytes": self.memory_bytes,
-            "fits": self.fits,
-            "parts": self.parts,
-            "memory": self.memory,
-            "classes": self.classes,
-            "stage": self.stage,
-            "communication": self.communication,
+            "schema": SCHEMA,
+            "version": VERSION,
+            "workload": work.to_dict() if plan is not None else {"name": work.name, "devices": work.devices},
+            "plan": None if plan is None else plan.to_dict(),
+            **{name: getattr(self, name) for name in names},
             "breakdown": self.breakdown.rows,
-            "provenance": self.provenance,
         }
-
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> SavedStep:
-        """Reads a saved result: its figures, for `ts.compare`.
-
-        Args:
-            path: of the file that `save` wrote.
-
-        Returns:
-            The figures; nothing can be run again.
-
-        Raises:
-            UserError: for a file that cannot be read, or that holds something else.
-        """
-        return SavedStep.load(path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the result.
@@ -268,21 +240,27 @@ class StepResult(ComparableStep):
             UserError: where it cannot be written.
         """
         with writing(path) as file:
-            json.dump(self.json(), file, indent=1)
+            json.dump(self.to_dict(), file, indent=1)
             file.write("\n")
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> StepResult:
+        """Reads a file that `save` or `tilesim cluster step --json` wrote.
+
+        Args:
+            path: of the file.
+
+        Returns:
+            The step; `advice` and `timeline`, which run it again, say that it was loaded.
+
+        Raises:
+            UserError: for a file that cannot be read, or that holds something else.
+        """
+        return _ABOVE["loaded_step"](path)
 
 
 def too_large(result: StepResult, place: str, advice: str) -> Exception:
-    """The error of a step that does not fit into a device's memory.
-
-    Args:
-        result: of the step.
-        place: what the error names.
-        advice: what to do.
-
-    Returns:
-        The error, with bytes by reason.
-    """
+    """The error of a step that does not fit into a device's memory."""
     reasons = ", ".join(f"{key} {value / GIB:.1f}" for key, value in result.memory.items() if value)
     what = "plan" if result.plan is not None else "program"
     return user_error(

@@ -124,7 +124,7 @@ class SearchStudy:
         rows = zip(map(Plan.text, self.plans), self.seconds, self.peak_bytes, self.frameworks, strict=True)
         return Table([dict(zip(("plan", "seconds", "peak_bytes", "framework"), row, strict=True)) for row in rows])
 
-    def json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As a JSON value: counts, the best step, the fastest plans, the Pareto front."""
 
         def rows(table: Table) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ class SearchStudy:
             "fits": self.fits,
             "priced": self.priced,
             "confirmed": self.confirmed,
-            "best": self.best.json(),
+            "best": self.best.to_dict(),
             "plans": rows(self.table()),
             "pareto": rows(self.pareto()),
             "map": rows(self.map()),
@@ -263,7 +263,7 @@ def search(
     if as_run(fabric, Constants(fabric, workload.phase, framework).first).library is not None:
         confirm = 0  # a library has a form of its own
     for plan, seconds in zip(found.plans[:confirm], found.seconds, strict=False):
-        shared = step(workload, cluster, plan, network="flows", framework=framework)
+        shared = step(workload, cluster, plan, network_model="flows", framework=framework)
         again.append({"plan": plan.text(), "seconds": seconds, "flows_seconds": shared.seconds})
     return replace(found, confirmed=again)
 
@@ -273,23 +273,7 @@ def study(
     store: Store | str | os.PathLike[str] | None = None, framework: str | None = None, keep: int = 1,
     exhaustive: bool = False, best_alone: bool = False,
 ) -> SearchStudy:  # fmt: skip
-    """As `search`, without errors where no plan divides the workload: `reason` tells.
-
-    Args:
-        workload: to be divided.
-        cluster: as it was given.
-        fabric: of the cluster, with a number of devices.
-        budget: plans at most.
-        executor: that prices parts of them.
-        store: of priced plans, or its path.
-        framework: as of `step`.
-        keep: plans that the study lists.
-        exhaustive: all that fit are priced.
-        best_alone: the fastest are wanted, and neither map nor front.
-
-    Returns:
-        The study.
-    """
+    """As `search`, without errors where no plan divides the workload: `reason` tells."""
     if executor is not None and not callable(getattr(executor, "map", None)):
         allowed = "what has the interface of concurrent.futures.Executor"
         raise user_error("this is no executor", place="executor", value=shown(executor), allowed=allowed)

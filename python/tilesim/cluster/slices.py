@@ -25,19 +25,7 @@ def _refuse(name: str, devices: int, allowed: str) -> Exception:
 
 
 def scaled(data: Mapping[str, Any], devices: int) -> tuple[list[dict[str, Any]], bool]:
-    """The network of a cluster with so many devices.
-
-    Args:
-        data: content of a cluster's file. Its `slices` list shapes by number of devices: the sizes and the kind of the
-            dimension that grows. Without, the outer dimension grows, and a part of a node loses it.
-        devices: that are wanted.
-
-    Returns:
-        The dimensions, and whether it is a part of one node.
-
-    Raises:
-        UserError: for a number that the nodes or the slices do not come in.
-    """
+    """The network of a cluster with so many devices."""
     name, network = str(data.get("name", "cluster")), [dict(one) for one in data["network"]]
     slices = data.get("slices")
     if slices is not None:

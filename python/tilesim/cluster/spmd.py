@@ -10,7 +10,7 @@ from typing import Any
 from .. import _core
 from ..base.checked import checked_class
 from ..base.errors import path_text, placed, shown, user_error
-from ..base.files import read_bytes
+from ..base.files import read_json, writing
 from ..base.table import Table
 from ..graph.devices import collectives, mesh_devices
 from ..graph.graph import Graph
@@ -47,20 +47,7 @@ class Spmd:
         outputs: Sequence[Border] | None = None,
         records: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Holds the program.
-
-        Args:
-            graphs: one per class of devices.
-            devices: how many there are.
-            classes: devices of each class; all are of the first graph by default.
-            mesh: that shardings of inputs and outputs are about, as text.
-            inputs: per input of the graphs name, dtype, global shape, view and sharding; "own" by default.
-            outputs: the same.
-            records: what was inserted for which operation and why: "operation", "inserted", "reason".
-
-        Raises:
-            UserError: for classes that are not all devices, a number of inputs or outputs that graphs do not have.
-        """
+        """Holds the program."""
         self.graphs, self.devices, self.mesh = list(graphs), int(devices), mesh
         self.classes = [list(part) for part in classes] if classes is not None else [list(range(self.devices))]
         self.records = [dict(record) for record in records]
@@ -137,13 +124,13 @@ class Spmd:
         rows = [row for graph in self.graphs for row in collectives(graph.core)]
         return Table(rows, _shown, empty="nothing passes between devices")
 
-    def to_json(self) -> str:
-        """The JSON form.
+    def to_dict(self) -> dict[str, Any]:
+        """Graphs by class of device, and what enters and leaves each device.
 
         Returns:
-            Text of schema "tilesim.spmd".
+            A dict for JSON, schema "tilesim.spmd".
         """
-        data = {
+        return {
             "schema": SCHEMA,
             "version": VERSION,
             "devices": self.devices,
@@ -152,40 +139,35 @@ class Spmd:
             "inputs": [_plain(row) for row in self.inputs],
             "outputs": [_plain(row) for row in self.outputs],
             "records": self.records,
-            "graphs": [json.loads(graph.to_json()) for graph in self.graphs],
+            "graphs": [graph.to_dict() for graph in self.graphs],
         }
-        return json.dumps(data, indent=1)
 
     @classmethod
-    def from_json(cls, text: str) -> Spmd:
-        """Reads the JSON form.
+    def from_dict(cls, value: Mapping[str, Any]) -> Spmd:
+        """Reads what `to_dict` gives.
 
         Args:
-            text: of schema "tilesim.spmd".
+            value: of schema "tilesim.spmd".
 
         Returns:
             The program.
 
         Raises:
-            UserError: for text that is no such program.
+            UserError: for a value that is no such program.
         """
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise user_error("this is no JSON", value=str(error)[:200]) from None
-        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        if not isinstance(value, Mapping) or value.get("schema") != SCHEMA:
             raise user_error("not a program of several devices", allowed=f'"schema": "{SCHEMA}"')
-        if data.get("version") != VERSION:
-            raise user_error("unknown version", place="version", value=str(data.get("version")), allowed=str(VERSION))
+        if value.get("version") != VERSION:
+            raise user_error("unknown version", place="version", value=str(value.get("version")), allowed=str(VERSION))
         known = {"schema", "version", "devices", "mesh", "classes", "inputs", "outputs", "records", "graphs"}
-        if unknown := set(data) - known:
+        if unknown := set(value) - known:
             raise user_error("unknown members", value=", ".join(sorted(unknown)), allowed=", ".join(sorted(known)))
-        if missing := known - set(data):
+        if missing := known - set(value):
             raise user_error("members are missing", value=", ".join(sorted(missing)))
-        _check_parts(data)
-        graphs = [Graph.from_json(json.dumps(graph)) for graph in data["graphs"]]
+        _check_parts(value)
+        graphs = [Graph.from_dict(graph) for graph in value["graphs"]]
         names = ("classes", "mesh", "inputs", "outputs", "records")
-        return cls(graphs, data["devices"], **{name: data[name] for name in names})
+        return cls(graphs, value["devices"], **{name: value[name] for name in names})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the JSON form.
@@ -196,12 +178,8 @@ class Spmd:
         Raises:
             UserError: when it cannot be written.
         """
-        place = path_text(path)
-        try:
-            with open(place, "w", encoding="utf-8") as file:
-                file.write(self.to_json())
-        except OSError as error:
-            raise user_error("the file cannot be written", place=place, value=str(error)) from None
+        with writing(path) as file:
+            json.dump(self.to_dict(), file, indent=1)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Spmd:
@@ -216,9 +194,8 @@ class Spmd:
         Raises:
             UserError: for a file that cannot be read or is no such program.
         """
-        place = path_text(path)
-        with placed(place):
-            return cls.from_json(read_bytes(place, MAX_BYTES).decode("utf-8", "replace"))
+        with placed(path_text(path)):
+            return cls.from_dict(read_json(path, limit=MAX_BYTES))
 
 
 def communicates(graph: Graph) -> bool:

@@ -45,14 +45,6 @@ Array = NDArray[np.float64]
 def framework_of(device: Device, plan: Plan, phase: str = "train") -> str:
     """The framework that does so, where none is named: serving without gradients, xla on TPUs, fsdp where zero3 divides
     something, else megatron.
-
-    Args:
-        device: of the cluster.
-        plan: how the step is divided.
-        phase: of the workload.
-
-    Returns:
-        The name.
     """
     if phase != "train":
         return "serving"
@@ -66,15 +58,7 @@ _PRICERS: dict[tuple[str, str], Pricer] = {}
 
 
 def pricer(device: Device, dtype: str) -> Pricer:
-    """Prices of a device and a workload's dtype, kept from call to call.
-
-    Args:
-        device: that computes.
-        dtype: of the workload.
-
-    Returns:
-        The prices.
-    """
+    """Prices of a device and a workload's dtype, kept from call to call."""
     dtype = {"bf16-amp": "bf16"}.get(dtype, dtype)
     kept = _PRICERS.get((device.name, dtype))
     if kept is None or kept.device != device:  # another device may have the same name
@@ -85,17 +69,7 @@ def pricer(device: Device, dtype: str) -> Pricer:
 def priced(
     steps: Sequence[tuple[Layered, Plan]], fabric: Fabric, framework: Framework, overlap: str = "library"
 ) -> tuple[Columns, Times, Memory]:
-    """Times and bytes of many steps of one dtype and phase at once.
-
-    Args:
-        steps: workloads with plans that divide them.
-        fabric: devices and links.
-        framework: its constants.
-        overlap: "none": nothing is hidden; "ready", "library": gathers of parameters are.
-
-    Returns:
-        The steps as columns, their times and bytes.
-    """
+    """Times and bytes of many steps of one dtype and phase at once."""
     table = placed(columns(steps), fabric)
     constants = dict(framework.constants)
     if overlap == "none":
@@ -108,19 +82,7 @@ def priced(
 def timed(
     phase: str, table: Columns, price: Any, fabric: Fabric, constants: Mapping[str, float], ordered: Ordered = carried
 ) -> Times:
-    """Times of steps, by the forms of their phase.
-
-    Args:
-        phase: of all workloads.
-        table: workloads and plans.
-        price: of products and attention.
-        fabric: links.
-        constants: of the framework.
-        ordered: what times schedules that divide the backward pass.
-
-    Returns:
-        The times.
-    """
+    """Times of steps, by the forms of their phase."""
     table = placed(table, fabric)
     if len(table):
         fabric = with_prices(fabric, constants, fabric.devices or int(table.devices[0]))
@@ -130,31 +92,13 @@ def timed(
 
 
 def held(phase: str, table: Columns, fabric: Fabric, constants: Mapping[str, float]) -> Memory:
-    """Bytes of steps, by the forms of their phase.
-
-    Args:
-        phase: of all workloads.
-        table: workloads and plans.
-        fabric: links.
-        constants: of the framework.
-
-    Returns:
-        The bytes.
-    """
+    """Bytes of steps, by the forms of their phase."""
     table = placed(table, fabric)
     return forward_memory(table) if phase != "train" else memory(table, constants)
 
 
 def plan_for(workload: Layered, fabric: Fabric) -> Plan:
-    """What a plan is where none is given: replicas over all devices that the batch divides into.
-
-    Args:
-        workload: to be divided.
-        fabric: of so many devices.
-
-    Returns:
-        The plan.
-    """
+    """What a plan is where none is given: replicas over all devices that the batch divides into."""
     return Plan(data=max(1, fabric.devices))
 
 
@@ -163,9 +107,9 @@ def plan_for(workload: Layered, fabric: Fabric) -> Plan:
 def step(
     workload: Layered | Spmd | Graph | str | os.PathLike[str],
     cluster: Any,
-    plan: Plan | None = None,
+    plan: Plan | str | os.PathLike[str] | Mapping[str, Any] | None = None,
     predictor: Any = "closed",
-    network: str = "closed",
+    network_model: str = "closed",
     overlap: str = "library",
     library: Any = None,
     symmetry: bool = True,
@@ -178,15 +122,17 @@ def step(
     """Time and memory of one step of a layered workload, or of a program of several devices.
 
     Args:
-        workload: as of `ts.workloads.transformer_step`, a name as "gpt3-175b", or a file of one; or a `ts.Spmd`, a
-            Graph (with shardings it is partitioned first), a StableHLO module, a saved Spmd, or the name of a training
-            graph ("llama3-100m" to "llama3-3b" under FSDP, "resnet18" to "resnet200" with the batch divided).
+        workload: as of `ts.workloads.transformer_step`, a name as "gpt3-175b", or a file of one; or a
+            `ts.cluster.Spmd`, a Graph (with shardings it is partitioned first), a StableHLO module, a saved Spmd,
+            or the name of a training graph ("llama3-100m" to "llama3-3b" under FSDP, "resnet18" to "resnet200" with
+            the batch divided).
         cluster: a `ts.Cluster`, or the name of one as "dgx-a100:64" (devices behind the colon).
-        plan: how a layered workload is divided; none: replicas over all devices.
+        plan: how a layered workload is divided, as `Plan.load` takes it ("tensor=8,pipeline=4"); none: replicas
+            over all devices.
         predictor: what segments between communications take: "closed", "table:FILE.csv", "table:FILE.csv:interpolate",
             "engine", or an object with `name` and `seconds(segment, device)`. Layered workloads: "closed".
-        network: "closed", "flows", "chunks". Layered workloads: "closed", "flows": every call of an axis in all groups
-            that meet in a node, at the framework's shares of the links' rates.
+        network_model: "closed", "flows", "chunks". Layered workloads: "closed", "flows": every call of an axis in all
+            groups that meet in a node, at the framework's shares of the links' rates.
         overlap: "none": nothing that passes between devices is hidden. Layered: "ready", "library": parameters are
             gathered ahead, gradients summed behind, at the framework's price. Programs: "ready": all begins when its
             operands are there and its stream is free; "library": small collectives are combined too, and
@@ -220,24 +166,23 @@ def step(
     if program is not None:
         unused("a program of several devices says itself how it is divided, and what it runs", "none, or a layered "
                "workload", plan=(plan, None), framework=(framework, None))  # fmt: skip
-        return step_program(program, cluster, Options(predictor, network, overlap, library, symmetry, slow, store,
+        return step_program(program, cluster, Options(predictor, network_model, overlap, library, symmetry, slow, store,
                                                       check_memory))  # fmt: skip
     if not isinstance(workload, (Layered, str, os.PathLike)):
         raise user_error("no workload of a cluster", place="workload", value=shown(workload),
-                         allowed="a layered workload, a ts.Spmd, a Graph, a name or file")  # fmt: skip
+                         allowed="a layered workload, a ts.cluster.Spmd, a Graph, a name or file")  # fmt: skip
     unused("a layered workload has no segments whose predictions are kept", "no store, or a program",
            store=(store, None))  # fmt: skip
     one_of("unknown predictor of layered workloads", "predictor", predictor, "closed")
-    one_of("unknown network of layered workloads", "network", network, "closed", "flows")
+    one_of("unknown network of layered workloads", "network_model", network_model, "closed", "flows")
     one_of("unknown overlap", "overlap", overlap, "none", "ready", "library")
     workload = workload if isinstance(workload, Layered) else layered(workload)
-    named = isinstance(cluster, str) and cluster in Cluster.names() and isinstance(plan, Plan)
+    plan = None if plan is None else Plan.load(plan)
+    named = isinstance(cluster, str) and cluster in Cluster.names()
     fabric = fabric_of(cluster, plan.devices if named and plan else None)  # a name alone: as many as the plan has
     fabric = slower(with_library(fabric, library), slow)
     given = plan is not None
-    plan = plan or plan_for(workload, fabric)
-    if not isinstance(plan, Plan):
-        raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
+    plan = plan_for(workload, fabric) if plan is None else plan
     if not given and workload.global_batch % plan.data:
         raise user_error(
             "no plan was given, and the batch does not divide into replicas over all devices", place="plan",
@@ -249,21 +194,21 @@ def step(
     fabric = of_size(fabric, plan.devices)
     check_host(plan, fabric)
     used = Framework.load(framework or framework_of(fabric.device, plan, workload.phase))
-    fabric = as_run(fabric, used, network)
-    if network == "flows":
+    fabric = as_run(fabric, used, network_model)
+    if network_model == "flows":
         if library is not None:
-            raise user_error("a library has a form of its own", place="network", value="flows",
+            raise user_error("a library has a form of its own", place="network_model", value="flows",
                              allowed="closed, or no library")  # fmt: skip
         fabric = replace(with_prices(fabric, used.constants, plan.devices, "flows"), devices=plan.devices)
         if fabric.prices is None:
             fabric = replace(fabric, prices=flowing(fabric, used.constants))
     table, found, bytes_ = priced([(workload, plan)], fabric, used, overlap)
-    result = StepResult.of(workload, plan, fabric, used, table, found, bytes_, overlap, network)
+    result = StepResult.of(workload, plan, fabric, used, table, found, bytes_, overlap, network_model)
 
     def again(other: Plan, fabric: Fabric = fabric, overlap: str = overlap) -> StepResult:
         fabric = replace(fabric, prices=None)
-        return step(workload, fabric, other, network=network, overlap=overlap, library=library, framework=used.name,
-                    check_memory=False)  # fmt: skip
+        return step(workload, fabric, other, network_model=network_model, overlap=overlap, library=library,
+                    framework=used.name, check_memory=False)  # fmt: skip
 
     result = replace(result, again=again)
     if check_memory and not result.fits:

@@ -14,24 +14,13 @@ __all__ = ["system_of", "systems"]
 
 @cache
 def systems() -> dict[str, dict[str, Any]]:
-    """The systems.
-
-    Returns:
-        Name to device, devices of a node, and links, with sources. N in a name stands for a number.
-    """
+    """The systems."""
     table = read_json(configs_dir() / "systems.json")
     return {str(key): value for key, value in table["systems"].items()}
 
 
 def system_of(name: str) -> tuple[str, int] | None:
-    """The system that a name is of.
-
-    Args:
-        name: of an entry, with a number in place of N or with N itself, with devices behind a colon or without.
-
-    Returns:
-        The entry's name, and the number, 0 where there is none; none: it is of no system.
-    """
+    """The system that a name is of."""
     own = name.partition(":")[0]
     for key in systems():
         if found := re.fullmatch(key.replace("N", "([0-9]+|N)"), own, re.IGNORECASE):

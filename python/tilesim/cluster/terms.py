@@ -115,14 +115,7 @@ class Pricer:
 
 
 def distinct_rows(table: Array) -> tuple[Array, NDArray[np.int64]]:
-    """The distinct rows of a table, and for each row which of them it is.
-
-    Args:
-        table: shape [rows, columns].
-
-    Returns:
-        Both.
-    """
+    """The distinct rows of a table, and for each row which of them it is."""
     order = np.lexsort(table.T)
     ordered = table[order]
     first = np.ones(len(table), dtype=bool)
@@ -133,16 +126,7 @@ def distinct_rows(table: Array) -> tuple[Array, NDArray[np.int64]]:
 
 
 def layer_products(c: Columns, price: Pricer, backward: bool = True) -> tuple[Array, Array, Array]:
-    """Seconds of a layer's products: query, key and value; output; up (and gate); down.
-
-    Args:
-        c: workloads and plans.
-        price: of products.
-        backward: whether gradients are priced.
-
-    Returns:
-        Forward; gradients of inputs and weights; of those the weights' (zero where not asked for).
-    """
+    """Seconds of a layer's products: query, key and value; output; up (and gate); down."""
     forward, back, weights = (np.zeros(len(c)) for _ in range(3))
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance  # of the slowest device
     reached = reached_experts(c)
@@ -167,12 +151,6 @@ def reached_experts(c: Columns) -> Array:
 
     Of E experts, of which a token chooses k, all alike, B tokens reach E (1 - (1 - k / E)^B) in the mean; those of all
     devices of the expert axis come together.
-
-    Args:
-        c: workloads and plans.
-
-    Returns:
-        Their number; 1 without experts, and at least 1: some device has one.
     """
     every = np.maximum(1.0, c.experts)
     found = reached(every, c.experts_chosen / every * c.imbalance, c.tokens * c.expert) / c.expert
@@ -180,16 +158,7 @@ def reached_experts(c: Columns) -> Array:
 
 
 def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -> tuple[Array, Array]:
-    """Seconds of a layer's attention, forward and backward.
-
-    Args:
-        c: workloads and plans.
-        price: of products and attention.
-        constants: shares of the framework.
-
-    Returns:
-        Both.
-    """
+    """Seconds of a layer's attention, forward and backward."""
     depth, batch, keys = c.head_size, c.micro_batch, c.keys
     over = np.where(c.by_heads, c.context, 1.0)  # each device has all tokens of some heads
     heads, queries = c.heads / c.tensor / over, c.queries * over
@@ -214,15 +183,7 @@ def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -
 
 
 def layer_bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Array, Array]:
-    """Bytes that passes between products move in a layer.
-
-    Args:
-        c: workloads and plans.
-        constants: of the framework: `dropout`, `scores`.
-
-    Returns:
-        Forward, backward, and those over stored scores, forward.
-    """
+    """Bytes that passes between products move in a layer."""
     e = c.element_bytes
     shared = np.where(c.sequence_parallel, c.tensor, 1.0)
     wide = c.tokens * c.hidden * e / shared
@@ -244,16 +205,7 @@ def layer_bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Arra
 
 
 def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> Work:
-    """Everything that a device computes in a step, per layer and micro-batch.
-
-    Args:
-        c: workloads and plans.
-        price: of products and attention.
-        constants: of the framework.
-
-    Returns:
-        Seconds.
-    """
+    """Everything that a device computes in a step, per layer and micro-batch."""
     memory = price.device.memory.bytes_per_second * constants["memory_share"]
     rate = constants["product_share"]
     products_f, products_b, products_w = (value / rate for value in layer_products(c, price))

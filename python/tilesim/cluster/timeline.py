@@ -280,15 +280,7 @@ def _folded(events: list[Event], period: float) -> list[Event]:
 
 
 def trace(result: Any) -> Event:
-    """A file of trace events, as Perfetto and Chrome read it.
-
-    Args:
-        result: a StepResult.
-
-    Returns:
-        The JSON value; `otherData` names workload, plan and cluster, by which ratio the passes were stretched to last
-        as long as the closed form says (`stretched`), or why parts stand one after the other instead (`note`).
-    """
+    """A file of trace events, as Perfetto and Chrome read it."""
     told = {"workload": result.workload.name, "plan": result.plan.text(), "cluster": result.cluster,
             "seconds": result.seconds}  # fmt: skip
     note = _why_not(result)
@@ -308,14 +300,6 @@ def trace(result: Any) -> Event:
 
 
 def events(result: Any) -> list[Event]:
-    """Trace events of a result, times in microseconds.
-
-    Args:
-        result: a StepResult.
-
-    Returns:
-        One process per class of devices, a track of computing and one per dimension and axis, flows from sends to the
-        passes that they let begin, and counters of bytes that a device sent on each dimension.
-    """
+    """Trace events of a result, times in microseconds."""
     rows: list[Event] = trace(result)["traceEvents"]
     return rows

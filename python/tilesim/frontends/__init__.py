@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..base.lazy import lazy
+from ..base.lazy import lazy, listed
 
 if TYPE_CHECKING:
     from .onnx.entry import from_onnx, symbolic_sizes
@@ -43,3 +43,4 @@ __getattr__ = lazy(
         "to_pytorch_ir": ".pytorch_ir.writer",
     },
 )
+__dir__ = listed(__all__)

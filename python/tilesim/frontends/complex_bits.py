@@ -11,15 +11,7 @@ WHOLE = {"f32": "c64", "f64": "c128"}
 
 
 def parts(builder: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Real and imaginary half of the bits of complex elements.
-
-    Args:
-        builder: of the function.
-        x: c64 or c128.
-
-    Returns:
-        Two tensors of its shape, f32 or f64.
-    """
+    """Real and imaginary half of the bits of complex elements."""
     if x.dtype == "c128":
         both = builder.op("bitcast", x, dtype="f64")  # [.., 2]
         re, im = (both[(..., i)] for i in (0, 1))
@@ -31,16 +23,7 @@ def parts(builder: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def joined(builder: Any, re: Tensor, im: Tensor) -> Tensor:
-    """The opposite of `parts`.
-
-    Args:
-        builder: of the function.
-        re: f32 or f64.
-        im: of the same dtype and shape.
-
-    Returns:
-        A c64 or c128 tensor.
-    """
+    """The opposite of `parts`."""
     if re.dtype == "f64":
         rows = [builder.op("reshape", x, shape=[*x.shape, 1]) for x in (re, im)]
         whole: Tensor = builder.op("bitcast", builder.op("concat", *rows, dim=re.ndim), dtype="c128")

@@ -29,18 +29,7 @@ __all__ = [
 def counted(
     b: GraphBuilder, stem: str, trips: int, state: Sequence[Tensor], body: Callable[..., Sequence[Tensor]]
 ) -> list[Tensor]:
-    """A loop over 0 .. trips - 1.
-
-    Args:
-        b: builder of the function that runs it.
-        stem: of the names.
-        trips: how often.
-        state: what it begins with.
-        body: from (builder, counter, state..) to the next state.
-
-    Returns:
-        The last state.
-    """
+    """A loop over 0 .. trips - 1."""
     if trips <= 0:
         return list(state)
     taken, number = set(b.graph.functions), 0
@@ -62,15 +51,7 @@ def counted(
 
 
 def swapped(b: GraphBuilder, x: Tensor) -> Tensor:
-    """The transposes of matrices.
-
-    Args:
-        b: builder of the function.
-        x: [.., m, n].
-
-    Returns:
-        [.., n, m].
-    """
+    """The transposes of matrices."""
     found: Tensor = b.op("transpose", x, permutation=[*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
     return found
 
@@ -112,16 +93,7 @@ class _At:
 
 
 def lu(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The LU factors with rows exchanged, column after column (right-looking, as LAPACK's getf2).
-
-    Args:
-        b: builder of the function.
-        a: [.., m, n], f32 or f64.
-
-    Returns:
-        Both factors in one tensor like a; i32[.., min(m, n)] with which row each was exchanged, from 0; i32[.., m]
-        which row of a each row is.
-    """
+    """The LU factors with rows exchanged, column after column (right-looking, as LAPACK's getf2)."""
     batch, (m, n) = list(a.shape[:-2]), a.shape[-2:]
     steps = min(m, n)
 
@@ -156,17 +128,7 @@ def lu(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def substituted(b: GraphBuilder, a: Tensor, x: Tensor, **attributes: Any) -> Tensor:
-    """A triangular solve; the batch axes of both are spread over each other.
-
-    Args:
-        b: builder of the function.
-        a: [.., n, n].
-        x: [.., n, m], or [.., m, n] where the matrix stands on the right.
-        attributes: of `linear_solve`.
-
-    Returns:
-        The solution.
-    """
+    """A triangular solve; the batch axes of both are spread over each other."""
     batch = np.broadcast_shapes(a.shape[:-2], x.shape[:-2])
     a, x = (y if tuple(y.shape[:-2]) == tuple(batch) else b.broadcast(y, [*batch, *y.shape[-2:]]) for y in (a, x))
     found: Tensor = b.op("linear_solve", a, x, mode="triangular", **attributes)
@@ -185,17 +147,7 @@ def _in_order(b: GraphBuilder, x: Tensor, order: Tensor) -> Tensor:
 
 
 def solve(b: GraphBuilder, a: Tensor, x: Tensor, left: bool = True) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """The solution of a y = x (or y a = x) by LU factors.
-
-    Args:
-        b: builder of the function.
-        a: [.., n, n].
-        x: [.., n, m], or [.., m, n].
-        left: whether the matrix stands on the left.
-
-    Returns:
-        The solution, and what `lu` gives.
-    """
+    """The solution of a y = x (or y a = x) by LU factors."""
     factors = lu(b, a)
     packed, _, order = factors
     if left:
@@ -224,15 +176,7 @@ def diagonal(b: GraphBuilder, a: Tensor) -> Tensor:
 
 
 def first_set(b: GraphBuilder, marks: Tensor) -> Tensor:
-    """LAPACK's status of marks along the last axis.
-
-    Args:
-        b: builder of the function.
-        marks: bool[.., n].
-
-    Returns:
-        i32[..]: the first mark that is set, from 1; 0 where none is.
-    """
+    """LAPACK's status of marks along the last axis."""
     if marks.shape[-1] == 0:
         return b.broadcast(b.scalar(0, "i32"), list(marks.shape[:-1]))
     number, dims = b.op("convert", marks, dtype="i32"), [marks.ndim - 1]
@@ -242,15 +186,7 @@ def first_set(b: GraphBuilder, marks: Tensor) -> Tensor:
 
 
 def determinant(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """By LU factors.
-
-    Args:
-        b: builder of the function.
-        a: [.., n, n].
-
-    Returns:
-        The sign of the exchanges [..], the diagonal of the upper factor [.., n], and what `lu` gives.
-    """
+    """By LU factors."""
     factors = lu(b, a)
     pivots = factors[1]
     places = b.op("iota", shape=[1] * (pivots.ndim - 1) + [pivots.shape[-1]], dtype="i32", dim=pivots.ndim - 1)
@@ -261,16 +197,7 @@ def determinant(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, tuple[Tenso
 
 
 def identity(b: GraphBuilder, shape: Sequence[int], dtype: str) -> Tensor:
-    """Ones on the diagonal.
-
-    Args:
-        b: builder of the function.
-        shape: [.., m, n].
-        dtype: f32 or f64.
-
-    Returns:
-        The matrices.
-    """
+    """Ones on the diagonal."""
     m, n = shape[-2:]
     eye = np.eye(m, n, dtype=np.float64 if dtype == "f64" else np.float32)
     found = b.weight(f"identity.{m}.{n}.{dtype}", data=eye, trainable=False)
@@ -278,28 +205,12 @@ def identity(b: GraphBuilder, shape: Sequence[int], dtype: str) -> Tensor:
 
 
 def inverse(b: GraphBuilder, a: Tensor) -> Tensor:
-    """By LU factors.
-
-    Args:
-        b: builder of the function.
-        a: [.., n, n].
-
-    Returns:
-        Its inverse.
-    """
+    """By LU factors."""
     return solve(b, a, identity(b, a.shape, a.dtype))[0]
 
 
 def reflectors(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor]:
-    """Householder's reflections, one for each column (as LAPACK's geqr2).
-
-    Args:
-        b: builder of the function.
-        a: [.., m, n], f32 or f64.
-
-    Returns:
-        The upper factor with the reflections' vectors below it, and their factors [.., min(m, n)].
-    """
+    """Householder's reflections, one for each column (as LAPACK's geqr2)."""
     batch, (m, n) = list(a.shape[:-2]), a.shape[-2:]
     steps = min(m, n)
 
@@ -331,16 +242,7 @@ def reflectors(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def qr(b: GraphBuilder, packed: Tensor, taus: Tensor) -> Tensor:
-    """The orthogonal factor of reflections (as LAPACK's org2r).
-
-    Args:
-        b: builder of the function.
-        packed: [.., m, n] with the vectors below the diagonal, n at most m.
-        taus: their factors [.., k].
-
-    Returns:
-        [.., m, n], orthonormal columns.
-    """
+    """The orthogonal factor of reflections (as LAPACK's org2r)."""
     batch, steps = list(packed.shape[:-2]), taus.shape[-1]
     start = identity(b, packed.shape, packed.dtype)
 

@@ -45,16 +45,7 @@ def counters(scope: Building, count: int, low: Tensor, high: Tensor) -> Words:
 
 
 def threefry(scope: Building, key: Words, x: Words) -> Words:
-    """Threefry-2x32 with 20 rounds.
-
-    Args:
-        scope: where it is built.
-        key: two words without axes.
-        x: the counters.
-
-    Returns:
-        Two words for each counter.
-    """
+    """Threefry-2x32 with 20 rounds."""
     parity = scope.apply("bitwise_xor", scope.apply("bitwise_xor", *key), scope.scalar(THREEFRY_PARITY, "u32"))
     keys = [*key, parity]
     a, b = scope.apply("add", x[0], keys[0]), scope.apply("add", x[1], keys[1])
@@ -75,16 +66,7 @@ def _product(scope: Building, x: Tensor, factor: int) -> Words:
 
 
 def philox(scope: Building, key: Words, counter: Sequence[Tensor]) -> list[Tensor]:
-    """Philox-4x32 with 10 rounds.
-
-    Args:
-        scope: where it is built.
-        key: two words without axes.
-        counter: four words, low ones first.
-
-    Returns:
-        Four words for each counter.
-    """
+    """Philox-4x32 with 10 rounds."""
     state, keys = list(counter), list(key)
     for turn in range(PHILOX_ROUNDS):
         if turn:
@@ -101,17 +83,7 @@ def philox(scope: Building, key: Words, counter: Sequence[Tensor]) -> list[Tenso
 
 
 def random_words(scope: Building, seed: Tensor, stream: int, count: int) -> Words:
-    """Two words of 32 random bits for each of count elements, by Threefry.
-
-    Args:
-        scope: where it is built.
-        seed: u32 [2], the key.
-        stream: tells apart what is drawn with one seed: the upper half of the counter.
-        count: elements.
-
-    Returns:
-        Two tensors u32 [count].
-    """
+    """Two words of 32 random bits for each of count elements, by Threefry."""
     key = tuple(scope.reshape(scope.along(seed, 0, i, i + 1), []) for i in (0, 1))
     index = scope.op("iota", shape=[count], dtype="u32", dim=0)
     other = scope.broadcast(scope.scalar(stream, "u32"), [count])
@@ -126,18 +98,7 @@ def unit(scope: Building, bits: Tensor) -> Tensor:
 
 
 def uniform(scope: Building, bits: Words, low: Tensor, high: Tensor, dtype: str) -> Tensor:
-    """Numbers from low up to, and without, high: floats of 23 random bits, integers by the remainder of 32.
-
-    Args:
-        scope: where it is built.
-        bits: as `random_words` gives.
-        low: without axes, of dtype.
-        high: as low.
-        dtype: of the numbers; integers have at most 32 bits.
-
-    Returns:
-        As many numbers as words.
-    """
+    """Numbers from low up to, and without, high: floats of 23 random bits, integers by the remainder of 32."""
     if dtype in FLOATS:
         a, b = scope.convert(low, "f32"), scope.convert(high, "f32")
         spread = scope.apply("multiply", unit(scope, bits[0]), scope.apply("subtract", b, a))
@@ -153,18 +114,7 @@ def uniform(scope: Building, bits: Words, low: Tensor, high: Tensor, dtype: str)
 
 
 def normal(scope: Building, bits: Words, mean: Tensor, deviation: Tensor, dtype: str) -> Tensor:
-    """Normally distributed numbers by the method of Box and Muller (Annals of Mathematical Statistics 29, 1958).
-
-    Args:
-        scope: where it is built.
-        bits: as `random_words` gives.
-        mean: without axes, of dtype.
-        deviation: as mean.
-        dtype: a float.
-
-    Returns:
-        As many numbers as words.
-    """
+    """Normally distributed numbers by the method of Box and Muller (Annals of Mathematical Statistics 29, 1958)."""
     radius = scope.apply("log", scope.apply("subtract", scope.scalar(1.0, "f32"), unit(scope, bits[0])))
     radius = scope.apply("sqrt", scope.apply("multiply", radius, scope.scalar(-2.0, "f32")))
     angle = scope.apply("multiply", unit(scope, bits[1]), scope.scalar(2 * math.pi, "f32"))

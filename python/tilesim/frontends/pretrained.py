@@ -87,17 +87,7 @@ def _dtype_of(model: Any) -> Any:
 
 
 def configuration(model: Any) -> Any:
-    """What describes a model.
-
-    Args:
-        model: a PretrainedConfig, a model type, or a path.
-
-    Returns:
-        The PretrainedConfig.
-
-    Raises:
-        UserError: for anything else.
-    """
+    """What describes a model."""
     if isinstance(model, transformers.PretrainedConfig):
         return model
     if not isinstance(model, (str, os.PathLike)):

@@ -24,21 +24,7 @@ def over_steps(
     lengths: Tensor | None = None,
     stem: str = "recurrence",
 ) -> tuple[Tensor, list[Tensor]]:
-    """Runs a cell for each step of a sequence.
-
-    Args:
-        b: builder of the function.
-        x: [steps, batch, width], what each step reads.
-        states: what the cell carries, [batch, ..] each; the first one is the result of a step.
-        fixed: tensors that every step reads and none changes.
-        cell: one step.
-        backwards: from the last step to the first.
-        lengths: [batch], steps of each sequence: later ones give zeros and keep the states.
-        stem: of the names.
-
-    Returns:
-        The results of all steps, [steps, batch, hidden], and the last states.
-    """
+    """Runs a cell for each step of a sequence."""
     steps, batch, width = x.shape
     zeros = b.broadcast(b.scalar(0, states[0].dtype), [steps, *states[0].shape])
     known = [x, *fixed] if lengths is None else [x, *fixed, lengths]

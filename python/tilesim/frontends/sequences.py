@@ -86,41 +86,14 @@ def _exported(model: Any, main: str, source: Any, prompt: Any) -> tuple[Any, dic
 
 
 def prefill(model: Any, main: str, source: Any, prompt: Any) -> tuple[Graph, int]:
-    """The encoder over its source and the decoder over the tokens that it begins with.
-
-    Args:
-        model: of transformers.
-        main: argument that the encoder reads.
-        source: for it: (batch, ...).
-        prompt: token ids, (batch, tokens).
-
-    Returns:
-        The graph, and positions that the encoder gives.
-
-    Raises:
-        Unsupported: for a model that is called otherwise, or that torch.export cannot read.
-    """
+    """The encoder over its source and the decoder over the tokens that it begins with."""
     program, found = _exported(model, main, source, prompt)
     graph = read(program, str(model.config.model_type), results=list(found))[0]
     return graph, int(found["source.0.keys"].shape[2])
 
 
 def step(model: Any, main: str, source: Any, context: int, mode: Any) -> tuple[Graph, int]:
-    """The decoder's token number `context`, with keys and values of those before it and of the source in place.
-
-    Args:
-        model: of transformers.
-        main: argument that the encoder reads.
-        source: for it: (batch, ...).
-        context: tokens.
-        mode: of fake tensors, where the model has no elements; else none.
-
-    Returns:
-        The graph, and positions that the encoder gives.
-
-    Raises:
-        Unsupported: as `prefill`.
-    """
+    """The decoder's token number `context`, with keys and values of those before it and of the source in place."""
     batch = int(source.shape[0])
     _, found = _exported(model, main, source, torch.zeros((batch, 2), dtype=torch.int64))
     layers = range(sum(name.startswith("cache.") for name in found) // 2)

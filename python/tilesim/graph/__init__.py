@@ -6,6 +6,7 @@ from ..base.checked import checked
 from ..base.errors import nearest as nearest
 from ..base.errors import shown
 from ..base.errors import user_error as user_error
+from ..base.lazy import listed
 from .builder import GraphBuilder
 from .graph import Graph
 from .passes import NAMES
@@ -13,6 +14,7 @@ from .passes import Changes as Changes
 from .tensor import Tensor
 
 __all__ = ["Graph", "GraphBuilder", "Tensor", "optimize", "passes"]
+__dir__ = listed(__all__)
 
 
 def passes() -> tuple[str, ...]:

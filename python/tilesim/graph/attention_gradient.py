@@ -28,17 +28,7 @@ class AttentionGradient:
     """Of one attention: weights p = exp(s - lse), ds = p (do vᵀ - D) with D = rowsum(do o)."""
 
     def __init__(self, b: GraphBuilder, operands: list[Tensor | None], attributes: dict[str, Any], place: str) -> None:
-        """Refuses what has no gradient.
-
-        Args:
-            b: builds the gradient.
-            operands: of the attention, None for those that it has not.
-            attributes: of the attention.
-            place: for messages.
-
-        Raises:
-            UserError: for an attention that reads keys in pages.
-        """
+        """Refuses what has no gradient."""
         self.b, self.attributes = b, attributes
         absent: list[Tensor | None] = [None] * (6 - len(operands))
         q, k, v, self.mask, self.lengths, pages = operands + absent
@@ -121,17 +111,7 @@ class AttentionGradient:
         return p, slope
 
     def run(self, o: Tensor, lse: Tensor, do: Tensor | None, dlse: Tensor | None) -> list[Tensor | None]:
-        """Gradients by the attention's operands.
-
-        Args:
-            o: result of the attention.
-            lse: its logarithms of sums.
-            do: gradient by the result; None: zero.
-            dlse: gradient by the logarithms; None: zero.
-
-        Returns:
-            Gradients by q, k, v and a mask of numbers (else None), None for all that is not differentiated.
-        """
+        """Gradients by the attention's operands."""
         b, rows = self.b, (self.batch, self.heads, self.queries)
         p, slope = self._weights(lse)
         full = (*rows, self.keys)

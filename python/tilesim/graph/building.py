@@ -19,25 +19,13 @@ TABLE = 1 << 26  # elements of a table that a front end makes: indices, interpol
 
 
 def bounded(count: float, what: str) -> None:
-    """Refuses a table that a front end would make from a few numbers of a file.
-
-    Args:
-        count: its elements.
-        what: it is, for messages.
-
-    Raises:
-        UserError: for more than 2^26.
-    """
+    """Refuses a table that a front end would make from a few numbers of a file."""
     if count > TABLE:
         raise user_error(f"{what} is too large", value=f"{count:.0f} elements", allowed=f"{TABLE} elements")
 
 
 def namer() -> Callable[[str], str]:
-    """Makes names unique: "x", "x.1", "x.2", ..
-
-    Returns:
-        A function from a stem to a name that it never gave before.
-    """
+    """Makes names unique: "x", "x.1", "x.2", .."""
     given: dict[str, itertools.count[int]] = {}
 
     def fresh(stem: str) -> str:
@@ -51,12 +39,7 @@ class Building:
     """One function of a graph under construction."""
 
     def __init__(self, builder: GraphBuilder, fresh: Callable[[str], str]) -> None:
-        """Starts without constants.
-
-        Args:
-            builder: of the function.
-            fresh: makes names of weights unique in the graph.
-        """
+        """Starts without constants."""
         self.builder, self.fresh = builder, fresh
         self.known: dict[int, NDArray[Any]] = {}
         self.spread: dict[int, Tensor] = {}  # broadcasts: what they repeat, with its axes in place

@@ -20,14 +20,7 @@ _LARGEST = {"bf16": 3.3895313892515355e38, "f16": 65504.0}
 
 
 def multiplied_floats(graph: Graph) -> set[str]:
-    """Floats of 16 bits and more that products multiply.
-
-    Args:
-        graph: any.
-
-    Returns:
-        Their dtypes.
-    """
+    """Floats of 16 bits and more that products multiply."""
     return {
         operand["dtype"]
         for function in graph.functions
@@ -46,12 +39,7 @@ class Cast(Rewriter):
     """
 
     def __init__(self, graph: Graph, dtype: str) -> None:
-        """Decides what is cast.
-
-        Args:
-            graph: stays as it is.
-            dtype: "bf16" or "f16".
-        """
+        """Decides what is cast."""
         super().__init__(graph)
         self.dtype = dtype
         self.cast = multiplied_floats(graph) - {dtype}
@@ -64,11 +52,7 @@ class Cast(Rewriter):
         self.narrowed: dict[tuple[str, int], Tensor] = {}  # what was converted, by function and value
 
     def run(self) -> Graph:
-        """Writes all functions that the entry runs.
-
-        Returns:
-            The new graph; arrays for inputs that the model carries are in the new dtype, too.
-        """
+        """Writes all functions that the entry runs."""
         made = super().run()
         for row in made.core.inputs:
             if row["name"] in made.defaults:
@@ -193,14 +177,7 @@ class Cast(Rewriter):
         }
 
     def said(self, graph: Graph) -> str:
-        """What the new graph says of itself.
-
-        Args:
-            graph: that `run` returned.
-
-        Returns:
-            A sentence: the dtypes, the inputs that changed theirs, what stayed wide or was saturated.
-        """
+        """What the new graph says of itself."""
         pairs = zip(self.core.inputs, graph.core.inputs, strict=True)
         names = [str(new["name"]) for old, new in pairs if old["dtype"] != new["dtype"]]
         text = f"cast from {', '.join(sorted(self.cast))} to {self.dtype}: weights and arithmetic"

@@ -27,27 +27,12 @@ def mesh_devices(core: _core.Graph) -> int:
 
 
 def bytes_of(value: dict[str, Any]) -> int:
-    """Bytes of a tensor.
-
-    Args:
-        value: with dtype and shape.
-
-    Returns:
-        Whole bytes.
-    """
+    """Bytes of a tensor."""
     return math.ceil(math.prod(value["shape"]) * _core.dtype_bits(value["dtype"]) / 8)
 
 
 def groups_of(entry: dict[str, Any], devices: int) -> list[list[int]]:
-    """Members of each group of an operation between devices, or source and target of each pair.
-
-    Args:
-        entry: the operation.
-        devices: of the program.
-
-    Returns:
-        A list per group or pair.
-    """
+    """Members of each group of an operation between devices, or source and target of each pair."""
     attributes = entry["attributes"]
     if "pairs" in attributes:
         pairs = attributes["pairs"]
@@ -84,16 +69,7 @@ def _sent(rows: list[dict[str, Any]]) -> int:
 
 
 def collectives(core: _core.Graph) -> list[dict[str, Any]]:
-    """Operations between devices that the entry function reaches.
-
-    Args:
-        core: the graph.
-
-    Returns:
-        Per operation (once for each way to it): its name ("caller/name" inside of calls), kind, count of calls
-        (trips of loops multiplied; the dearest branch; a loop of unknown trips once), devices of a group,
-        groups (of a permute: pairs), bytes_in, bytes_out and wire_bytes per device and call.
-    """
+    """Operations between devices that the entry function reaches."""
     known: dict[str, list[dict[str, Any]]] = {}
     devices = int(core.devices)
 
@@ -129,14 +105,7 @@ def collectives(core: _core.Graph) -> list[dict[str, Any]]:
 
 
 def device_notes(core: _core.Graph) -> list[str]:
-    """What results of one device say of a graph for several.
-
-    Args:
-        core: the graph.
-
-    Returns:
-        Lines for `approximations`; none for a graph of one device.
-    """
+    """What results of one device say of a graph for several."""
     rows = collectives(core)
     devices, mesh = int(core.devices), mesh_devices(core)
     if rows:
@@ -157,15 +126,7 @@ def device_notes(core: _core.Graph) -> list[str]:
 
 
 def alone(graph: _Graph) -> _Graph:
-    """A graph without operations between devices.
-
-    Args:
-        graph: stays as it is.
-
-    Returns:
-        A copy in which they give what they give where all devices hold the same tensors; the graph itself where it has
-        none.
-    """
+    """A graph without operations between devices."""
     changed = graph.copy()
     names = _core.one_of_alike_devices(changed.core)
     if not names:

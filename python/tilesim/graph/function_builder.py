@@ -25,16 +25,7 @@ class FunctionBuilder:
     """Inputs, weights, operations and calls of one function; `GraphBuilder` adds what layers consist of."""
 
     def __init__(self, name: str = "graph", *, parent: FunctionBuilder | None = None, dtype: str = "f32") -> None:
-        """Starts a graph, or another function of a graph.
-
-        Args:
-            name: of the graph; of the function when `parent` is given.
-            parent: builder of the graph that gets this function.
-            dtype: of inputs and weights that name none.
-
-        Raises:
-            UserError: for an unknown dtype.
-        """
+        """Starts a graph, or another function of a graph."""
         self.graph: Graph = Graph() if parent is None else parent.graph
         self.dtype = dtype_name(dtype)
         self.function_name = "main" if parent is None else name

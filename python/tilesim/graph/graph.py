@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,11 +40,7 @@ class Graph:
     """
 
     def __init__(self, core: _core.Graph | None = None) -> None:
-        """Wraps a graph of the core.
-
-        Args:
-            core: the compiled graph; none makes an empty one.
-        """
+        """Wraps a graph of the core."""
         self._state = _State(_core.Graph() if core is None else core, Changes(), None)
         self._changing = Lock()
         #: elements of inputs that callers may leave out (state of an imported model), by name
@@ -127,11 +124,13 @@ class Graph:
         self.core.save(path_text(path), weights_anywhere)
 
     @classmethod
-    def from_json(cls, text: str, directory: str | os.PathLike[str] = ".", weights_anywhere: bool = False) -> Graph:
-        """Reads the JSON form.
+    def from_dict(
+        cls, value: Mapping[str, Any] | str, directory: str | os.PathLike[str] = ".", weights_anywhere: bool = False
+    ) -> Graph:
+        """Reads what `to_dict` gives.
 
         Args:
-            text: JSON of schema "tilesim.graph".
+            value: of schema "tilesim.graph", as a dict or as JSON text.
             directory: where relative paths of weight files start, and beyond which they may not lie.
             weights_anywhere: whether they may, as in `load`.
 
@@ -139,17 +138,18 @@ class Graph:
             The graph, checked.
 
         Raises:
-            UserError: for text that is no legal graph, with line and path.
+            UserError: for an illegal graph, with line (of text) and path.
         """
+        text = value if isinstance(value, str) else json.dumps(value)
         return cls(_core.Graph.from_json(text, path_text(directory), weights_anywhere))
 
-    def to_json(self) -> str:
-        """The JSON form, one operation per line.
+    def to_dict(self) -> dict[str, Any]:
+        """Functions, tensors and operations.
 
         Returns:
-            Text of schema "tilesim.graph".
+            A dict for JSON, schema "tilesim.graph".
         """
-        return str(self.core.to_json())
+        return dict(json.loads(self.core.to_json()))
 
     def _repr_html_(self) -> str:
         from .pictures import picture

@@ -13,14 +13,7 @@ from .graph import Graph
 
 
 def kept(graph: Graph) -> dict[str, Any]:
-    """Defaults and assumptions of a graph, and whether passes have changed it.
-
-    Args:
-        graph: whose.
-
-    Returns:
-        Values for JSON; empty where there are none.
-    """
+    """Defaults and assumptions of a graph, and whether passes have changed it."""
     found: dict[str, Any] = {}
     if graph.defaults:
         found["defaults"] = {
@@ -35,16 +28,7 @@ def kept(graph: Graph) -> dict[str, Any]:
 
 
 def restore(graph: Graph, header: Mapping[str, Any], place: str) -> None:
-    """Gives a graph back what `kept` wrote.
-
-    Args:
-        graph: without it.
-        header: of the file.
-        place: for messages.
-
-    Raises:
-        UserError: for elements that do not fit the input.
-    """
+    """Gives a graph back what `kept` wrote."""
     from ..base.dtypes import NUMPY
 
     rows = {row["name"]: row for row in graph.inputs}

@@ -23,14 +23,7 @@ _BODIES = ("call", "fused", "while", "branch")
 
 
 def is_exact(row: Row) -> bool:
-    """Whether an operation needs its floats as they were.
-
-    Args:
-        row: the operation.
-
-    Returns:
-        True for exact products, and for what has no kernel for narrow floats.
-    """
+    """Whether an operation needs its floats as they were."""
     return row["kind"] in BITS or row["attributes"].get("precision") == "exact"
 
 
@@ -42,12 +35,7 @@ class KeptWide:
     """
 
     def __init__(self, graph: Graph, cast: set[str]) -> None:
-        """Looks at all functions.
-
-        Args:
-            graph: stays as it is.
-            cast: dtypes that change.
-        """
+        """Looks at all functions."""
         self.cast, self.core, self.main = cast, graph.core, str(graph.core.main)
         self.weights = graph.weights()
         self.rows: dict[str, list[Row]] = {name: graph.core.operations(name) for name in graph.functions}
@@ -90,15 +78,7 @@ class KeptWide:
         }
 
     def keeps(self, function: str, row: Row) -> bool:
-        """Whether an operation computes as it did.
-
-        Args:
-            function: that it stands in.
-            row: the operation.
-
-        Returns:
-            True if its operands are wanted in their own dtypes.
-        """
+        """Whether an operation computes as it did."""
         return _place(function, row) in self.stays
 
     def _until_settled(self, step: Callable[[str, Row], None], size: Callable[[], int], reverse: bool) -> None:
@@ -115,15 +95,7 @@ class KeptWide:
         return [(name, str(x["name"])) for x in row[side] if x is not None and x["dtype"] in self.cast]
 
     def passed(self, name: str, row: Row) -> Iterator[tuple[Value, Value, Value | None]]:
-        """What an operation hands to the functions that it runs.
-
-        Args:
-            name: of the function that it stands in.
-            row: the operation.
-
-        Yields:
-            The operand, the input of the function, and what comes back to that input in a loop.
-        """
+        """What an operation hands to the functions that it runs."""
         operands = row["operands"][1:] if row["kind"] == "branch" else row["operands"]
         for callee in row["functions"]:
             body = row["kind"] == "while" and callee == row["functions"][-1]
@@ -133,15 +105,7 @@ class KeptWide:
                     yield (name, str(x["name"])), (callee, value), back
 
     def returned(self, name: str, row: Row) -> Iterator[tuple[Value, Value]]:
-        """What comes back from the functions that an operation runs.
-
-        Args:
-            name: of the function that it stands in.
-            row: the operation.
-
-        Yields:
-            The output of the function and the result.
-        """
+        """What comes back from the functions that an operation runs."""
         for callee in row["functions"][-1:] if row["kind"] == "while" else row["functions"]:
             for output, x in zip(self.outputs[callee], row["results"], strict=False):
                 if x is not None and x["dtype"] in self.cast:

@@ -22,14 +22,7 @@ class Source(NamedTuple):
 
 
 def is_product(row: Row) -> bool:
-    """Whether an operation is a product that may be one of narrow numbers.
-
-    Args:
-        row: as `Graph.operations` gives it.
-
-    Returns:
-        Whether it is: of dense floats, not asked to be exact.
-    """
+    """Whether an operation is a product that may be one of narrow numbers."""
     if row["kind"] not in ("contract", "convolution", "ragged_contract") or len(row["operands"]) > 3:
         return False
     more = row["attributes"]
@@ -39,15 +32,7 @@ def is_product(row: Row) -> bool:
 
 
 def channel_axis(row: Row, number: int) -> int | None:
-    """The axis of a product's operand that makes its channels in the result.
-
-    Args:
-        row: the product.
-        number: 0 or 1.
-
-    Returns:
-        The axis; None where there is not one alone.
-    """
+    """The axis of a product's operand that makes its channels in the result."""
     more = row["attributes"]
     if row["kind"] == "ragged_contract":
         return None
@@ -62,15 +47,7 @@ def channel_axis(row: Row, number: int) -> int | None:
 
 
 def depth_axis(row: Row, number: int) -> int | None:
-    """The axis of a product's operand that is summed over.
-
-    Args:
-        row: the product.
-        number: 0 or 1.
-
-    Returns:
-        The axis; None where there is not one alone.
-    """
+    """The axis of a product's operand that is summed over."""
     more = row["attributes"]
     if row["kind"] == "convolution":
         return None
@@ -81,14 +58,7 @@ def depth_axis(row: Row, number: int) -> int | None:
 
 
 def hidden_functions(core: Any) -> set[str]:
-    """Functions that loops and branches run, and those that they call.
-
-    Args:
-        core: of a graph.
-
-    Returns:
-        Their names.
-    """
+    """Functions that loops and branches run, and those that they call."""
     rows = [(name, row) for name in core.functions for row in core.operations(name)]
     found = {callee for _, row in rows if row["kind"] != "call" for callee in row["functions"]}
     while True:
@@ -109,12 +79,7 @@ class NarrowWeights:
     """The weights of a graph that can be narrow, and along which axis each has its channels."""
 
     def __init__(self, graph: Graph, tables: bool) -> None:
-        """Follows every weight to what reads it.
-
-        Args:
-            graph: to look at.
-            tables: whether a weight of the entry may be looked up in as well (embeddings that are tied to a head).
-        """
+        """Follows every weight to what reads it."""
         self.core, self.tables = graph.core, tables
         self.weights: Mapping[str, Row] = graph.weights()
         self.hidden = hidden_functions(self.core)
@@ -139,38 +104,16 @@ class NarrowWeights:
         self._settle()
 
     def source(self, function: str, value: str) -> Source | None:
-        """The narrow weight that a value shows.
-
-        Args:
-            function: its function.
-            value: its name.
-
-        Returns:
-            The weight or input; None where the value is none, or the weight stays as it is.
-        """
+        """The narrow weight that a value shows."""
         found = self.carried[function].get(value)
         return None if found is None or found.source in self.bad or not self.axes.get(found.source) else found.source
 
     def axis(self, source: Source) -> int | None:
-        """The axis of a weight's channels.
-
-        Args:
-            source: the weight.
-
-        Returns:
-            The axis; None where its readers have different ones, or none.
-        """
+        """The axis of a weight's channels."""
         return _only(self.axes.get(source, set()))
 
     def depth(self, source: Source) -> int | None:
-        """The axis of a weight that products sum over.
-
-        Args:
-            source: the weight.
-
-        Returns:
-            The axis; None where its readers have different ones, or none.
-        """
+        """The axis of a weight that products sum over."""
         return _only(self.depths.get(source, set()))
 
     def _carried(self, function: str) -> dict[str, Carried]:
@@ -222,12 +165,7 @@ class NarrowWeights:
                     self.bad_slot(row["functions"][0], self.core.signature(row["functions"][0])[0][number]["name"])
 
     def bad_slot(self, function: str, name: str) -> None:
-        """Notes that an input of a function gets something that is no weight.
-
-        Args:
-            function: the function.
-            name: of its input.
-        """
+        """Notes that an input of a function gets something that is no weight."""
         self.other.add(Source(function, name))
 
     def _both_weights(self, shown: list[Carried | None]) -> bool:

@@ -18,11 +18,7 @@ class Changes(Sequence[dict[str, str]]):
     """Replacements in order: pass, function, operation, before, after, source (place in the user's model) of each."""
 
     def __init__(self, rows: Iterable[dict[str, str]] = ()) -> None:
-        """Keeps the rows.
-
-        Args:
-            rows: one dictionary per replacement.
-        """
+        """Keeps the rows."""
         self.rows = list(rows)
 
     def __getitem__(self, index: Any) -> Any:
@@ -59,18 +55,7 @@ class Changes(Sequence[dict[str, str]]):
 
 
 def chosen(passes: str | Sequence[str] | None, without: Sequence[str] = ()) -> list[str]:
-    """Names of passes in the order in which they run.
-
-    Args:
-        passes: "all" (or none given: all but those that depend on the machine), "none", one name, or names.
-        without: names to leave out.
-
-    Returns:
-        The names.
-
-    Raises:
-        UserError: for an unknown name.
-    """
+    """Names of passes in the order in which they run."""
     if passes is None or passes == "all":
         wanted = [name for name in NAMES if name not in BY_MACHINE]
     elif passes == "none":

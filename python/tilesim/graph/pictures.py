@@ -11,14 +11,7 @@ __all__ = ["picture"]
 
 
 def picture(graph: Any) -> str:
-    """Size, work, inputs and outputs, operations by kind.
-
-    Args:
-        graph: any.
-
-    Returns:
-        HTML.
-    """
+    """Size, work, inputs and outputs, operations by kind."""
     kinds: dict[str, dict[str, float]] = {}
     for function in graph.functions:
         for row in graph.operations(function):

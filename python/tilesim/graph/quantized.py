@@ -15,27 +15,12 @@ from .tensor import Tensor
 
 
 def site_of(row: Row) -> str:
-    """The name of an activation among those of its function.
-
-    Args:
-        row: the value: name, dtype and shape.
-
-    Returns:
-        Its name.
-    """
+    """The name of an activation among those of its function."""
     return str(row["name"])
 
 
 def probabilities(function: Function, value: str) -> bool:
-    """Whether a value is a softmax, seen through views: it lies between 0 and 1 whatever the data.
-
-    Args:
-        function: where it is made.
-        value: its name.
-
-    Returns:
-        Whether it is.
-    """
+    """Whether a value is a softmax, seen through views: it lies between 0 and 1 whatever the data."""
     row = function.rows.get(value)
     while row is not None and row["kind"] in ("reshape", "transpose", "convert"):
         row = function.rows.get(row["operands"][0]["name"])
@@ -54,13 +39,7 @@ class Quantizer(ScaledWeights):
     """Writes a graph with narrow products."""
 
     def __init__(self, graph: Graph, scheme: Scheme, peaks: Mapping[str, float] | None) -> None:
-        """Decides what becomes narrow.
-
-        Args:
-            graph: with attention in its parts where its products are to be narrow.
-            scheme: how.
-            peaks: largest magnitude of each activation; none: scales are 1.
-        """
+        """Decides what becomes narrow."""
         super().__init__(graph, scheme, peaks)
         self.count = 0
         self.kept: list[str] = []

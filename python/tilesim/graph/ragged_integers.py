@@ -28,14 +28,7 @@ def _codes(function: Function, value: Row) -> Tensor | None:
 
 
 def sum_ragged_integers(graph: Graph) -> bool:
-    """Changes ragged products of codes in i8 to products of integers.
-
-    Args:
-        graph: changed in place.
-
-    Returns:
-        Whether there was one.
-    """
+    """Changes ragged products of codes in i8 to products of integers."""
     rows = [row for name in graph.functions for row in graph.operations(name)]
     if not any(row["kind"] == "ragged_contract" and row["operands"][0]["dtype"] != "i8" for row in rows):
         return False

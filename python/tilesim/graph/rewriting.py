@@ -15,13 +15,7 @@ class Function:
     """One function while it is written: its builder, its values by name, and what it takes and gives beyond its own."""
 
     def __init__(self, name: str, builder: GraphBuilder, main: bool) -> None:
-        """Starts a function without operations.
-
-        Args:
-            name: in the graph that is read.
-            builder: of the function in the new graph.
-            main: whether it is the entry.
-        """
+        """Starts a function without operations."""
         self.name, self.b, self.main = name, builder, main
         self.values: dict[str, Tensor] = {}
         self.rows: dict[str, Row] = {}  # what makes a value, by its name
@@ -33,11 +27,7 @@ class Rewriter:
     """Writes a graph anew; what a subclass does not change stays, weights included (no element is copied)."""
 
     def __init__(self, graph: Graph) -> None:
-        """Reads a graph.
-
-        Args:
-            graph: stays as it is.
-        """
+        """Reads a graph."""
         self.old = graph
         self.core = graph.core
         self.weights = graph.weights()
@@ -45,11 +35,7 @@ class Rewriter:
         self.whole = GraphBuilder(graph.name)
 
     def run(self) -> Graph:
-        """Writes all functions that the entry runs.
-
-        Returns:
-            The new graph, with defaults and assumptions of the old one.
-        """
+        """Writes all functions that the entry runs."""
         self._write(str(self.core.main), True)
         graph = self.whole.build()
         graph.defaults.update(self.old.defaults)
@@ -57,84 +43,29 @@ class Rewriter:
         return graph
 
     def input(self, function: Function, number: int, row: Row) -> Tensor:
-        """An input of a function.
-
-        Args:
-            function: being written.
-            number: of the input.
-            row: its name, dtype and shape.
-
-        Returns:
-            The new one.
-        """
+        """An input of a function."""
         return function.b.input(row["name"], row["shape"], row["dtype"])
 
     def constant(self, function: Function, name: str) -> Tensor:
-        """A weight.
-
-        Args:
-            function: being written.
-            name: of the weight.
-
-        Returns:
-            The new one.
-        """
+        """A weight."""
         return Tensor(function.b, function.b.core.adopt(self.core, name))
 
     def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """An operation that is neither a constant nor a call.
-
-        Args:
-            function: being written.
-            row: the operation, as `Graph.operations` gives it.
-            operands: the new ones.
-
-        Returns:
-            Its results.
-        """
+        """An operation that is neither a constant nor a call."""
         return self.plain(function, row, operands)
 
     def further(self, function: Function, row: Row, callee: Function) -> list[Tensor]:
-        """What a call hands to the further inputs of a function.
-
-        Args:
-            function: that calls.
-            row: the call.
-            callee: the function, written.
-
-        Returns:
-            One tensor for each of `callee.taken`.
-        """
+        """What a call hands to the further inputs of a function."""
         return []
 
     def returned(self, function: Function, row: Row, callee: Function, found: list[Tensor]) -> None:
-        """What a call gives beyond the results of the old one.
-
-        Args:
-            function: that calls.
-            row: the call.
-            callee: the function.
-            found: one tensor for each of `callee.given`.
-        """
+        """What a call gives beyond the results of the old one."""
 
     def ended(self, function: Function) -> None:
-        """Before a function gets its outputs.
-
-        Args:
-            function: whose operations are all written.
-        """
+        """Before a function gets its outputs."""
 
     def plain(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """The operation as it was.
-
-        Args:
-            function: being written.
-            row: the operation.
-            operands: the new ones.
-
-        Returns:
-            Its results.
-        """
+        """The operation as it was."""
         callees = [self._write(name, False).b.function_name for name in row["functions"]]
         values = [-1 if x is None else x.value for x in operands]
         count = max(1, len(row["results"]))

@@ -44,42 +44,19 @@ class Needed(NamedTuple):
 
 
 def sixteen(dtype: str) -> str:
-    """The dtype of 16 bits in the place of one.
-
-    Args:
-        dtype: of floats.
-
-    Returns:
-        f16 for itself, bf16 for others.
-    """
+    """The dtype of 16 bits in the place of one."""
     return "f16" if dtype == "f16" else "bf16"
 
 
 def rounded(values: NDArray[Any], scheme: Scheme) -> NDArray[Any]:
-    """Elements in narrow numbers, saturated.
-
-    Args:
-        values: divided by their scales.
-        scheme: which numbers.
-
-    Returns:
-        An array of the scheme's dtype.
-    """
+    """Elements in narrow numbers, saturated."""
     clipped = np.clip(values, -scheme.largest, scheme.largest)
     whole = np.rint(clipped) if scheme.dtype[0] == "i" else clipped
     return np.nan_to_num(whole).astype(NUMPY[scheme.dtype])
 
 
 def row_is_narrow(narrow: NarrowWeights, source: Source) -> bool:
-    """Whether a weight or input becomes narrow.
-
-    Args:
-        narrow: the weights that do.
-        source: which.
-
-    Returns:
-        Whether it is one of them.
-    """
+    """Whether a weight or input becomes narrow."""
     return source not in narrow.bad and bool(narrow.axes.get(source))
 
 
@@ -87,13 +64,7 @@ class ScaledWeights(Rewriter):
     """Writes a graph with narrow weights; what reads them is for a subclass to say."""
 
     def __init__(self, graph: Graph, scheme: Scheme, peaks: Mapping[str, float] | None) -> None:
-        """Decides what becomes narrow.
-
-        Args:
-            graph: with attention in its parts where its products are to be narrow.
-            scheme: how.
-            peaks: largest magnitude of each activation; none: scales are 1.
-        """
+        """Decides what becomes narrow."""
         super().__init__(graph)
         self.scheme, self.peaks = scheme, peaks
         self.narrow = NarrowWeights(graph, tables=not scheme.wide)
@@ -253,17 +224,7 @@ class ScaledWeights(Rewriter):
         return np.asarray(factor * (scales if scales.size > 1 else scales[0]), np.float32)
 
     def take(self, function: Function, need: Needed, shape: tuple[int, ...], dtype: str = "f32") -> Tensor:
-        """Scales: a constant where all is known, else a further input of the function.
-
-        Args:
-            function: being written.
-            need: what.
-            shape: of the scales.
-            dtype: of the scales.
-
-        Returns:
-            The tensor.
-        """
+        """Scales: a constant where all is known, else a further input of the function."""
         label = f"{need.label}.{need.what}"
         if function.main or (not need.sites and (need.weight is None or not need.weight.function)):
             return self._constant_scales(function, need, label, shape, dtype)

@@ -36,18 +36,7 @@ class Compressed(NamedTuple):
 
 
 def format_name(name: str, place: str = "format") -> str:
-    """Checks the name of a format.
-
-    Args:
-        name: as in `FORMATS`, with a number for N.
-        place: for the message.
-
-    Returns:
-        The name.
-
-    Raises:
-        UserError: for an unknown one, with the nearest.
-    """
+    """Checks the name of a format."""
     known = ("dense", "bitmap", "csr", "csc", "2:4", "zero_tiles")
     if isinstance(name, str) and (name in known or re.fullmatch(r"block:[1-9][0-9]{0,4}", name)):
         return name
@@ -62,21 +51,7 @@ def format_name(name: str, place: str = "format") -> str:
 
 
 def compress(matrix: ArrayLike, format: str, along: int = 0, name: str = "") -> Compressed:
-    """Stores a matrix in a format.
-
-    Args:
-        matrix: of two axes; of integers or floats.
-        format: as in `FORMATS`.
-        along: 2:4: the axis of the groups of four, the contracted one; a last group may be short.
-        name: of the matrix, for messages.
-
-    Returns:
-        The arrays: `mask` and `values` (bitmap); `pointers`, `indices`, `values` (csr, csc, block:N); `values` and
-        `offsets` (2:4); `flags` and `values` (zero_tiles); `values` (dense).
-
-    Raises:
-        UserError: for an unknown format, no matrix, or (2:4) more than two values in a group, with the place.
-    """
+    """Stores a matrix in a format."""
     dense = np.asarray(as_array(matrix, "matrix"))
     if dense.ndim != 2:
         raise user_error("a matrix has two axes", place="matrix", value=f"{dense.ndim} axes")
@@ -102,19 +77,7 @@ def compress(matrix: ArrayLike, format: str, along: int = 0, name: str = "") -> 
 
 
 def expand(stored: Compressed, along: int = 0) -> NDArray[Any]:
-    """The matrix of a stored one.
-
-    Args:
-        stored: from `compress`, or made by hand.
-        along: as in `compress`.
-
-    Returns:
-        The matrix.
-
-    Raises:
-        UserError: for an unknown format, a part that is missing or of another length, pointers that decrease (where),
-            an index outside its row (where).
-    """
+    """The matrix of a stored one."""
     format, (rows, columns), parts = format_name(stored.format), stored.shape, stored.parts
     values = _part(parts, "values")
     if format == "dense":

@@ -20,12 +20,7 @@ class Tensor:
     """
 
     def __init__(self, builder: Any, value: int) -> None:
-        """Refers to a value; users get tensors from a builder.
-
-        Args:
-            builder: the FunctionBuilder that owns the value.
-            value: index of the value in its function.
-        """
+        """Refers to a value; users get tensors from a builder."""
         self.builder = builder
         self.value = value
 

@@ -15,14 +15,7 @@ Trips = dict[str, tuple[int, int]]
 
 
 def open_loops(graph: Graph) -> dict[str, tuple[str, str]]:
-    """Loops of a graph whose number of trips only data know.
-
-    Args:
-        graph: the workload.
-
-    Returns:
-        Function and operation by label: the operation's name, behind that of its function where it is not the entry.
-    """
+    """Loops of a graph whose number of trips only data know."""
     entry = graph.core.main
     return {
         operation if function == entry else f"{function}.{operation}": (function, operation)
@@ -31,15 +24,7 @@ def open_loops(graph: Graph) -> dict[str, tuple[str, str]]:
 
 
 def measured(graph: Graph, inputs: list[Any]) -> Trips:
-    """Runs a graph by the reference kernels and counts.
-
-    Args:
-        graph: the workload.
-        inputs: one array per input.
-
-    Returns:
-        Fewest and most trips of every loop that only data end; of those that were never reached 0.
-    """
+    """Runs a graph by the reference kernels and counts."""
     loops = open_loops(graph)
     if not loops:
         return {}
@@ -52,18 +37,7 @@ def measured(graph: Graph, inputs: list[Any]) -> Trips:
 
 
 def checked(graph: Graph, trips: Mapping[str, Any]) -> Trips:
-    """What a caller says about trips.
-
-    Args:
-        graph: the workload.
-        trips: a number for each loop, or fewest and most, by label.
-
-    Returns:
-        The same as pairs.
-
-    Raises:
-        UserError: for a name that is no loop that data end, or a number below 0.
-    """
+    """What a caller says about trips."""
     loops = open_loops(graph)
     result = {}
     for label, count in trips.items():
@@ -77,16 +51,7 @@ def checked(graph: Graph, trips: Mapping[str, Any]) -> Trips:
 
 
 def counted(graph: Graph, trips: Trips) -> Graph:
-    """A graph whose loops end by a counter; they still compute their conditions.
-
-    Args:
-        graph: stays as it is.
-        trips: by label. Where fewest and most differ, a loop runs as often as it does at most, and keeps its state
-            once it has ended.
-
-    Returns:
-        A copy.
-    """
+    """A graph whose loops end by a counter; they still compute their conditions."""
     loops = open_loops(graph)
     copy = graph.copy()
     _core.count_trips(copy.core, [(*loops[label], high, low != high) for label, (low, high) in trips.items()])
@@ -94,15 +59,7 @@ def counted(graph: Graph, trips: Trips) -> Graph:
 
 
 def told(trips: Trips, by: str) -> list[str]:
-    """What a result says about them.
-
-    Args:
-        trips: by label.
-        by: who says so, as "as counted on the given inputs".
-
-    Returns:
-        One line per loop.
-    """
+    """What a result says about them."""
     lines = []
     for label, (low, high) in trips.items():
         if low == high:

@@ -48,31 +48,12 @@ class Stored:
     def __init__(
         self, dtype: str, shape: tuple[int, ...], load: Callable[[], NDArray[Any]], path: str = "", offset: int = 0
     ) -> None:
-        """Describes a tensor.
-
-        Args:
-            dtype: of Tilesim.
-            shape: extents.
-            load: reads the elements.
-            path: of a file that holds the raw elements, or "".
-            offset: in bytes, of the first element in it.
-        """
+        """Describes a tensor."""
         self.dtype, self.shape, self.load, self.path, self.offset = dtype, shape, load, path, offset
 
 
 def open_weights(path: str | os.PathLike[str]) -> dict[str, Stored]:
-    """What a weight file holds. Elements are read when they are asked for.
-
-    Args:
-        path: a file that ends in .safetensors, .safetensors.index.json (shards beside it), .npz, .pt, .pth or .bin, or
-            a directory with the first two.
-
-    Returns:
-        Tensors by name.
-
-    Raises:
-        UserError: for a file that cannot be read or is damaged; naming what to install for .pt.
-    """
+    """What a weight file holds. Elements are read when they are asked for."""
     text = path_text(path)
     if os.path.isdir(text):
         found = sorted(name for name in os.listdir(text) if name.endswith(".safetensors.index.json"))

@@ -22,22 +22,7 @@ READ = 1 << 28
 def pattern(
     name: str, shape: tuple[int, int], density: float, format: str, along: int, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Which elements of an operand are not zero.
-
-    Args:
-        name: of the operand, for messages.
-        shape: rows and columns.
-        density: expected share of elements that are not zero.
-        format: as of `sparse.compress`.
-        along: contracted axis.
-        rng: where the places come from.
-
-    Returns:
-        Booleans of that shape.
-
-    Raises:
-        UserError: for an unknown format, or a density outside 0 to 1 (2:4: 0 to 0.5).
-    """
+    """Which elements of an operand are not zero."""
     most = 0.5 if format_name(format) == "2:4" else 1.0
     if not 0 <= density <= most:
         raise user_error(
@@ -60,23 +45,7 @@ def pattern(
 def operand(
     name: str, shape: tuple[int, int], density: float, format: str, along: int, seed: int, dtype: str
 ) -> NDArray[Any]:
-    """A matrix with zeros; its other values are whole and up to 7, so that sums of 342,000 products are exact in f32.
-
-    Args:
-        name: "a" or "b"; operands of one seed differ.
-        shape: rows and columns.
-        density: as of `pattern`.
-        format: as of `pattern`.
-        along: as of `pattern`.
-        seed: of places and values.
-        dtype: of the elements.
-
-    Returns:
-        The matrix.
-
-    Raises:
-        UserError: as of `pattern`.
-    """
+    """A matrix with zeros; its other values are whole numbers up to 7: sums of 342,000 products are exact in f32."""
     rng = np.random.default_rng([seed, sum(map(ord, name))])
     kept = pattern(name, shape, density, format, along, rng)
     values = rng.integers(1, 8, size=shape)
@@ -86,14 +55,7 @@ def operand(
 
 
 def has_zero_tiles(graph: Graph) -> bool:
-    """Whether a matrix that is a weight has tiles of 128 by 128 that are all zero.
-
-    Args:
-        graph: whose weights are looked at: those that are given, of files the first 256 MiB; not random ones.
-
-    Returns:
-        True if one has such a tile.
-    """
+    """Whether a matrix that is a weight has tiles of 128 by 128 that are all zero."""
     left = READ
     for name, row in graph.weights().items():
         if row["source"] == "random" or len(row["shape"]) != 2 or not all(row["shape"]):

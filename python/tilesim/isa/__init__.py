@@ -5,6 +5,7 @@ r = ts.isa.call("k.elf", "softmax", x, y, 1000)   # a C function on numpy arrays
 ts.isa.disassemble(0x00A585B3)                    # 'add a1, a1, a0'
 """
 
+from ..base.lazy import listed
 from .assembly import assemble, disassemble, instructions
 from .core import Core
 from .custom import Instruction, Unit, define, unit
@@ -35,3 +36,4 @@ __all__ = [
     "unit",
     "use",
 ]
+__dir__ = listed(__all__)

@@ -43,16 +43,7 @@ class Core:
     """A RISC-V core: its name and what software sees of it."""
 
     def __init__(self, name: str = "generic", vlen: int = 256, timing: dict[str, Any] | None = None) -> None:
-        """A core by its numbers; usually `load` or `from_machine` makes it.
-
-        Args:
-            name: for results.
-            vlen: bits of a vector register, a power of two from 128 to 65,536.
-            timing: content of a `tilesim.core` file, for timed runs; none: those of `generic`.
-
-        Raises:
-            UserError: for another vlen.
-        """
+        """A core by its numbers; usually `load` or `from_machine` makes it."""
         self.name, self.vlen = name, vlen_of(vlen, "vlen")
         self._timing, self._file = timing, "core"
         self._text: str | None = None  # of the file, so that errors name its lines

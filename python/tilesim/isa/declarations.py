@@ -212,15 +212,7 @@ def _suffixes(row: dict[str, Any], element: str | None) -> list[str]:
 
 
 def declaration(row: dict[str, Any], element: str | None = None) -> list[str]:
-    """The macros of one instruction.
-
-    Args:
-        row: of the table, with the fields of its operands.
-        element: what its elements are; none: all of its widths.
-
-    Returns:
-        Lines of C.
-    """
+    """The macros of one instruction."""
     code = _Code(row)
     told = row["description"].replace("*/", "* /")
     lines = [f"/* {row['name']} {row['operands']}{': ' if told else ''}{told} */"]

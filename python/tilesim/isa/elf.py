@@ -31,16 +31,7 @@ class Elf:
         sections: Callable[[], list[tuple[int, bytes]]] | None = None,
         functions: Callable[[], list[str]] | None = None,
     ) -> None:
-        """Made by `read_elf`.
-
-        Args:
-            name: of the file, for messages.
-            image: segments, entry and the rest as the core takes them.
-            symbols: gives address, bytes and name of each function or object.
-            source: gives DWARF information of pyelftools, or none.
-            sections: gives address and bytes of those with code; none: code is all of what may be executed.
-            functions: gives the names of those that other files may call; none: all symbols.
-        """
+        """Made by `read_elf`."""
         self.name, self.image = name, image
         self._read_symbols, self._source, self._sections = symbols, source, sections
         self._read_functions = functions
@@ -54,18 +45,7 @@ class Elf:
             return []
 
     def address(self, symbol: str, missing: int | None = None) -> int:
-        """Where a symbol lies.
-
-        Args:
-            symbol: its name.
-            missing: what is returned where there is none; none: an error.
-
-        Returns:
-            An address.
-
-        Raises:
-            UserError: where there is none, with the nearest functions that other files may call.
-        """
+        """Where a symbol lies."""
         for at, _, name in self._symbols:
             if name == symbol:
                 return at
@@ -104,11 +84,7 @@ class Elf:
             )
 
     def code(self) -> list[tuple[int, bytes]]:
-        """Where instructions lie: sections with code, or executable segments of a file without sections.
-
-        Returns:
-            Address and bytes of each, by address.
-        """
+        """Where instructions lie: sections with code, or executable segments of a file without sections."""
         try:
             found = self._sections() if self._sections is not None else []
         except Exception:  # damaged section headers: a program runs without them
@@ -117,11 +93,7 @@ class Elf:
         return sorted(found or executable)
 
     def labels(self) -> dict[int, list[str]]:
-        """Names of all symbols.
-
-        Returns:
-            Them, by address.
-        """
+        """Names of all symbols."""
         found: dict[int, list[str]] = {}
         for at, _, name in self._symbols:
             found.setdefault(at, []).append(name)
@@ -140,26 +112,12 @@ class Elf:
         return "", 0
 
     def symbol(self, address: int) -> str:
-        """The function or object at an address.
-
-        Args:
-            address: of an instruction or of data.
-
-        Returns:
-            "name" or "name+12"; empty where none is known.
-        """
+        """The function or object at an address."""
         name, offset = self._at(address)
         return f"{name}+{offset}" if offset else name
 
     def function(self, address: int) -> str:
-        """The function or object at an address, without an offset.
-
-        Args:
-            address: of an instruction or of data.
-
-        Returns:
-            Its name; empty where none is known.
-        """
+        """The function or object at an address, without an offset."""
         return self._at(address)[0]
 
     def starts(self) -> list[int]:
@@ -167,14 +125,7 @@ class Elf:
         return sorted({at for at, _, _ in self._symbols})
 
     def line(self, address: int) -> str:
-        """The source line of an instruction.
-
-        Args:
-            address: of the instruction.
-
-        Returns:
-            "file.c:12"; empty where the program does not say.
-        """
+        """The source line of an instruction."""
         if self._lines is None:
             self._lines = _source_lines(self._source)
         addresses, lines = self._lines
@@ -222,17 +173,7 @@ def _check_head(data: bytes, name: str) -> None:
 
 
 def read_elf(source: str | os.PathLike[str] | bytes) -> Elf:
-    """Reads a static RISC-V program, or links one object file.
-
-    Args:
-        source: path, or the file's bytes.
-
-    Returns:
-        Segments, entry, symbols.
-
-    Raises:
-        UserError: for what is no static 64-bit little-endian RISC-V program, with what it is instead.
-    """
+    """Reads a static RISC-V program, or links one object file."""
     need("elftools", "isa")
     if isinstance(source, (bytes, bytearray)):
         data, name = bytes(source), "program"

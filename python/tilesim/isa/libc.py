@@ -81,15 +81,7 @@ FUNCTIONS = {
 
 
 def code_of(names: list[str], address: int) -> tuple[bytes, list[tuple[int, int, str]]]:
-    """Machine code of some of the functions.
-
-    Args:
-        names: of `FUNCTIONS`.
-        address: at which they begin.
-
-    Returns:
-        The code; address, bytes and name of each.
-    """
+    """Machine code of some of the functions."""
     text = "".join(f"{name}:\n{FUNCTIONS[name]}\n" for name in names)
     code, labels = _core.isa_assemble(text, address, set_of(()))
     ends = [*(labels[name] for name in names[1:]), address + len(code)]

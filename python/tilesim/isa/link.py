@@ -149,15 +149,7 @@ class _Linker:
 
 
 def link(elf: Any, name: str) -> tuple[dict[str, Any], list[tuple[int, int, str]]]:
-    """Lays out one object file from address 0x10000 on.
-
-    Args:
-        elf: of pyelftools.
-        name: of the file, for messages.
-
-    Returns:
-        The image, whose entry is `_start`, `main` or the first section; address, bytes and name of symbols.
-    """
+    """Lays out one object file from address 0x10000 on."""
     linker = _Linker(elf, name)
     entries = [
         (linker.sections[section["sh_info"]], entry)

@@ -20,16 +20,7 @@ def _jumps() -> frozenset[str]:
 
 
 def raw_lines(data: bytes, address: int, labels: dict[int, list[str]] | None = None) -> Iterator[str]:
-    """Bytes as instructions.
-
-    Args:
-        data: code; what is none is written as `.word` or `.half`, an odd last byte as `.byte`.
-        address: of the first byte.
-        labels: names by address, written above the instruction and behind jumps to it.
-
-    Yields:
-        Lines.
-    """
+    """Bytes as instructions."""
     labels = labels or {}
     at = 0
     while at < len(data):
@@ -59,14 +50,7 @@ def _target(text: str, here: int, labels: dict[int, list[str]]) -> str:
 
 
 def elf_lines(elf: Elf) -> Iterator[str]:
-    """The code of a program.
-
-    Args:
-        elf: of `read_elf`.
-
-    Yields:
-        Lines, by address.
-    """
+    """The code of a program."""
     labels = elf.labels()
     for address, data in elf.code():
         yield from raw_lines(data, address, labels)

@@ -15,15 +15,7 @@ class Native:
     """A function of a library, called by the core itself."""
 
     def __init__(self, path: str, symbol: str) -> None:
-        """Loads the library; it stays loaded as long as this value is there.
-
-        Args:
-            path: of the library.
-            symbol: the function, with C linkage.
-
-        Raises:
-            UserError: where one of them is missing.
-        """
+        """Loads the library; it stays loaded as long as this value is there."""
         self.path, self.symbol = path, symbol
         try:
             self._library = ctypes.CDLL(os.path.abspath(path))
@@ -74,17 +66,7 @@ _FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]  # what all pointers to funct
 
 
 def native(semantics: Any) -> Any:
-    """What `define` was given, functions of libraries as such.
-
-    Args:
-        semantics: a function, "lib.so:symbol", or a function pointer of ctypes.
-
-    Returns:
-        A `Native`, or the value as it was.
-
-    Raises:
-        UserError: for a library or a symbol that is not there, a text that names none.
-    """
+    """What `define` was given, functions of libraries as such."""
     if isinstance(semantics, _FUNCTION):
         return _Pointer(semantics)
     if not isinstance(semantics, str):

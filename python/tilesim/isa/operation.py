@@ -38,14 +38,7 @@ class Operation:
     """An operation of one's own; made by `operation`, called with tensors of a builder."""
 
     def __init__(self, name: str, shape: Callable[..., Any], reference: Callable[..., Any], roundings: float) -> None:
-        """Made by `operation`.
-
-        Args:
-            name: as graphs have it.
-            shape: types of results from types of operands.
-            reference: the meaning.
-            roundings: as `operation` was given it.
-        """
+        """Made by `operation`."""
         self.name, self.shape, self.reference, self.roundings = name, shape, reference, roundings
 
     def results(self, *operands: Any) -> tuple[TensorType, ...]:
@@ -82,18 +75,7 @@ class Operation:
         return found
 
     def __call__(self, *operands: Tensor, name: str = "") -> Any:
-        """Puts the operation into the graph of its operands.
-
-        Args:
-            operands: tensors of one builder.
-            name: of the operation in the graph; made up by default.
-
-        Returns:
-            The result, or a tuple of several.
-
-        Raises:
-            UserError: for what is no tensor; as `results`.
-        """
+        """Puts the operation into the graph of its operands."""
         if not operands or not all(isinstance(one, Tensor) for one in operands):
             raise user_error(
                 "an operation takes tensors of a builder",

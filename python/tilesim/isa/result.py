@@ -25,15 +25,7 @@ class IsaResult:
         errors: bytes = b"",
         recorded: dict[str, Any] | None = None,
     ) -> None:
-        """Made by `run` and `call`.
-
-        Args:
-            data: the JSON form.
-            value: what a called function returned.
-            output: bytes written to standard output.
-            errors: bytes written to standard error.
-            recorded: "log" and "trace" of a run that kept them.
-        """
+        """Made by `run` and `call`."""
         self.data, self.value, self.output, self.errors = data, value, output, errors
         self._recorded = recorded or {}
 

@@ -38,15 +38,7 @@ _KONATA = (".kanata", ".konata")
 
 
 def functions_of(program: Any, elf: Elf) -> list[dict[str, Any]]:
-    """The profile of a timed run.
-
-    Args:
-        program: of the core, after its run.
-        elf: what names its functions and lines.
-
-    Returns:
-        Function, instructions, cycles and the same by line of each, most cycles first; cycles add up to the run's.
-    """
+    """The profile of a timed run."""
     found: dict[str, dict[str, list[int]]] = {}
     for address, instructions, cycles in program.profile:
         sums = found.setdefault(elf.function(address), {}).setdefault(elf.line(address), [0, 0])
@@ -67,15 +59,7 @@ def _most(row: dict[str, Any]) -> tuple[int, int, str]:
 
 
 def table_of(rows: list[dict[str, Any]], cycles: int) -> Table:
-    """A profile as a table.
-
-    Args:
-        rows: of functions or lines, with instructions and cycles.
-        cycles: of the run.
-
-    Returns:
-        The rows with their share of the cycles, printed with cycles per instruction.
-    """
+    """A profile as a table."""
     kept = [key for key in ("function", "line", "instructions", "cycles") if rows and key in rows[0]]
     shares = [{**{key: row[key] for key in kept}, "share": row["cycles"] / max(cycles, 1)} for row in rows]
     return Table(shares, _printed, "(no rows: the run was not timed, or the program has no line numbers)")
@@ -92,14 +76,7 @@ def marks_of(program: Any) -> list[dict[str, Any]]:
 
 
 def marks_table(rows: list[dict[str, Any]]) -> Table:
-    """Regions as a table.
-
-    Args:
-        rows: of `marks_of`.
-
-    Returns:
-        The rows, printed without what nothing was counted of.
-    """
+    """Regions as a table."""
     return Table(rows, _printed_marks, "(the program marked no regions)")
 
 
@@ -137,15 +114,7 @@ def _printed(rows: list[dict[str, Any]]) -> Lines:
 
 
 def table_lines(table: Table, most: int) -> Lines:
-    """The first rows of a profile, and what is left out.
-
-    Args:
-        table: of `table_of`.
-        most: rows.
-
-    Returns:
-        Lines.
-    """
+    """The first rows of a profile, and what is left out."""
     rows = list(table)
     lines = _printed(rows[:most])
     rest = rows[most:]
@@ -156,15 +125,7 @@ def table_lines(table: Table, most: int) -> Lines:
 
 
 def roofline_of(program: Any) -> dict[str, Any]:
-    """Where a run lies under the core's roofs.
-
-    Args:
-        program: of the core, after a timed run.
-
-    Returns:
-        Arithmetic on elements and on scalar floats (a multiply-add is two), bytes read and written, both per cycle, and
-        the most that the core could do of them: of operations on elements as wide as the run's were.
-    """
+    """Where a run lies under the core's roofs."""
     work, cycles = program.work, max(program.cycles, 1)
     operations, bytes_ = sum(work["operations"]), work["bytes_loaded"] + work["bytes_stored"]
     peaks = work["peak_operations"]
@@ -192,13 +153,7 @@ class Log:
     """The first instructions of a run: rows are made as they are asked for, of 64 bytes each."""
 
     def __init__(self, program: Any, elf: Elf, held: Any = None) -> None:
-        """Takes them.
-
-        Args:
-            program: of the core, after a run that kept them.
-            elf: what names its functions.
-            held: its instructions, as the core holds them; None: the standard table.
-        """
+        """Takes them."""
         told = program.log
         self._rows, self._words = np.frombuffer(told["rows"], _ROW), told["words"]
         self.left_out = int(told["left_out"])
@@ -220,16 +175,7 @@ class Log:
 
 
 def trace_of(program: Any, elf: Elf, starts: list[int]) -> dict[str, Any]:
-    """Busy intervals of a run, as `write_trace` takes them.
-
-    Args:
-        program: of the core, after a run that kept them.
-        elf: what names its functions.
-        starts: where its functions start, as the core was told.
-
-    Returns:
-        Units, labels and intervals in cycles, shown as nanoseconds; how many instructions are not in it.
-    """
+    """Busy intervals of a run, as `write_trace` takes them."""
     told = program.intervals
     units = ["function", *program.units]
     labels: dict[str, int] = {}
@@ -250,16 +196,7 @@ def trace_of(program: Any, elf: Elf, starts: list[int]) -> dict[str, Any]:
 
 
 def write_pipeline(log: Log, head: str, path: str | os.PathLike[str]) -> None:
-    """Writes the instructions of a run one by one.
-
-    Args:
-        log: of the run.
-        head: the first line.
-        path: file to write: .kanata or .konata for the viewer Konata, else text.
-
-    Raises:
-        UserError: when the file cannot be written.
-    """
+    """Writes the instructions of a run one by one."""
     konata = os.path.splitext(os.fspath(path))[1].lower() in _KONATA
     with writing(path) as file:
         for line in _konata(log) if konata else _text(log, head):

@@ -82,8 +82,8 @@ def compile(
         lowering: "native" does what the chip's own compiler does, as the lowering profile of the machine's file says;
             "best" reads no profile and puts no barrier between kernels; none: "native" where there is a profile,
             "best" elsewhere.
-        fuse: which rules may make one kernel of several operations: "all", "none", or names of `ts.fusion_rules()` (a
-            list, or a text with commas). `Program.fusion.table()` tells which groups were taken, and why others not.
+        fuse: rules that may fuse operations into one kernel: "all", "none", or names of `ts.mapping.fusion_rules()`
+            (a list, or a text with commas). `Program.fusion.table()` tells which groups were taken, and why others not.
         residency: which values between kernels stay in the scratchpads of the cores: "auto" (those that save bytes of
             memory and take no longer by the estimate; of programs of at most 50,000 tile operations on all cores
             together, these, as many as fit, or none, whichever is simulated as fastest), "none", or a dict of a
@@ -238,16 +238,7 @@ def _compiled(
 
 
 def _with_remedy(error: Unsupported, tried: bool = False, forced: bool = False) -> Exception:
-    """The error of a machine that cannot run an operation, and what to do about it.
-
-    Args:
-        error: of the core.
-        tried: whether the host was to take what the machine cannot run.
-        forced: whether the operation was to run on the machine.
-
-    Returns:
-        The error, with operation, function and lack of the first.
-    """
+    """The error of a machine that cannot run an operation, and what to do about it."""
     own, between = error.suggestion, error.lack == "devices"
     remedy = "With fallback='host' (--fallback host) it runs on the host, and that takes its time"
     if forced:

@@ -18,12 +18,7 @@ class Estimator:
     """Costs of a graph's operations on one device; what has no closed form of its own is a stream at stated rates."""
 
     def __init__(self, graph: Graph, device: Device) -> None:
-        """Every operation is a kernel of its own: where its operands were made is not known before all are placed.
-
-        Args:
-            graph: the workload; calls count as the sum of their operations.
-            device: whose rates.
-        """
+        """Every operation is a kernel of its own: where its operands were made is not known before all are placed."""
         fastest = max(rate.flops_per_second for rate in device.matrix.values())
         lanes = {name: device.vector_rate(name) for name in _core.dtype_names()}
         found = Costs(device, None, "", None).complete(
@@ -33,23 +28,9 @@ class Estimator:
         self._seconds = dict(found.seconds)
 
     def picoseconds(self, op: Mapping[str, Any]) -> int:
-        """Time of one operation.
-
-        Args:
-            op: of the graph's entry, as `Graph.operations` gives it.
-
-        Returns:
-            Picoseconds, rounded up.
-        """
+        """Time of one operation."""
         return math.ceil(self.seconds(op) * 1e12)
 
     def seconds(self, op: Mapping[str, Any]) -> float:
-        """Time of one operation.
-
-        Args:
-            op: of the graph's entry, as `Graph.operations` gives it.
-
-        Returns:
-            Seconds.
-        """
+        """Time of one operation."""
         return self._seconds[op["name"]]

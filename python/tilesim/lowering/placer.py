@@ -22,14 +22,7 @@ _EVERYWHERE = ("constant", "iota")  # needed on either side, they are made there
 
 
 def link_of(machine: Machine) -> Link:
-    """The link to a machine's host.
-
-    Args:
-        machine: its settings host.bandwidth and host.latency.
-
-    Returns:
-        The link.
-    """
+    """The link to a machine's host."""
     row = machine.core.host
     return Link(int(row["bytes_per_second"]), int(row["latency_ps"]))
 
@@ -195,22 +188,7 @@ def compile_mixed(
     anything: bool,
     compile_part: Callable[[Graph], Program],
 ) -> Program:
-    """Compiles what the machine can run, and leaves the rest to the host.
-
-    Args:
-        graph: the workload.
-        machine: whose host it is too.
-        forced: operations by name that run on "machine" or "host".
-        anything: whether the host also takes what the machine cannot run.
-        compile_part: compiles a graph for the machine.
-
-    Returns:
-        The program in parts; a plain one where nothing runs on the host.
-
-    Raises:
-        Unsupported: for what not even the host can do, or what must run on a machine that cannot.
-        UserError: for an unknown operation or place.
-    """
+    """Compiles what the machine can run, and leaves the rest to the host."""
     whole = graph
     placer = _Placer(whole, machine, forced)
     if any(name not in placer.times for name in forced) and _has_calls(whole):

@@ -11,30 +11,12 @@ LOWERINGS = ("native", "best")
 
 
 def has_profile(machine: Machine) -> bool:
-    """Whether a machine's file says what the chip's own compiler does.
-
-    Args:
-        machine: the machine.
-
-    Returns:
-        Whether it has a lowering profile.
-    """
+    """Whether a machine's file says what the chip's own compiler does."""
     return machine.states("lowering")
 
 
 def way_of(machine: Machine, lowering: str | None) -> str:
-    """Which of the two ways a program is lowered: the one place where the default is decided.
-
-    Args:
-        machine: as its file says.
-        lowering: "native", "best", or none: "native" where the machine has a profile.
-
-    Returns:
-        "native" or "best".
-
-    Raises:
-        UserError: for an unknown lowering, or "native" of a machine without a profile.
-    """
+    """Which of the two ways a program is lowered: the one place where the default is decided."""
     known = has_profile(machine)
     if lowering is None:
         return "native" if known else "best"
@@ -49,18 +31,7 @@ def way_of(machine: Machine, lowering: str | None) -> str:
 
 
 def lowered_as(machine: Machine, lowering: str | None) -> Machine:
-    """The machine that a lowering sees.
-
-    Args:
-        machine: as its file says.
-        lowering: "native", "best", or none: "native" where the machine has a profile.
-
-    Returns:
-        The machine; for "best" without lowering profile and without a barrier between kernels.
-
-    Raises:
-        UserError: for an unknown lowering, or "native" of a machine without a profile.
-    """
+    """The machine that a lowering sees."""
     plain = not (machine.states("lowering") or machine.get("core.kernel_barrier"))
     if way_of(machine, lowering) == "native" or plain:
         return machine

@@ -13,18 +13,7 @@ LEVELS = ("memory", "scratchpad")
 
 
 def wished(residency: str | Mapping[str, str] | None, lowering: str) -> tuple[str, dict[str, str]]:
-    """What was asked for, checked.
-
-    Args:
-        residency: "auto", "none", a dict of tensor to level, or none.
-        lowering: "native" or "best".
-
-    Returns:
-        "auto" or "none" for the tensors that are not named, and the level of those that are.
-
-    Raises:
-        UserError: for another word or level.
-    """
+    """What was asked for, checked."""
     usual = "auto" if lowering == "best" else "none"
     if residency is None:
         return usual, {}

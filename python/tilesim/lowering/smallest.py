@@ -32,16 +32,7 @@ def _smallest(compiles: Callable[[int], bool], size: int) -> int | None:
 
 
 def with_smallest(error: Exception, machine: Machine, compile_for: Callable[[Machine], object]) -> Exception:
-    """A refusal to compile, with the smallest scratchpad that does where that is the reason.
-
-    Args:
-        error: the refusal.
-        machine: for which it was to be compiled.
-        compile_for: does the same for another machine.
-
-    Returns:
-        The error; of the same sort.
-    """
+    """A refusal to compile, with the smallest scratchpad that does where that is the reason."""
     size = _core.parse_bytes(str(machine.get(SETTING)))
     if size >= SUSPECT:
         return error

@@ -14,14 +14,7 @@ __all__ = ["check_formats", "with_own_weights", "with_zero_tiles"]
 
 
 def check_formats(graph: Graph) -> None:
-    """Refuses weights that do not fit the format that a product states for them: more than two of four values.
-
-    Args:
-        graph: whose entry is looked at.
-
-    Raises:
-        UserError: naming operation, operand, vector and elements.
-    """
+    """Refuses weights that do not fit the format that a product states for them: more than two of four values."""
     operations = graph.operations()
     stated = [op for op in operations if op["kind"] == "contract" and "2:4" in _formats(op)]
     if not stated:
@@ -40,18 +33,7 @@ def _formats(op: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def with_own_weights(graph: Graph, machine: Machine) -> Graph:
-    """A graph whose layers have 2:4 weights of their own where the machine's arrays take the pattern.
-
-    Args:
-        graph: stays as it is.
-        machine: that it is compiled for.
-
-    Returns:
-        A copy with calls inlined if a layer states the pattern, else the graph itself.
-
-    Raises:
-        UserError: as of `check_formats`.
-    """
+    """A graph whose layers have 2:4 weights of their own where the machine's arrays take the pattern."""
     takes = machine.get("core.array.pattern") == "2:4"
     if not takes or not any(op["kind"] == "call" for op in graph.operations()):
         return graph
@@ -64,16 +46,7 @@ def with_own_weights(graph: Graph, machine: Machine) -> Graph:
 
 
 def with_zero_tiles(graph: Graph, activations: bool = False, leave: Iterable[str] = ()) -> Graph:
-    """A graph whose products know which tiles of their weights are all zero.
-
-    Args:
-        graph: stays as it is.
-        activations: also add tests of activations that may have such tiles.
-        leave: names of products that stay as they are.
-
-    Returns:
-        A changed copy that says what was left alone, or the graph itself; without such a product, no more is changed.
-    """
+    """A graph whose products know which tiles of their weights are all zero."""
     leave = set(leave)
     changed = graph.copy()
     if any(op["kind"] == "call" for op in changed.operations()):

@@ -53,17 +53,7 @@ class Device:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __init__(self, levels: Sequence[Any] = (), units: Any = 1, **settings: Any) -> None:
-        """A device written by hand.
-
-        Args:
-            levels: memory levels, nearest first: `Level`, or dicts with its fields.
-            units: number of alike units; or a list of sorts, each a dict with count, name, matrix and vector (rates of
-                all units of the sort together): the closed form takes the fastest sort per dtype.
-            settings: the other fields of a device file; `matrix` is needed unless the sorts give it.
-
-        Raises:
-            UserError: for an unknown or missing setting or a value out of range.
-        """
+        """A device written by hand."""
         data = {"name": "custom", "kind": "npu", **settings, "units": units}
         data["levels"] = list(levels) if isinstance(levels, Iterable) else levels  # which `checked` refuses
         if isinstance(units, (list, tuple)):

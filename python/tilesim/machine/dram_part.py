@@ -21,11 +21,7 @@ class Part:
     """A DRAM part: organisation, timing, constraints and controller of one channel, with sources."""
 
     def __init__(self, core: _core.DramPart) -> None:
-        """Wraps a part of the core; use `load`.
-
-        Args:
-            core: the compiled description.
-        """
+        """Wraps a part of the core; use `load`."""
         self.core = core
 
     @classmethod

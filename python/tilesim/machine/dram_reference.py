@@ -28,14 +28,7 @@ _CONTROLLERS: dict[str, dict[str, str]] = {
 
 
 def is_reference_form(data: Mapping[str, Any]) -> bool:
-    """Whether a dict is one entry of such a file.
-
-    Args:
-        data: the dict.
-
-    Returns:
-        True for the reference form, False for anything else.
-    """
+    """Whether a dict is one entry of such a file."""
     return "timing_cycles" in data and "constraints" in data
 
 
@@ -80,18 +73,7 @@ _CONTROLLER = {
 
 
 def part_from_reference(data: Mapping[str, Any], name: str = "") -> dict[str, Any]:
-    """One entry of such a file in the form of Tilesim's part files.
-
-    Args:
-        data: organisation, `timing_cycles`, `constraints`, `controller`.
-        name: of the part.
-
-    Returns:
-        The content of a part file.
-
-    Raises:
-        UserError: for a controller that the reference form does not know, a missing key, or a value of the wrong type.
-    """
+    """One entry of such a file in the form of Tilesim's part files."""
     place = name or "part"
     _keys(data, _PART, place)
     controller = _keys(data["controller"], _CONTROLLER, f"{place}.controller")

@@ -22,17 +22,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 def read_machine(path: str) -> tuple[_core.Machine, frozenset[str] | None]:
-    """A machine's file.
-
-    Args:
-        path: of a `.json` or `.toml` file; of a `.cfg` of SCALE-Sim or a `.yaml` of Timeloop.
-
-    Returns:
-        The machine, and the paths of the settings that the file has (none: not asked for long files).
-
-    Raises:
-        UserError: for a file that cannot be read or is no machine, with its place.
-    """
+    """A machine's file."""
     if path.endswith(".toml"):
         entries = _without_notes(_toml(path), path)
         try:
@@ -163,14 +153,7 @@ def _end(words: list[str], index: int) -> int:
 
 
 def settings_in(entries: Mapping[str, Any]) -> frozenset[str]:
-    """Which settings a file's content states.
-
-    Args:
-        entries: content of a machine's file.
-
-    Returns:
-        Their paths.
-    """
+    """Which settings a file's content states."""
     known, found = all_settings(), set()
 
     def walk(value: Any, path: str) -> None:
@@ -192,16 +175,7 @@ def settings_in(entries: Mapping[str, Any]) -> frozenset[str]:
 
 
 def written(entries: Mapping[str, Any], path: str, base: str = "") -> str:
-    """The text of a machine's file, with what each setting means.
-
-    Args:
-        entries: the resolved JSON form of a machine.
-        path: of the file, which says the form.
-        base: name of the machine that the values come from; "": none.
-
-    Returns:
-        JSON with an object of notes, or TOML with comments.
-    """
+    """The text of a machine's file, with what each setting means."""
     base = _one_line(base)
     if path.endswith(".toml"):
         return _as_toml(entries, base)

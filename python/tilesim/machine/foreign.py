@@ -66,14 +66,7 @@ class Description:
 
 
 def left_open(entries: Mapping[str, Any]) -> list[str]:
-    """What results say of a machine whose file is another simulator's.
-
-    Args:
-        entries: JSON form of the machine.
-
-    Returns:
-        One line; none for a machine whose file leaves nothing open.
-    """
+    """What results say of a machine whose file is another simulator's."""
     found: dict[str, list[str]] = {}
     for path, text in entries["sources"].items():
         if text.startswith(OPEN):
@@ -138,17 +131,7 @@ class _Keys:
 
 
 def scale_sim(path: str) -> dict[str, Any]:
-    """A configuration of SCALE-Sim (`.cfg`) as the content of a machine's file.
-
-    Args:
-        path: of the file.
-
-    Returns:
-        Settings with sources. A word is a byte, as in SCALE-Sim; with InterfaceBandwidth CALC memory takes no time.
-
-    Raises:
-        UserError: for a missing or misspelt key, or a value that is out of range.
-    """
+    """A configuration of SCALE-Sim (`.cfg`) as the content of a machine's file."""
     keys, hardware = _Keys(path), "architecture_presets"
     found = Description(path, SCALE_SIM)
     rows, columns = (keys.numbers(hardware, key, 1 << 16)[0] for key in ("ArrayHeight", "ArrayWidth"))

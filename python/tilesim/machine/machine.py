@@ -35,11 +35,7 @@ class Machine:
     """A chip: memory, network, cores with arrays, vector unit, scratchpad and DMA; every number with its source."""
 
     def __init__(self, core: _core.Machine) -> None:
-        """Wraps a machine of the core; use `load`.
-
-        Args:
-            core: the compiled description.
-        """
+        """Wraps a machine of the core; use `load`."""
         self.core = core
         self.given: frozenset[str] | None = None
         """Paths of the settings that its file states; none where that is not known."""
@@ -98,17 +94,7 @@ class Machine:
         return Machine(_core.Machine.from_json(json.dumps(entries), self.name))
 
     def _confined(self, directory: str) -> Machine:
-        """The machine of a file, which may name shipped parts and networks, and files beside or below itself.
-
-        Args:
-            directory: of the file.
-
-        Returns:
-            The machine; relative paths are of the directory.
-
-        Raises:
-            UserError: where it names a file elsewhere: one from a stranger could name any file of its reader.
-        """
+        """The machine of a file, which may name shipped parts and networks, and files beside or below itself."""
         settings, found = self.to_dict(), {}
         named = {"network.kind": settings["network"]["kind"], "memory.part": settings["memory"]["part"]}
         for setting, name in named.items():

@@ -53,14 +53,7 @@ class Setting:
         return self.low is not None
 
     def number(self, value: Any) -> float | None:
-        """A value in whole or base units.
-
-        Args:
-            value: as in a file.
-
-        Returns:
-            The number (Hz, bytes, bytes per second, picoseconds, femtojoules, count); none where it is none.
-        """
+        """A value in whole or base units."""
         if isinstance(value, bool) or not self.is_number:
             return None
         if self.unit in _PARSERS:
@@ -68,14 +61,7 @@ class Setting:
         return float(value) if isinstance(value, (int, float)) else None
 
     def text(self, number: float) -> Any:
-        """A value as in a file.
-
-        Args:
-            number: in whole or base units.
-
-        Returns:
-            A text with its unit, a whole number, or a ratio.
-        """
+        """A value as in a file."""
         if self.unit == "ratio":
             return float(number)
         whole = round(number)
@@ -85,11 +71,7 @@ class Setting:
         return whole
 
     def note(self) -> str:
-        """What a file says beside it.
-
-        Returns:
-            Meaning, unit, range and default on one line.
-        """
+        """What a file says beside it."""
         kind = self.unit if self.unit != "value" else "text" if self.allowed else "text, list or object"
         limits = f"one of {', '.join(self.allowed)}" if self.allowed else self.range
         return (
@@ -98,14 +80,7 @@ class Setting:
 
 
 def shown_value(value: Any) -> str:
-    """A setting's value as people read it, on one line.
-
-    Args:
-        value: as in a file.
-
-    Returns:
-        The text.
-    """
+    """A setting's value as people read it, on one line."""
     if value is None:
         return "–"
     if isinstance(value, str):
@@ -131,11 +106,7 @@ def _setting(path: str, unit: str, limits: str, default: str, meaning: str) -> S
 
 @lru_cache(maxsize=1)
 def all_settings() -> dict[str, Setting]:
-    """Every setting, in the order of the declarations.
-
-    Returns:
-        Settings by path.
-    """
+    """Every setting, in the order of the declarations."""
     found = {}
     for line in _core.machine_documentation().splitlines()[2:]:  # the declarations, as a table of five columns
         path, unit, limits, default, meaning = (cell.strip() for cell in line.strip().strip("|").split(" | "))
@@ -145,17 +116,7 @@ def all_settings() -> dict[str, Setting]:
 
 
 def find_setting(path: str) -> Setting:
-    """The declaration of one setting.
-
-    Args:
-        path: "core.array.rows", a short name, or that of one sort of cores ("cores.little.core.array.rows").
-
-    Returns:
-        The setting.
-
-    Raises:
-        UserError: for an unknown path, with the nearest.
-    """
+    """The declaration of one setting."""
     known = all_settings()
     full = SHORT.get(path, path)
     if full.startswith("cores."):
@@ -167,17 +128,7 @@ def find_setting(path: str) -> Setting:
 
 
 def section(prefix: str = "") -> list[Setting]:
-    """The settings below a prefix.
-
-    Args:
-        prefix: a path, or its first words ("core.array"); "": all.
-
-    Returns:
-        Settings, in the order of the declarations.
-
-    Raises:
-        UserError: where there is none, with the nearest.
-    """
+    """The settings below a prefix."""
     known = all_settings()
     full = SHORT.get(prefix, prefix.rstrip("."))
     found = [one for path, one in known.items() if not full or path == full or path.startswith(full + ".")]
@@ -193,11 +144,7 @@ def section(prefix: str = "") -> list[Setting]:
 
 
 def documentation() -> str:
-    """The table of docs/settings.md.
-
-    Returns:
-        Markdown, one row for each setting.
-    """
+    """The table of docs/settings.md."""
     lines = ["| setting | unit | range | default | meaning | effect |", "|---|---|---|---|---|---|"]
     told = _core.machine_documentation().splitlines()[2:]
     for line, one in zip(told, all_settings().values(), strict=True):

@@ -21,14 +21,7 @@ _HEAD = ("schema", "version", "name", "description", "sources")
 
 
 def flat(entries: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a machine's JSON form by path.
-
-    Args:
-        entries: the resolved JSON form.
-
-    Returns:
-        Values by path, those of sorts of cores as "cores.little.core.array.rows".
-    """
+    """The settings of a machine's JSON form by path."""
     known, found = all_settings(), {}
 
     def walk(value: Any, path: str, name: str) -> None:
@@ -61,15 +54,7 @@ def _preset_sources(name: str) -> dict[str, str]:
 
 
 def own_sources(entries: dict[str, Any]) -> dict[str, str]:
-    """What to say in place of a preset's source where a file has another value than the preset.
-
-    Args:
-        entries: the resolved JSON form of a file's machine.
-
-    Returns:
-        Sources by path, of the settings whose source is word for word that of shipped machines, none of which has the
-        file's value.
-    """
+    """What to say in place of a preset's source where a file has another value than the preset."""
     own, sources = flat(entries), dict(entries.get("sources", {}))
     if not sources:
         return {}
@@ -102,14 +87,7 @@ def _of_lowering(path: str, own: dict[str, Any], base: dict[str, Any]) -> bool:
 
 @lru_cache(maxsize=256)
 def label(text: str) -> str:
-    """The name by which a variant is told from others.
-
-    Args:
-        text: the resolved JSON form of a machine: a preset, a file's, or one with settings replaced.
-
-    Returns:
-        Its name, and behind it what differs from the preset of that name, or what was replaced.
-    """
+    """The name by which a variant is told from others."""
     entries = json.loads(text)
     own, base = flat(entries), _preset(entries["name"])
     if base is None:
@@ -131,16 +109,7 @@ def _said(path: str, value: Any) -> str:
 
 
 def rows(entries: dict[str, Any], given: Set[str] | None) -> Table:
-    """Every setting of a machine.
-
-    Args:
-        entries: its resolved JSON form.
-        given: paths of the settings that its file states; none: those with a source, or with another value than the
-            default.
-
-    Returns:
-        Rows with setting, value (as in a file), from ("default", "file", "replaced"), source.
-    """
+    """Every setting of a machine."""
     sources, found = entries["sources"], []
     for path, value in flat(entries).items():
         default, sort = find_setting(path).default, path.startswith("cores.")
@@ -152,16 +121,7 @@ def rows(entries: dict[str, Any], given: Set[str] | None) -> Table:
 
 
 def differences(a: dict[str, Any], b: dict[str, Any]) -> Table:
-    """The settings in which two machines differ.
-
-    Args:
-        a: the resolved JSON form of the first.
-        b: that of the second.
-
-    Returns:
-        Rows with setting, a, b (as in a file; none: the machine lacks the setting), ratio (b / a; none of what is no
-        number, or zero in a).
-    """
+    """The settings in which two machines differ."""
     one, two, found = flat(a), flat(b), []
     order = [path for path in all_settings() if path in one or path in two]
     for path in dict.fromkeys([*order, *one, *two]):

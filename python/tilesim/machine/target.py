@@ -14,25 +14,11 @@ from ..base.table import Table
 from .device import Device, folded, is_label
 from .machine import Machine, MachineLike
 
-__all__ = ["load", "machines"]
+__all__ = ["devices", "load", "machines"]
 
 
 def load(source: MachineLike | Device, labels: bool = False) -> Machine | Device:
-    """A machine or a device, by one name.
-
-    Args:
-        source: a machine's name, or a device's with a power state behind "@" or without; a file or dict of either (its
-            `schema` tells which); a Machine or a Device.
-        labels: where only devices are meant: a label of a device stands for it even where it is a machine's name in
-            another spelling.
-
-    Returns:
-        What it names.
-
-    Raises:
-        UserError: for an unknown name, with the nearest of both kinds; for a machine's name in another spelling, which
-            is a device's label too; as `Machine.load` and `Device.load`.
-    """
+    """A machine or a device, by one name."""
     if isinstance(source, Device):
         return source
     if isinstance(source, Mapping):
@@ -95,14 +81,7 @@ def _row(name: str, kind: str, device: Device) -> dict[str, Any]:
 
 
 def sort_of(name: str) -> str:
-    """Whether a name is one of those that `machines` lists.
-
-    Args:
-        name: any text.
-
-    Returns:
-        "machine", "device" or "".
-    """
+    """Whether a name is one of those that `machines` lists."""
     return "machine" if name in Machine.names() else "device" if name in Device.names() else ""
 
 
@@ -116,4 +95,14 @@ def machines() -> Table:
         memory_gbytes_per_second (10⁹ bytes).
     """
     rows = [_row(name, "machine", Device.from_machine(name)) for name in Machine.names()]
-    return Table(rows + [_row(name, "device", Device.load(name)) for name in Device.names()])
+    return Table(rows + devices().rows)
+
+
+@checked()
+def devices() -> Table:
+    """Devices, which are estimated in closed form.
+
+    Returns:
+        Rows as of `machines`, of kind "device".
+    """
+    return Table([_row(name, "device", Device.load(name)) for name in Device.names()])

@@ -176,19 +176,7 @@ def _range(name: str, place: str) -> tuple[str, int]:
 
 
 def timeloop(path: str) -> dict[str, Any]:
-    """An architecture of Timeloop (`.yaml`) as the content of a machine's file.
-
-    Args:
-        path: of a file with the key `architecture`.
-
-    Returns:
-        Settings with sources. The outermost memory on the chip is the scratchpad of a core; its instances are cores,
-        and the multipliers behind it are the cells of an array, whose own buffers are not modelled.
-
-    Raises:
-        UserError: for a file without architecture, an unknown key (with the nearest), a number out of range; where
-            there is no off-chip memory, no memory on the chip or no multiplier.
-    """
+    """An architecture of Timeloop (`.yaml`) as the content of a machine's file."""
     data = read_yaml(path)
     top = data.get("architecture") if isinstance(data, Mapping) else None
     if not isinstance(top, Mapping):

@@ -11,14 +11,28 @@ from .. import _core
 from ..base.checked import checked_class
 from ..base.errors import UnknownKey, nearest, path_text, user_error
 from ..base.files import read_json, writing
+from ..base.lazy import lazy, listed
 from ..graph import Graph
 from ..machine.machine import Machine
+from ..program.fusion import fusion_rules
 from .entries import Nest, checked_entry, nest_of_product, tiles_of_vector
 from .fields import documentation, schema_of
 from .kernels import Product, kernels, least_traffic, products
 from .vector import VectorKernel
 
-__all__ = ["MappingTable", "Product", "VectorKernel", "kernels", "least_traffic", "products"]
+__all__ = [
+    "MappingTable",
+    "Product",
+    "Residency",
+    "VectorKernel",
+    "fusion_rules",
+    "kernels",
+    "least_traffic",
+    "products",
+    "residency",
+]
+__getattr__ = lazy(__name__, dict.fromkeys(("Residency", "residency"), "..timing.residency"))
+__dir__ = listed(__all__)
 
 ORDERS = ("M_K_N", "M_N_K")
 SCHEMA, VERSION = "tilesim.mapping", 1
@@ -36,16 +50,7 @@ class MappingTable(Mapping[str, Any]):
     """
 
     def __init__(self, entries: Mapping[str, Any] | None = None, order: str = "M_K_N", source: str = "table") -> None:
-        """Checks entries.
-
-        Args:
-            entries: size or operation name to its nest.
-            order: how a key of three sizes reads: "M_K_N" or "M_N_K".
-            source: where they come from, for messages.
-
-        Raises:
-            UserError: for a malformed key, an unknown field, a size below 1; with its place.
-        """
+        """Checks entries."""
         if order not in ORDERS:
             raise user_error("unknown order of sizes", value=f"'{order}'", allowed=", ".join(ORDERS))
         self.order, self.source = order, source

@@ -29,18 +29,7 @@ def is_nest(nest: Any) -> bool:
 
 
 def by_loops(nest: Any, place: str) -> dict[str, Any]:
-    """An entry of a table: sizes by loop alone are its tiles.
-
-    Args:
-        nest: what a caller wrote.
-        place: operation, for messages.
-
-    Returns:
-        The entry, whose fields the table checks.
-
-    Raises:
-        UserError: for what has no tiles, with an example.
-    """
+    """An entry of a table: sizes by loop alone are its tiles."""
     if not isinstance(nest, Mapping) or not nest:
         raise user_error("a mapping by hand gives tiles", place=place, value=shown(nest), allowed=EXAMPLE)
     fields = {*NEST_FIELDS, *SIZE_FIELDS}
@@ -53,18 +42,7 @@ def by_loops(nest: Any, place: str) -> dict[str, Any]:
 
 
 def checked_nest(nest: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """A nest of lists, its form checked.
-
-    Args:
-        nest: as `is_nest` takes it.
-        place: operation, for messages.
-
-    Returns:
-        The nest as the core takes it.
-
-    Raises:
-        UserError: for an unknown field, or a list that is none.
-    """
+    """A nest of lists, its form checked."""
     vector, lists = "lane" in nest, _lists(nest)
     others = {"sub", "contexts", *(("lane", "depth") if vector else _PRODUCT)}
     if unknown := [str(key) for key in nest if key not in {*lists, *others}]:

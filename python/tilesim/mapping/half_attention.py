@@ -22,16 +22,7 @@ class _Halves(Rewriter):
 
 
 def with_half_attention(graph: Graph, machine: Machine) -> Graph:
-    """A graph for a machine whose arrays multiply f16 or bf16 and no f32.
-
-    Args:
-        graph: stays as it is.
-        machine: whose arrays decide.
-
-    Returns:
-        A copy with attention in its parts, which its assumptions tell; the graph itself on other machines, or where it
-        has no attention of that dtype.
-    """
+    """A graph for a machine whose arrays multiply f16 or bf16 and no f32."""
     rates = machine.get("core.array.rates")
     known = [dtype for dtype in HALVES if rates.get(dtype)]
     if rates.get("f32") or not known:

@@ -8,15 +8,7 @@ from ..machine.machine import Machine
 
 
 def with_integer_products(graph: Graph, machine: Machine) -> Graph:
-    """A graph for a machine: where its arrays multiply i8, products of dequantized operands are those of integers.
-
-    Args:
-        graph: stays as it is.
-        machine: whose arrays decide.
-
-    Returns:
-        A changed copy, or the graph itself.
-    """
+    """A graph for a machine: where its arrays multiply i8, products of dequantized operands are those of integers."""
     rates = machine.get("core.array.rates")
     if not rates.get("i8"):
         return graph

@@ -32,14 +32,7 @@ class Product:
     kind = "product"
 
     def __init__(self, function: str, operation: str, nest: Nest, problem: _core.MappingProblem) -> None:
-        """Wraps a choice of the compiler; use `products`.
-
-        Args:
-            function: of the graph.
-            operation: name within it.
-            nest: tiles, order, depths, unit.
-            problem: the core's description.
-        """
+        """Wraps a choice of the compiler; use `products`."""
         self.function, self.operation, self.nest, self.problem = function, operation, nest, problem
         self.info: dict[str, Any] = dict(problem.info)
         self.divided: list[Product] = []  # the same kernel, divided over several contexts of a core

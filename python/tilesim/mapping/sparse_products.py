@@ -39,15 +39,7 @@ _Candidates = list[tuple[dict[str, Any], list[str | None]]]
 
 
 def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
-    """A graph whose products of matrices with zeros have a plan for the machine's sparse cores.
-
-    Args:
-        graph: stays as it is.
-        machine: the cores.
-
-    Returns:
-        A changed copy, or the graph itself where the machine has no such cores or nothing is for them.
-    """
+    """A graph whose products of matrices with zeros have a plan for the machine's sparse cores."""
     cores = sparse_cores(machine)
     if cores is None or not any(op["kind"] in ("contract", "call") for op in graph.operations()):
         return graph

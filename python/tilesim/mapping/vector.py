@@ -20,14 +20,7 @@ class VectorKernel:
     kind = "vector"
 
     def __init__(self, function: str, operation: str, nest: dict[str, Any], problem: _core.VectorProblem) -> None:
-        """Wraps a choice of the compiler; use `tilesim.mapping.kernels`.
-
-        Args:
-            function: of the graph.
-            operation: name of its last operation, which is the kernel's name.
-            nest: tiles per axis in elements, lane (axis over the lanes), depth (buffers of each operand).
-            problem: the core's description.
-        """
+        """Wraps a choice of the compiler; use `tilesim.mapping.kernels`."""
         self.function, self.operation, self.nest, self.problem = function, operation, nest, problem
         self.info: dict[str, Any] = dict(problem.info)
         self.divided: list[VectorKernel] = []  # the same kernel, divided over several contexts of a core

@@ -18,11 +18,13 @@ from .. import _core
 from ..base.arguments import whole
 from ..base.checked import checked, checked_class
 from ..base.errors import user_error
+from ..base.lazy import listed
 from ..machine.dram_part import Part
 from ..results.result import Table
 from .dram_trace import Trace
 
 __all__ = ["MemoryResult", "Part", "Trace", "run"]
+__dir__ = listed(__all__)
 
 
 _ENERGIES = {"activate": "ACT", "read": "RD", "write": "WR"}
@@ -34,12 +36,7 @@ class MemoryResult:
     """What a run of DRAM channels did."""
 
     def __init__(self, data: dict[str, Any], part: Part) -> None:
-        """Wraps the outcome; made by `run`.
-
-        Args:
-            data: counters of the core.
-            part: what was run.
-        """
+        """Wraps the outcome; made by `run`."""
         self.data, self.part = data, part
 
     @property

@@ -22,16 +22,7 @@ class Trace:
     """Requests of one burst each, in order."""
 
     def __init__(self, addresses: ArrayLike, writes: ArrayLike | None = None, cycles: ArrayLike | None = None) -> None:
-        """Holds a trace.
-
-        Args:
-            addresses: byte addresses, shape [n], integers.
-            writes: whether each is a write, shape [n]; none: all are reads.
-            cycles: first cycle at which each may be offered, shape [n], not decreasing; none: by the run's period.
-
-        Raises:
-            UserError: for negative or fractional values, or shapes that differ.
-        """
+        """Holds a trace."""
         self.addresses = _integers(addresses, "addresses", np.uint64)
         n = self.addresses.size
         self.writes = np.zeros(n, np.uint8) if writes is None else _flags(writes)

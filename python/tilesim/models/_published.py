@@ -151,22 +151,7 @@ FAMILIES: dict[str, Callable[[GraphBuilder, Tensor, Tensor, TextSizes], Tensor]]
 
 
 def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32", training: bool = False) -> Graph:
-    """The forward pass of a text network.
-
-    Args:
-        sizes: of the network; bert ends in a pooler and a classifier of two labels, the others in a language head
-            over every position.
-        batch: sequences.
-        sequence: tokens of each.
-        dtype: of weights and activations.
-        training: with dropout on scores and residuals, and for bert with the masked-language head over every position.
-
-    Returns:
-        The graph.
-
-    Raises:
-        UserError: for an unknown family, or sizes that do not fit each other.
-    """
+    """The forward pass of a text network."""
     if sizes.family not in FAMILIES:
         close = nearest(sizes.family, FAMILIES)
         raise user_error("unknown family", value=f"'{sizes.family}'", allowed=", ".join(FAMILIES), suggestion=close)

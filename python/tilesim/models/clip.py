@@ -133,21 +133,7 @@ def _text_features(b: GraphBuilder, c: ClipConfig, batch: int, tokens: int) -> T
 
 @network
 def clip(config: ClipConfig, batch: int = 1, sequence: int = 77, dtype: str = "f32") -> Graph:
-    """CLIP of any size.
-
-    Args:
-        config: its sizes.
-        batch: number of images, and of texts.
-        sequence: tokens of a text.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with inputs pixel_values [batch, 3, pixels, pixels] and input_ids [batch, sequence], and outputs
-        image_embeds and text_embeds [batch, features] and logits_per_image [batch images, batch texts].
-
-    Raises:
-        UserError: for a sequence that does not fit, or an unknown dtype.
-    """
+    """CLIP of any size."""
     if not 1 <= sequence <= config.tokens:
         raise user_error(
             "the text does not fit",

@@ -127,24 +127,7 @@ class _Layer(Layer):
 def decoder(
     config: DecoderConfig, batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16"
 ) -> Graph:
-    """A decoder of any size; the layer is one function, called once per layer.
-
-    Args:
-        config: its sizes.
-        batch: number of sequences.
-        context: tokens read (prefill), or tokens that the last one attends to, itself included (decode).
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and cache.
-
-    Returns:
-        Graph with input input_ids [batch, context] (prefill) or [batch, 1] (decode) and output logits; in prefill the
-        cache [batch, key heads, context, head width] of each layer's keys and values is given as outputs
-        cache.0.keys, cache.0.values, ...; in decode it is input (past.0.keys, ...) and output, updated in place, with
-        the last slot free. With a window, the cache holds so many tokens, in any order but for that slot.
-
-    Raises:
-        UserError: for a context that does not fit, an unknown phase or dtype.
-    """
+    """A decoder of any size; the layer is one function, called once per layer."""
     c, run = config, check_run(config.name, config.limit, batch, context, phase)
     first = c.dense_layers if c.experts is not None else 0
     sorts = ["dense_layer"] * first + ["layer"] * (c.layers - first)

@@ -159,21 +159,7 @@ class _Layer(Layer):
 def deepseek(
     config: DeepseekConfig, batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16"
 ) -> Graph:
-    """A model in the manner of DeepSeek-V3, of any size.
-
-    Args:
-        config: its sizes.
-        batch: number of sequences.
-        context: tokens read (prefill), or tokens that the last one attends to, itself included (decode).
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and cache.
-
-    Returns:
-        Graph as of `decoder`; the only cache of a layer is latent, [batch, 1, context, latent + rotary].
-
-    Raises:
-        UserError: for a context that does not fit, an unknown phase or dtype.
-    """
+    """A model in the manner of DeepSeek-V3, of any size."""
     c, run = config, check_run(config.name, config.limit, batch, context, phase)
     sorts = ["dense_layer"] * c.dense_layers + ["layer"] * (c.layers - c.dense_layers)
     cos, sin = rotary_tables(range(context - run.tokens, context), c.rotary, c.rotary_base, c.yarn)

@@ -99,20 +99,7 @@ def _condition(b: GraphBuilder, c: DitConfig, batch: int) -> Tensor:
 
 @network
 def dit(config: DitConfig, batch: int = 1, dtype: str = "f32") -> Graph:
-    """A DiT of any size.
-
-    Args:
-        config: its sizes.
-        batch: number of latent images.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with inputs x [batch, channels, size, size], t [batch] (time step) and y [batch] (class), and output noise
-        [batch, 2·channels, size, size].
-
-    Raises:
-        UserError: for a size that is no multiple of the patch, or an unknown dtype.
-    """
+    """A DiT of any size."""
     c, side = config, config.size // config.patch
     if c.size % c.patch:
         raise user_error("the latent is cut into patches", place=f"model '{c.name}'", value=str(c.size))

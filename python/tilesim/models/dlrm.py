@@ -51,21 +51,7 @@ def _network(b: GraphBuilder, x: Tensor, widths: tuple[int, ...], name: str, las
 
 @network
 def dlrm(config: DlrmConfig, batch: int = 2048, lookups: int = 1, dtype: str = "f32") -> Graph:
-    """A DLRM of any size.
-
-    Args:
-        config: its sizes.
-        batch: number of samples.
-        lookups: rows of each table that a sample sums.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with inputs dense [batch, dense features] and categories.0, ... [batch, lookups], and output
-        probability [batch, 1].
-
-    Raises:
-        UserError: for no lookups, a bottom network whose width is not that of an embedding, or an unknown dtype.
-    """
+    """A DLRM of any size."""
     if lookups < 1 or config.bottom[-1] != config.width:
         raise user_error(
             "the sizes of a DLRM do not fit", place=f"model '{config.name}'",

@@ -110,18 +110,7 @@ def _route(b: GraphBuilder, x: Tensor, w: Mapping[str, Tensor], name: str, e: Ex
 
 
 def mix(b: GraphBuilder, x: Tensor, w: Mapping[str, Tensor], name: str, e: Experts) -> Tensor:
-    """The experts' part of a layer.
-
-    Args:
-        b: builder of the layer.
-        x: [batch, tokens, width].
-        w: weights of the layer, as `expert_weights` names them.
-        name: of the part.
-        e: the mixture.
-
-    Returns:
-        Tensor of x's shape.
-    """
+    """The experts' part of a layer."""
     width, count = x.shape[-1], math.prod(x.shape[:-1]) * e.chosen
     flat = x.reshape(-1, width)
     weights, numbers = _route(b, flat, w, name, e)

@@ -133,7 +133,7 @@ class Layered:
         forward = 2.0 * (tokens * self.layers * (layer + attention) + scored * self.vocab * self.hidden)
         return forward * (3 if self.phase == "train" else 1)
 
-    def json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As a JSON value, schema `tilesim.workload`."""
         return {"schema": SCHEMA, "version": VERSION, "kind": "transformer", **asdict(self)}
 
@@ -147,11 +147,11 @@ class Layered:
             UserError: where it cannot be written.
         """
         with writing(path) as file:
-            json.dump(self.json(), file, indent=1)
+            json.dump(self.to_dict(), file, indent=1)
             file.write("\n")
 
     @staticmethod
-    def from_json(value: Any, place: str = "workload") -> Layered:
+    def from_dict(value: Any, place: str = "workload") -> Layered:
         """A workload of its JSON form.
 
         Args:
@@ -195,4 +195,4 @@ class Layered:
         Raises:
             UserError: for a file that cannot be read or holds something else.
         """
-        return Layered.from_json(read_json(path), path_text(path))
+        return Layered.from_dict(read_json(path), path_text(path))

@@ -42,11 +42,7 @@ _CONTEXT = 2048  # tokens of a prompt or cache where none are given, as of the n
 
 
 def layered_names() -> list[str]:
-    """Names that `layered` knows.
-
-    Returns:
-        The names.
-    """
+    """Names that `layered` knows."""
     return list(_PRESETS)
 
 

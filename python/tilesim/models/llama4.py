@@ -121,21 +121,7 @@ class _Layer(Layer):
 def llama4(
     config: Llama4Config, batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16"
 ) -> Graph:
-    """A model in the manner of Llama 4 Scout, of any size.
-
-    Args:
-        config: its sizes.
-        batch: number of sequences.
-        context: tokens read (prefill), or tokens that the last one attends to, itself included (decode).
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and cache.
-
-    Returns:
-        Graph as of `decoder`; caches of chunked layers hold the tokens of the last chunk.
-
-    Raises:
-        UserError: for a context that does not fit, an unknown phase or dtype.
-    """
+    """A model in the manner of Llama 4 Scout, of any size."""
     c, run = config, check_run(config.name, config.limit, batch, context, phase)
     sorts = ["full_layer" if i % 4 == 3 else "chunked_layer" for i in range(c.layers)]
     positions = range(context - run.tokens, context)

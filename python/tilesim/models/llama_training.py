@@ -32,18 +32,7 @@ _WEIGHTS = {
 
 
 def llama3(name: str, devices: int) -> Graph:
-    """A training step of one of `LLAMA3`, a sequence per device.
-
-    Args:
-        name: "llama3-100m" to "llama3-3b".
-        devices: that weights and batch are divided over.
-
-    Returns:
-        The graph.
-
-    Raises:
-        UserError: for an unknown name.
-    """
+    """A training step of one of `LLAMA3`, a sequence per device."""
     if name not in LLAMA3:
         raise user_error("unknown model", place="model", value=f"'{name}'", allowed=", ".join(LLAMA3),
                          suggestion=nearest(name, LLAMA3))  # fmt: skip
@@ -58,16 +47,6 @@ def llama_training_step(shape: Layered, devices: int = 1) -> Graph:
     """The step of a model without key sharing, in the manner of JAX: products of weights are kept for the backward
     pass, everything between them (attention with stored scores included) is made again; the embedding is a product
     with one-hot rows; logits are f32; AdamW, both moments in the dtype of the parameters.
-
-    Args:
-        shape: layers, hidden, ffn, heads, head size, vocabulary, sequence, global batch, dtype.
-        devices: axis "d" of the mesh: the batch, and the first axis of every weight and moment, are divided over it.
-
-    Returns:
-        A graph with inputs tokens, targets, weights and moments; outputs loss, new weights and moments.
-
-    Raises:
-        UserError: for extents that do not fit.
     """
     return _Step(shape, devices).build()
 
@@ -260,16 +239,7 @@ class _Step:
 
 
 def written(b: GraphBuilder, graph: Graph, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A graph's operations on tensors of another builder.
-
-    Args:
-        b: that they are written with.
-        graph: without functions; constants are single numbers.
-        inputs: a tensor for each of its inputs.
-
-    Returns:
-        Its outputs by name.
-    """
+    """A graph's operations on tensors of another builder."""
     values: dict[str, Any] = dict(inputs)
     for row in graph.operations():
         if row["kind"] == "constant":

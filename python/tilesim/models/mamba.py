@@ -155,22 +155,7 @@ class _Layer(Layer):
 def mamba(
     config: MambaConfig, batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16"
 ) -> Graph:
-    """A Mamba of any size.
-
-    Args:
-        config: its sizes.
-        batch: number of sequences.
-        context: tokens read (prefill); decode takes as long after any number of tokens.
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and state.
-
-    Returns:
-        Graph as of `decoder`; the caches of a layer are inputs [batch, kernel - 1, inner] and state
-        [batch, inner, state].
-
-    Raises:
-        UserError: for a context that does not fit, an unknown phase or dtype.
-    """
+    """A Mamba of any size."""
     c, run = config, check_run(config.name, config.limit, batch, context, phase)
     head = Head(
         c.name, c.vocabulary, c.width, c.epsilon, True, "backbone.embeddings", "backbone.layers", "backbone.norm_f"

@@ -23,22 +23,7 @@ RESNETS = {
 
 
 def resnet_training_step(name: str, devices: int, images: int = 256, image: int = 224, dtype: str = "f16") -> Graph:
-    """The step in the manner of JAX: f32 weights and statistics (of the whole batch), f16 products, SGD with momentum.
-
-    Args:
-        name: of `RESNETS`.
-        devices: axis "d" of the mesh, over which the batch is divided.
-        images: per device.
-        image: their height and width, a multiple of 32.
-        dtype: of products and activations.
-
-    Returns:
-        A graph with inputs images, labels, weights and momenta; outputs loss, new weights and momenta. Forward
-        results are kept for the backward pass.
-
-    Raises:
-        UserError: for an unknown name.
-    """
+    """The step as JAX runs it: f32 weights and statistics (of the whole batch), f16 products, SGD with momentum."""
     if name not in RESNETS:
         raise user_error("unknown model", place="model", value=f"'{name}'", allowed=", ".join(RESNETS),
                          suggestion=nearest(name, RESNETS))  # fmt: skip

@@ -65,21 +65,7 @@ def _bert_layer(
 
 @network
 def bert(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
-    """BERT of any size; every token is attended to.
-
-    Args:
-        config: its sizes.
-        batch: number of sequences.
-        sequence: tokens per sequence.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with inputs input_ids and token_type_ids [batch, sequence], and outputs last_hidden_state
-        [batch, sequence, width] and pooler_output [batch, width].
-
-    Raises:
-        UserError: for a sequence that does not fit, or an unknown dtype.
-    """
+    """BERT of any size; every token is attended to."""
     check_sequence(config.name, sequence, config.limit)
     width = config.width
     b = GraphBuilder(config.name, dtype=dtype)
@@ -189,23 +175,7 @@ class _GptLayer:
 
 @network
 def gpt(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "f32", phase: str | None = None) -> Graph:
-    """GPT-2 of any size; the head shares the token embeddings.
-
-    Args:
-        config: its sizes.
-        batch: number of sequences.
-        sequence: tokens per sequence; in phase decode, those that the last one attends to, itself included.
-        dtype: of weights, activations and cache.
-        phase: "prefill" or "decode"; none reads the sequence and keeps no cache.
-
-    Returns:
-        Graph with input input_ids [batch, sequence] (decode: [batch, 1]) and output logits [..., vocabulary]. In a
-        phase, the caches [batch, heads, sequence, width / heads] come out as cache.0.keys, ...; in decode they go in
-        as past.0.keys, ..., are updated in place, and have the last slot free.
-
-    Raises:
-        UserError: for a sequence that does not fit, an unknown phase or dtype.
-    """
+    """GPT-2 of any size; the head shares the token embeddings."""
     width = config.width
     check_sequence(config.name, sequence, config.limit)
     run = check_run(config.name, config.limit, batch, sequence, phase or "prefill")

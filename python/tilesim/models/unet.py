@@ -138,20 +138,7 @@ def _up(net: _Net, x: Tensor, time: Tensor, text: Tensor, kept: list[Tensor]) ->
 
 @network
 def unet(config: UnetConfig, batch: int = 1, dtype: str = "f32") -> Graph:
-    """A network of any size.
-
-    Args:
-        config: its sizes.
-        batch: number of latent images.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with inputs sample [batch, latent, size, size], timestep [batch] and encoder_hidden_states
-        [batch, tokens, text], and output noise like sample.
-
-    Raises:
-        UserError: for a size that cannot be halved so often, or an unknown dtype.
-    """
+    """A network of any size."""
     c = config
     if c.size % (1 << (len(c.channels) - 1)):
         raise user_error(

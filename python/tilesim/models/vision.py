@@ -52,23 +52,7 @@ def vgg(
     image: int = 224,
     dtype: str = "f32",
 ) -> Graph:
-    """Stages of 3×3 convolutions, each with a maximum over 2×2 behind it, then three linear layers.
-
-    Args:
-        name: of the graph.
-        stages: filters of each convolution, by stage; five stages.
-        hidden: width of the two inner linear layers.
-        classes: number of logits.
-        batch: number of images.
-        image: height and width in elements, a multiple of 224.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with input x [batch, 3, image, image] and output logits [batch, classes].
-
-    Raises:
-        UserError: for an image that is no multiple of 224, or an unknown dtype.
-    """
+    """Stages of 3×3 convolutions, each with a maximum over 2×2 behind it, then three linear layers."""
     if image < 224 or image % 224:
         raise user_error(
             "the last maps are averaged to 7×7", place=f"model '{name}'", value=shown(image), allowed="multiples of 224"

@@ -61,20 +61,7 @@ def _layer(builder: GraphBuilder, batch: int, tokens: int, width: int, heads: in
 
 @network
 def vit(config: VitConfig, batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
-    """A vision transformer of any size.
-
-    Args:
-        config: its sizes.
-        batch: number of images.
-        image: height and width in elements, a multiple of the patch.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with input x [batch, 3, image, image] and output logits [batch, classes].
-
-    Raises:
-        UserError: for an image that is no multiple of the patch, or an unknown dtype.
-    """
+    """A vision transformer of any size."""
     patch, width = config.patch, config.width
     if image < patch or image % patch:
         raise user_error(

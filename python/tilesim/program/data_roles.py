@@ -37,13 +37,7 @@ class Values:
     """
 
     def __init__(self, graph: _core.Graph | None, program: _core.Program | None, given: Mapping[str, Any]) -> None:
-        """With what is given.
-
-        Args:
-            graph: whose entry function computes values; none: a program written by hand.
-            program: whose steps make tensors that no value of the graph is; none: no such tensors.
-            given: arrays by name.
-        """
+        """With what is given."""
         self.graph, self.program, self.given = graph, program, dict(given)
         self.labels: dict[str, str] = {}
         self.operations = graph.operations("") if graph is not None else []
@@ -54,26 +48,13 @@ class Values:
         self._steps: dict[str, Any] = {}
 
     def add(self, name: str, array: Any, how: str) -> None:
-        """Makes a value known.
-
-        Args:
-            name: of the value.
-            array: integers.
-            how: it came about.
-        """
+        """Makes a value known."""
         row = self.tensors.get(name) or self.types.get(name)
         dtype = {"i32": np.int32, "u32": np.uint32, "i64": np.int64}.get(row["dtype"], np.int64) if row else np.int64
         self.given[name], self.labels[name] = array.astype(dtype), how
 
     def step(self, name: str) -> Any:
-        """The step that makes a tensor of the program, where no value of the graph is that tensor.
-
-        Args:
-            name: of the tensor.
-
-        Returns:
-            Program, function, operations; or nothing.
-        """
+        """The step that makes a tensor of the program, where no value of the graph is that tensor."""
         if name not in self._steps:
             known = self.program is None or name in self.types
             found = None if known or self.program is None else self.program.step_that_stores(name)
@@ -88,14 +69,7 @@ class Values:
         return {_whole(function, row["name"]) for op in self.graph.operations(function) for row in op["results"]}
 
     def inputs(self, name: str) -> list[Any]:
-        """Rows of the integer tensors from which a step makes another.
-
-        Args:
-            name: of the tensor that is made.
-
-        Returns:
-            Rows; none where no step makes it.
-        """
+        """Rows of the integer tensors from which a step makes another."""
         step = self.step(name)
         rows = step[0].tensors() if step is not None else []
         return [row for row in rows if row["role"] == "input" and row["dtype"].startswith(("i", "u"))]
@@ -117,14 +91,7 @@ class Values:
         return f"{name} ({self.labels[name]})" if name in self.labels else name
 
     def value(self, name: str) -> tuple[Any, str]:
-        """A value, computed if need be.
-
-        Args:
-            name: of a value of the graph, or a tensor of the program.
-
-        Returns:
-            The array and where it is from, or nothing and why.
-        """
+        """A value, computed if need be."""
         if name in self.given:
             return self.given[name], self.labels.get(name, "given")
         if name not in self.types:
@@ -167,16 +134,7 @@ class Values:
 
 
 def attention_data(graph: _core.Graph, given: Mapping[str, Any], usual: bool = False) -> dict[str, Any]:
-    """Lengths and page tables that attentions of a graph read, as far as they follow from what is given.
-
-    Args:
-        graph: whose entry function has them.
-        given: arrays by name of a value.
-        usual: whether those that do not follow are what timing takes then: full caches, pages one behind the other.
-
-    Returns:
-        Arrays by name of a value.
-    """
+    """Lengths and page tables that attentions of a graph read, as far as they follow from what is given."""
     wanted = _core.usual_attention_data(graph)
     if not wanted:
         return {}
@@ -190,12 +148,7 @@ class Roles:
     """What the tensors that timing reads mean to the operations that read them."""
 
     def __init__(self, program: Any, values: Values) -> None:
-        """Of a compiled program.
-
-        Args:
-            program: compiled.
-            values: of its prepared graph.
-        """
+        """Of a compiled program."""
         self._graph = program.prepared if program.graph is not None else None
         self._values = values
         self._experts: dict[str, tuple[str, float]] = {}  # by operation: rows per group, bytes of a group's matrix
@@ -277,17 +230,7 @@ class Roles:
         return 0
 
     def by_word(self, word: str) -> dict[str, Role]:
-        """Tensors of a role.
-
-        Args:
-            word: of `WORDS`.
-
-        Returns:
-            Their roles by name.
-
-        Raises:
-            UserError: where timing reads none.
-        """
+        """Tensors of a role."""
         found = {behind: role for behind, role in self._known.values() if type(role) is WORDS[word]}
         if not found:
             raise user_error(
@@ -303,17 +246,7 @@ class Roles:
         return list(dict.fromkeys(behind for behind, _ in self._known.values()))
 
     def of(self, name: str) -> Role:
-        """What a tensor is to the first operation that timing reads it for, other integers between them left aside.
-
-        Args:
-            name: of a tensor of the program, or a value of its graph.
-
-        Returns:
-            The role.
-
-        Raises:
-            UserError: where there is none.
-        """
+        """What a tensor is to the first operation that timing reads it for, other integers between them left aside."""
         direct = self._known.get(name)
         if direct is not None and direct[0] == name:
             return direct[1]
@@ -347,11 +280,7 @@ class Roles:
         return None
 
     def further_bytes(self) -> dict[str, float]:
-        """Bytes that operations read of matrices of further groups than one, where rows per group are known.
-
-        Returns:
-            By operation, each time that it runs.
-        """
+        """Bytes that operations read of matrices of further groups than one, where rows per group are known."""
         found = {}
         for name, (behind, each) in self._experts.items():
             counts, _ = self._values.value(behind)
@@ -367,15 +296,7 @@ class Roles:
 
 
 def check_counts(roles: Roles, values: Values) -> None:
-    """Rows of all groups are no more than there are.
-
-    Args:
-        roles: of a program.
-        values: known ones; others are computed where that can be done.
-
-    Raises:
-        UserError: for fewer than none, and for more.
-    """
+    """Rows of all groups are no more than there are."""
     for name, role in roles.counts().items():
         found, how = values.value(name)
         if found is None or np.asarray(found).shape != (role.groups,):

@@ -30,17 +30,7 @@ class Trace(dict[str, Any]):
 
 
 def opened(tensors: Any) -> dict[str, Any]:
-    """What a caller gives as `tensors`.
-
-    Args:
-        tensors: arrays or names of distributions by name, or a .npz file with arrays.
-
-    Returns:
-        By name; of a file a `Trace`.
-
-    Raises:
-        UserError: for anything else, and a file that is none.
-    """
+    """What a caller gives as `tensors`."""
     if isinstance(tensors, Mapping):
         return tensors if isinstance(tensors, Trace) else dict(tensors)
     if not isinstance(tensors, (str, os.PathLike)):
@@ -73,14 +63,7 @@ class Data:
     further: dict[str, float] = field(default_factory=dict)
 
     def further_bytes(self, operations: Iterable[Mapping[str, Any]]) -> float:
-        """What a bound that knows no data leaves out of a run: matrices of further experts than one.
-
-        Args:
-            operations: of the run's result.
-
-        Returns:
-            Bytes of all runs of all operations.
-        """
+        """What a bound that knows no data leaves out of a run: matrices of further experts than one."""
         runs: dict[str, int] = {}
         for row in operations:
             for name in row["operation"] if isinstance(row["operation"], (list, tuple)) else [row["operation"]]:
@@ -88,11 +71,7 @@ class Data:
         return sum(bytes_ * runs.get(name, 0) for name, bytes_ in self.further.items())
 
     def tell(self, result: dict[str, Any]) -> None:
-        """Says in a result where the values came from that its simulation read.
-
-        Args:
-            result: JSON form; changed.
-        """
+        """Says in a result where the values came from that its simulation read."""
         sources = dict(result.get("data_sources", {}))
         for name, how in list(sources.items()):
             if how == "given" and name in self.computed:
@@ -158,19 +137,7 @@ def _draw(roles: Roles, drawn: Mapping[str, Distribution], seed: int, values: Va
 
 
 def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> Data:
-    """What a simulation of a program reads of the tensors given.
-
-    Args:
-        program: a compiled program.
-        tensors: arrays or names of distributions by name: of the program's tensors, or of values of its graph.
-        seed: of distributions.
-
-    Returns:
-        The arrays by the program's names, those that timing reads computed from the given ones where that can be done.
-
-    Raises:
-        UserError: for a name that neither has; counts beyond their rows; a file without what timing reads.
-    """
+    """What a simulation of a program reads of the tensors given."""
     if not tensors and not isinstance(tensors, Trace):
         return Data()
     given, drawn = _parted(tensors)
@@ -266,12 +233,7 @@ class PartData:
     """Data of a program in parts: what each part reads of what was given for the whole."""
 
     def __init__(self, program: MixedProgram, given: dict[str, Any]) -> None:
-        """Made by `data_of_parts`.
-
-        Args:
-            program: in parts.
-            given: arrays by name.
-        """
+        """Made by `data_of_parts`."""
         assert program.graph is not None
         self.given = given
         self.computed: dict[str, str] = {}
@@ -279,14 +241,7 @@ class PartData:
         self._values = Values(program.graph.core, None, arrays)
 
     def of_part(self, part: Turn) -> dict[str, Any]:
-        """What a part reads, by its names.
-
-        Args:
-            part: of the machine.
-
-        Returns:
-            Given arrays, and integer inputs of the part computed from these.
-        """
+        """What a part reads, by its names."""
         assert part.program is not None
         names = _names_of(part) | set(WORDS)
         own = {name: value for name, value in self.given.items() if name in names}
@@ -301,14 +256,7 @@ class PartData:
         return own
 
     def told(self, sources: Mapping[str, str]) -> dict[str, str]:
-        """Sources of one part in terms of what was given for the whole.
-
-        Args:
-            sources: of the part's result.
-
-        Returns:
-            The same, without what another part computed.
-        """
+        """Sources of one part in terms of what was given for the whole."""
         told = {}
         for name, how in sources.items():
             if name in self.computed and how.startswith("given"):
@@ -327,18 +275,7 @@ def _names_of(part: Turn) -> set[str]:
 
 
 def data_of_parts(program: MixedProgram, tensors: Mapping[str, Any]) -> PartData:
-    """What the parts of a program read of the tensors given.
-
-    Args:
-        program: in parts.
-        tensors: arrays by name: of values of the whole graph, or of tensors of the parts' programs.
-
-    Returns:
-        What gives each part its own.
-
-    Raises:
-        UserError: for a name that none of them has.
-    """
+    """What the parts of a program read of the tensors given."""
     given = {name: value if isinstance(value, str) else _array(value) for name, value in tensors.items()}
     data = PartData(program, given)
     known = dict.fromkeys([*data._values.types, *WORDS])

@@ -65,18 +65,7 @@ class Distribution:
 
     @staticmethod
     def of(text: str, place: str) -> Distribution:
-        """Reads the name of a distribution.
-
-        Args:
-            text: as users write it.
-            place: of the tensor, for errors.
-
-        Returns:
-            The distribution.
-
-        Raises:
-            UserError: for one that does not exist, and a parameter that is no number from 0 to 100.
-        """
+        """Reads the name of a distribution."""
         name, colon, parameter = text.strip().partition(":")
         allowed = ", ".join(NAMES)
         if name not in ("uniform", "balanced", "zipf"):
@@ -104,16 +93,7 @@ class Distribution:
         return weights / weights.sum()
 
     def draw(self, role: Counts | Indices, seed: int, name: str) -> Any:
-        """Values of a tensor.
-
-        Args:
-            role: what they are.
-            seed: of the drawing.
-            name: of the tensor: each draws by itself.
-
-        Returns:
-            i64[groups], or i64 of the shape of the indices.
-        """
+        """Values of a tensor."""
         random = np.random.default_rng([seed, zlib.crc32(name.encode())])
         return self._counts(role, random) if isinstance(role, Counts) else self._indices(role, random)
 

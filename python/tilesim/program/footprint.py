@@ -15,15 +15,7 @@ def _gibibytes(count: int) -> str:
 
 
 def over_capacity(program: Program, machine: Machine) -> tuple[str, str] | None:
-    """What does not fit, in words, and what would; none where it fits or the machine does not say.
-
-    Args:
-        program: whose tensors are looked at; those that do not live at one time share bytes.
-        machine: whose `memory.capacity` counts.
-
-    Returns:
-        The pair of texts.
-    """
+    """What does not fit, in words, and what would; none where it fits or the machine does not say."""
     capacity = int(_core.parse_bytes(str(machine.get("memory.capacity") or "0 B")))
     tensors = program.footprint
     if capacity == 0 or sum(count for count, _ in tensors) <= capacity:
@@ -36,15 +28,7 @@ def over_capacity(program: Program, machine: Machine) -> tuple[str, str] | None:
 
 
 def check_capacity(program: Program, machine: Machine) -> None:
-    """Refuses a program that does not fit.
-
-    Args:
-        program: whose tensors are looked at.
-        machine: whose `memory.capacity` counts.
-
-    Raises:
-        UserError: naming the bytes needed, the capacity and the largest tensors.
-    """
+    """Refuses a program that does not fit."""
     found = over_capacity(program, machine)
     if found:
         raise user_error(

@@ -45,17 +45,7 @@ def fusion_rules() -> FusionRules:
 
 
 def rules_text(fuse: str | Sequence[str]) -> str:
-    """The rules that are on, as the core takes them.
-
-    Args:
-        fuse: "all", "none", names with commas between, or a sequence of names.
-
-    Returns:
-        "all", "none", or names with commas between.
-
-    Raises:
-        UserError: for an unknown rule, with the nearest name.
-    """
+    """The rules that are on, as the core takes them."""
     names = [name.strip() for name in fuse.split(",")] if isinstance(fuse, str) else list(fuse)
     if names in (["all"], ["none"]):
         return str(names[0])
@@ -71,18 +61,7 @@ def rules_text(fuse: str | Sequence[str]) -> str:
 
 
 def checked_rows(rows: Any, place: str) -> list[dict[str, Any]]:
-    """Rows from a file.
-
-    Args:
-        rows: as JSON has them.
-        place: for messages.
-
-    Returns:
-        The rows.
-
-    Raises:
-        UserError: for what is no such row.
-    """
+    """Rows from a file."""
     if not isinstance(rows, list):
         raise user_error("the table of groups is damaged", place=place, value=shown(rows), allowed="a list of rows")
     for row in rows:
@@ -99,11 +78,7 @@ class Fusion:
     """The groups that the rules looked at while a program was compiled."""
 
     def __init__(self, rows: Iterable[dict[str, Any]] | None) -> None:
-        """Wraps what the core has found.
-
-        Args:
-            rows: one for each group; None where nobody knows them.
-        """
+        """Wraps what the core has found."""
         self._rows = None if rows is None else list(rows)
 
     @property
@@ -117,13 +92,6 @@ class Fusion:
         Bytes are those of whole tensors without padding, each read or written once per kernel; cycles those of the
         longest of memory at its peak, arrays and vector units, and a launch per kernel: of the operations one by one,
         less those of the group. What was refused shows what one operation more would have saved.
-
-        Returns:
-            Rows with candidate (the kernel), rule, operations, bytes_saved, cycles_saved, recomputed_flops (computed
-            more than once), decision ("taken", "not worth it" with the prices, "not legal") and reason.
-
-        Raises:
-            UserError: for a program that was not compiled from a graph, or was saved as a tile program alone (.json).
         """
         if self._rows is None:
             raise user_error(

@@ -45,11 +45,7 @@ class Job:
 
 
 def cores_of(program: Program, machine: Machine, cores: Sequence[int] | None = None) -> list[int]:
-    """The physical cores of a program; an empty list stands for the first ones.
-
-    Raises:
-        UserError: for a sort of cores that the machine lacks, or has too few of.
-    """
+    """The physical cores of a program; an empty list stands for the first ones."""
     if cores is not None:
         return [int(core) for core in cores]
     if not program.sort:
@@ -65,11 +61,7 @@ def cores_of(program: Program, machine: Machine, cores: Sequence[int] | None = N
 
 
 def arrival_of(job: Job, machine: Machine) -> int:
-    """Cycles before which a job does not start.
-
-    Raises:
-        UserError: for a text that is not a time, and for a negative number of cycles.
-    """
+    """Cycles before which a job does not start."""
     if not isinstance(job.arrival, str):
         return whole("arrival", job.arrival, least=0)
     text = job.arrival.strip()
@@ -102,18 +94,7 @@ def _tell(data: dict[str, Any], known: Sequence[Data]) -> None:
 def simulate_jobs(
     jobs: Sequence[Job], machine: Machine, parts: dict[str, Any], timeline: bool, placement: dict[str, str]
 ) -> Result:
-    """Runs jobs in one simulation.
-
-    Args:
-        jobs: what runs.
-        machine: the chip.
-        parts: fidelity of memory and network, as the core takes them.
-        timeline: record intervals.
-        placement: of tensors over memory regions.
-
-    Returns:
-        One result; `jobs()` says when each of them started and finished.
-    """
+    """Runs jobs in one simulation."""
     session = _core.Session(machine.core, placement=placement, timeline=timeline, **parts)
     known = [known_data(job.program, job.tensors) for job in jobs]
     for job, own in zip(jobs, known, strict=True):

@@ -16,12 +16,7 @@ class MemoryPlan:
     """
 
     def __init__(self, found: tuple[Any, ...]) -> None:
-        """Wraps what the core has planned.
-
-        Args:
-            found: kernels, bytes of memory at the peak and of the largest live set, whether tensors share bytes, the
-                rows, bytes of a scratchpad at the peak and of the tensors there that live at one time, cores.
-        """
+        """Wraps what the core has planned."""
         #: number of kernels
         self.kernels, peak, live = int(found[0]), int(found[1]), int(found[2])
         #: bytes by level: of memory, from the lowest address to the highest one; of a core's scratchpad, what tiles and

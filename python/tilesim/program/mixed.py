@@ -49,15 +49,7 @@ class MixedProgram(Program):
     """A program in parts: tile programs of the machine, and operations that its host runs; they take turns."""
 
     def __init__(self, graph: Graph, machine: Machine, host: Device, turns: list[Turn], plan: Plan) -> None:
-        """Made by `compile` with fallback="host".
-
-        Args:
-            graph: where it came from; without the calls that hold operations of the host.
-            machine: what it was compiled for.
-            host: the device whose closed form times the host's operations.
-            turns: in order.
-            plan: where operations run, and why.
-        """
+        """Made by `compile` with fallback="host"."""
         self.graph, self.machine = graph, machine
         self.options = {}
         self.sort = ""
@@ -67,20 +59,12 @@ class MixedProgram(Program):
 
     @property
     def core(self) -> _core.Program:  # type: ignore[override]
-        """None: each part of the machine has a tile program of its own.
-
-        Raises:
-            UserError: always, naming where they are.
-        """
+        """None: each part of the machine has a tile program of its own."""
         raise user_error("a program with parts for the host is several tile programs", suggestion="See `turns`.")
 
     @property
     def prepared(self) -> _core.Graph:
-        """None: each part of the machine has a graph of its own.
-
-        Raises:
-            UserError: always, naming where they are.
-        """
+        """None: each part of the machine has a graph of its own."""
         raise user_error("a program with parts for the host is several graphs", suggestion="See `turns`.")
 
     @property
@@ -146,14 +130,7 @@ class MixedProgram(Program):
         return Table(rows)
 
     def host_picoseconds(self, name: str) -> int:
-        """Time of one operation on the host, in closed form.
-
-        Args:
-            name: of the operation.
-
-        Returns:
-            Picoseconds.
-        """
+        """Time of one operation on the host, in closed form."""
         return next(item.host or 0 for item in self._plan.items if item.name == name)
 
     @property
@@ -191,20 +168,12 @@ class MixedProgram(Program):
         return _unpickled, (self._contents()["mixed"], self.graph, self.machine, self.options, loops)
 
     def tensors(self) -> Table:
-        """The tensors of all tile programs, each once.
-
-        Returns:
-            Rows with name, dtype, shape, role.
-        """
+        """The tensors of all tile programs, each once."""
         rows = {row["name"]: row for part in self.turns if part.program for row in part.program.core.tensors()}
         return Table(list(rows.values()))
 
     def weights(self) -> dict[str, Any]:
-        """Elements of the weights of all tile programs.
-
-        Returns:
-            Numpy arrays by the names of the programs' tensors.
-        """
+        """Elements of the weights of all tile programs."""
         return {name: a for part in self.turns if part.program for name, a in part.program.weights().items()}
 
     def forget_weights(self) -> None:
@@ -242,14 +211,7 @@ def _unpickled(
 
 
 def to_document(program: MixedProgram) -> dict[str, Any]:
-    """Everything about a program but its graph and machine.
-
-    Args:
-        program: what to write.
-
-    Returns:
-        Values for JSON.
-    """
+    """Everything about a program but its graph and machine."""
     plan = program.plan
     return {
         "host": program.host.to_dict(),
@@ -281,20 +243,7 @@ def _part(part: Turn) -> dict[str, Any]:
 
 
 def from_document(document: Mapping[str, Any], graph: Graph, machine: Machine, place: str) -> MixedProgram:
-    """The opposite of `to_document`.
-
-    Args:
-        document: what it gave.
-        graph: of the whole.
-        machine: what it was compiled for.
-        place: for messages.
-
-    Returns:
-        The program, its parts checked.
-
-    Raises:
-        UserError: for a document that is none, or does not fit the graph.
-    """
+    """The opposite of `to_document`."""
     try:
         turns = [_turn(row, graph, machine, place) for row in document["parts"]]
         rows = document["plan"]

@@ -12,14 +12,7 @@ __all__ = ["picture"]
 
 
 def picture(program: Any) -> str:
-    """Size, memory, kernels (repeated layers as one), what lowering noted.
-
-    Args:
-        program: any.
-
-    Returns:
-        HTML.
-    """
+    """Size, memory, kernels (repeated layers as one), what lowering noted."""
     kernels = program.kernels
     cards = [
         Card("tile operations", figures.count(program.operations), "loops of unknown length once"),

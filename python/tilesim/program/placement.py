@@ -32,14 +32,7 @@ class Link:
     latency: int
 
     def picoseconds(self, size: int) -> int:
-        """Time of one transfer.
-
-        Args:
-            size: bytes.
-
-        Returns:
-            Picoseconds, rounded up.
-        """
+        """Time of one transfer."""
         return int(_core.link_picoseconds(self.bytes_per_second, self.latency, size))
 
 
@@ -76,15 +69,6 @@ def transfers(
     """What crosses the link when some operations run on the host.
 
     Inputs and outputs of the whole lie in the machine's memory. A value crosses once, however often it is read there.
-
-    Args:
-        items: the operations in order.
-        sizes: bytes by value; values without an entry (weights) lie on both sides.
-        outputs: values that the whole gives.
-        host: names of the operations on the host.
-
-    Returns:
-        The transfers, in the order of the values.
     """
     there, names = set(host), list(sizes)
     crossing = _sides(items, sizes, outputs).crossings([item.name in there for item in items])
@@ -94,18 +78,7 @@ def transfers(
 def cost(
     items: Sequence[Item], sizes: Mapping[str, int], outputs: Iterable[str], link: Link, host: Iterable[str]
 ) -> int | None:
-    """Time of a placement: operations one after another, and transfers.
-
-    Args:
-        items: the operations in order.
-        sizes: bytes by value.
-        outputs: values that the whole gives.
-        link: between the two sides.
-        host: names of the operations on the host.
-
-    Returns:
-        Picoseconds; none where an operation cannot run on its side.
-    """
+    """Time of a placement: operations one after another, and transfers."""
     there = set(host)
     total = 0
     for item in items:
@@ -117,43 +90,18 @@ def cost(
 
 
 def cheapest(items: Sequence[Item], sizes: Mapping[str, int], outputs: Iterable[str], link: Link) -> set[str]:
-    """The placement of least time, and of those one with the fewest transfers.
-
-    Args:
-        items: the operations in order.
-        sizes: bytes by value.
-        outputs: values that the whole gives.
-        link: between the two sides.
-
-    Returns:
-        Names of the operations on the host.
-    """
+    """The placement of least time, and of those one with the fewest transfers."""
     there = _sides(items, sizes, outputs, link).cheapest()
     return {item.name for item, host in zip(items, there, strict=True) if host}
 
 
 def phases(items: Sequence[Item], host: Iterable[str]) -> list[tuple[bool, list[str]]]:
-    """Turns of machine and host, as few as the operations' dependences allow.
-
-    Args:
-        items: the operations in an order of their dependences.
-        host: names of the operations on the host.
-
-    Returns:
-        Per turn whether it is the host's, and its operations in order.
-    """
+    """Turns of machine and host, as few as the operations' dependences allow."""
     there = set(host)
     turns = _sides(items, {}).turns([item.name in there for item in items])
     return [(side, [items[i].name for i in numbers]) for side, numbers in turns]
 
 
 def rows(data: Iterable[Transfer]) -> list[dict[str, Any]]:
-    """Transfers as rows of a table.
-
-    Args:
-        data: the transfers.
-
-    Returns:
-        Rows with value, to, bytes.
-    """
+    """Transfers as rows of a table."""
     return [{"value": t.value, "to": "host" if t.to_host else "machine", "bytes": t.bytes} for t in data]

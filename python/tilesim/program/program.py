@@ -36,13 +36,7 @@ class Program:
     """A compiled tile program, with the graph and machine that it came from."""
 
     def __init__(self, core: _core.Program, graph: Graph | None = None, machine: Machine | None = None) -> None:
-        """Wraps a program of the core.
-
-        Args:
-            core: the compiled program.
-            graph: where it came from (execution takes weights there).
-            machine: what it was compiled for.
-        """
+        """Wraps a program of the core."""
         self.core, self.graph, self.machine = core, graph, machine
         #: which operations became one kernel, and which did not
         self.fusion = Fusion(None)
@@ -114,19 +108,7 @@ class Program:
 
     @classmethod
     def _of_file(cls, file: _core.GraphFile, path: str, machine: Machine | None = None) -> Program:
-        """The program of a .tsim file that was opened already.
-
-        Args:
-            file: the file.
-            path: for messages.
-            machine: in the place of the file's; none: that one.
-
-        Returns:
-            The program, checked.
-
-        Raises:
-            UserError: as `load`.
-        """
+        """The program of a .tsim file that was opened already."""
         if not file.compiled:
             raise user_error("the file holds a graph, not a compiled program", place=path, suggestion="Graph.load")
         header = parse_json(file.rest(), path)

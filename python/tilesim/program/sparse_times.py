@@ -52,41 +52,17 @@ class SparsePlan:
 
     @classmethod
     def of(cls, numbers: Any) -> SparsePlan:
-        """Reads the attribute `sparse_plan`.
-
-        Args:
-            numbers: eleven of them.
-
-        Returns:
-            The plan.
-        """
+        """Reads the attribute `sparse_plan`."""
         n = [int(number) for number in numbers]
         return cls(n[0], n[1], (n[2], n[3], n[4]), (n[5], n[6]), (n[7], n[8]), n[9], n[10])
 
     def parts(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What sparse cores take of both operands.
-
-        Args:
-            a: [m, k].
-            b: [k, n].
-
-        Returns:
-            The rows of a, or the columns of b, from `start` on, and all of the other one.
-        """
+        """What sparse cores take of both operands."""
         return (a[self.start :], b) if self.cut == 0 else (a, b[:, self.start :])
 
 
 def sparse_cores(machine: Machine) -> dict[str, Any] | None:
-    """The multipliers of a machine that skip zeros.
-
-    Args:
-        machine: the machine.
-
-    Returns:
-        `sort` (its name, "" where all cores are alike), `dense` (the first sort with dense arrays; none), `only`
-        (whether it is the only one), `machine` (the sparse cores alone), `dataflow` and `settings` as the core takes
-        them; none: it has no such cores.
-    """
+    """The multipliers of a machine that skip zeros."""
     names = list(machine.sorts) or [""]
     machines = {name: machine.only(name) if name else machine for name in names}
     arrays = {name: own.get("core.array") for name, own in machines.items()}
@@ -107,16 +83,5 @@ def sparse_cores(machine: Machine) -> dict[str, Any] | None:
 
 
 def tile_times(cores: Mapping[str, Any], a: Any, b: Any, tiles: tuple[int, int, int], hold: int) -> tuple[Any, Any]:
-    """Cycles and multiply-adds of each tile.
-
-    Args:
-        cores: as of `sparse_cores`.
-        a: [m, k], what is not zero; a view of one element (`np.broadcast_to`) is not looked at further.
-        b: [k, n], the same.
-        tiles: of m, n, k, in elements.
-        hold: as in a plan.
-
-    Returns:
-        Two arrays i64[tiles of m, tiles of n, tiles of k].
-    """
+    """Cycles and multiply-adds of each tile."""
     return _core.sparse_tile_times(cores["dataflow"], cores["settings"], a, b, tiles, bool(hold))

@@ -17,11 +17,7 @@ class Accuracy:
     """Errors of outputs against another graph, as `Result.accuracy` holds them beside the time."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        """Wraps the JSON form.
-
-        Args:
-            data: `against`, a text, and `rows`, one for each output.
-        """
+        """Wraps the JSON form."""
         self.data = data
 
     @property
@@ -64,16 +60,7 @@ class Accuracy:
 
 
 def row_of(name: str, found: ArrayLike, wanted: ArrayLike) -> dict[str, Any]:
-    """Errors of one output.
-
-    Args:
-        name: of the output.
-        found: what was computed.
-        wanted: of the same shape; what it is compared with.
-
-    Returns:
-        A row of `Accuracy.rows`.
-    """
+    """Errors of one output."""
     a, b = np.asarray(found).astype(np.float64), np.asarray(wanted).astype(np.float64)
     good = np.isfinite(a) & np.isfinite(b)
     other = int((~good & ~((a == b) | (np.isnan(a) & np.isnan(b)))).sum())

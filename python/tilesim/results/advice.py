@@ -77,14 +77,7 @@ def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str
 
 
 def change_text(change: Mapping[str, Any]) -> str:
-    """A change as people read it.
-
-    Args:
-        change: setting path or option of `compile` to its new value.
-
-    Returns:
-        A short text; names of kernels in the place of a long mapping.
-    """
+    """A change as people read it."""
     removed = REMOVED | HOST_REMOVED
     parts = []
     for key, value in change.items():
@@ -109,15 +102,7 @@ class Advice:
     """One change that was simulated again: of the machine, or of how the graph is compiled for it."""
 
     def __init__(self, change: dict[str, Any], cycles: int, before: int, kind: str = "machine") -> None:
-        """Holds the outcome of one change.
-
-        Args:
-            change: setting path, or option of `compile`, to its new value.
-            cycles: with the change.
-            before: without.
-            kind: "machine" (settings), "lowering" (also tiles of zeros that are skipped) or "mapping" (options of
-                `compile`), "quantize" (the graph by `ts.quantize`, which changes the numbers).
-        """
+        """Holds the outcome of one change."""
         self.change, self.cycles, self.before, self.kind = change, cycles, before, kind
 
     @property
@@ -146,14 +131,7 @@ class Stored(Advice):
     """One change as a file tells of it: its text is known, not its values."""
 
     def __init__(self, text: str, cycles: int, before: int, kind: str) -> None:
-        """Holds the outcome of one change.
-
-        Args:
-            text: the change.
-            cycles: with it.
-            before: without.
-            kind: as of `Advice`.
-        """
+        """Holds the outcome of one change."""
         super().__init__({}, cycles, before, kind)
         self._text = text
 

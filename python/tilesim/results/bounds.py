@@ -28,11 +28,7 @@ class Bound:
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
-        """Wraps the JSON form, as results hold it.
-
-        Args:
-            data: figures by name; "operations" has a row each.
-        """
+        """Wraps the JSON form, as results hold it."""
         self.data = data
 
     def and_further(self, further: float) -> Bound:

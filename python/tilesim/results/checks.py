@@ -28,17 +28,7 @@ LONG, LONG_SLACK = 4_000_000, 0.1
 
 
 def least(row: Mapping[str, Any], rates: Rates, cached: bool, padded: float = 0.0) -> float:
-    """Cycles that no schedule goes below for what an operation has counted.
-
-    Args:
-        row: of a result's operations.
-        rates: of the machine.
-        cached: whether a cache may have answered loads.
-        padded: bytes among those moved that are no elements, and need not be moved.
-
-    Returns:
-        The longest of multiply-adds, vector operations and bytes, each at the machine's peak.
-    """
+    """Cycles that no schedule goes below for what an operation has counted."""
     peak = rates.multiply_adds()
     moved = 0 if cached else max(0.0, row["load_bytes"] + row["store_bytes"] - padded)
     return max(
@@ -49,17 +39,7 @@ def least(row: Mapping[str, Any], rates: Rates, cached: bool, padded: float = 0.
 
 
 def closed_form(row: Mapping[str, Any], rates: Rates, settings: Mapping[str, Any], on_chip: float = 0.0) -> float:
-    """Cycles of an operation with the same mapping, its parts one after the other.
-
-    Args:
-        row: of a result's operations: the bytes and computes of its mapping.
-        rates: of the machine.
-        settings: of the machine.
-        on_chip: bytes between tiles and values that stay in scratchpads.
-
-    Returns:
-        Arrays, vector unit, memory, port and launches, and `TRIPS` round trips for each run.
-    """
+    """Cycles of an operation with the same mapping, its parts one after the other."""
     moved = row["load_bytes"] + row["store_bytes"]
     ports = moved / rates.port + on_chip / settings["core"]["dma"]["bytes_per_cycle"] / rates.cores
     computed = row["array_busy"] + row["vector_busy"] + row["launch"]
@@ -84,13 +64,6 @@ def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     banks and without) none is below its bound. Of the 1,526 that take 2 % of a run half are below 0.61 times the closed
     form (its parts overlap), 99 % below 1.32 times, and one is above 3: pairs of a recommender's features on mesh-16,
     gathered in pieces so small that their latencies are the time.
-
-    Args:
-        data: JSON form of a simulation's result.
-
-    Returns:
-        Rows with operation, what ("below its bound", "far above its closed form" or "far above its bound"), cycles,
-        against (the bound or closed form, in cycles) and ratio; none of a closed form.
     """
     settings = data["configuration"]
     if data["source"] != "engine" or "core" not in settings:
@@ -142,14 +115,7 @@ def _of_each(data: Mapping[str, Any], item: str) -> dict[str, float]:
 
 
 def told(data: Mapping[str, Any]) -> list[str]:
-    """What a result says of `checks_of` among its approximations.
-
-    Args:
-        data: JSON form of a simulation's result; its operations and settings are known.
-
-    Returns:
-        One line, or none where all is as it should be.
-    """
+    """What a result says of `checks_of` among its approximations."""
     rows = checks_of(data)
     if not rows:
         return []

@@ -35,7 +35,7 @@ def compare(a: Any, b: Any = None, *more: Any, names: Sequence[str] | None = Non
 
     Returns:
         Their comparison: `print` shows it; `.table()` has totals, `.operations()` (of steps `.breakdown()`) where the
-        time goes in each, `.headline()` where the difference lies, `.html(path)` a page, `.check(tolerance)` what
+        time goes in each, `.headline()` where the difference lies, `.to_html(path)` a page, `.check(tolerance)` what
         changed by more than a tolerance.
 
     Raises:

@@ -31,18 +31,7 @@ class Comparison(SideBySide):
     """
 
     def __init__(self, a: Result, b: Result, *more: Result, names: Sequence[str] | None = None) -> None:
-        """Matches the operations of all results.
-
-        Args:
-            a: what the others are compared with.
-            b: the second.
-            more: any number of further ones.
-            names: what each is, in their order; none: what tells them apart (machine, lowering, version, ...).
-
-        Raises:
-            UserError: for a number of names that is not that of the results, or a result that has no operation in
-                common with the first.
-        """
+        """Matches the operations of all results."""
         super().__init__([a, b, *more], names, summaries)
         clocks = {result.data["hertz"] for result in self.results}
         self.unit = "cycles" if len(clocks) == 1 else "s"

@@ -125,15 +125,7 @@ def _differences(comparison: Any) -> list[str]:
 
 
 def text(comparison: Any, width: int = 100) -> str:
-    """A comparison for a terminal.
-
-    Args:
-        comparison: what to show.
-        width: characters of a line, 40 at least.
-
-    Returns:
-        Its lines.
-    """
+    """A comparison for a terminal."""
     width = max(40, width)
     lines: list[str] = []
     for line in comparison.headline().splitlines():
@@ -181,15 +173,7 @@ def _forms(comparison: Any) -> str:
 
 
 def totals_table(comparison: Any, name: str) -> Rows:
-    """Totals side by side.
-
-    Args:
-        comparison: what to show.
-        name: of the table in the page.
-
-    Returns:
-        A row for each figure.
-    """
+    """Totals side by side."""
     head, *lines = _totals(comparison)
     keys = ["figure", *head[1:]]
     rows = [dict(zip(keys, line, strict=True)) for line in lines]
@@ -197,15 +181,7 @@ def totals_table(comparison: Any, name: str) -> Rows:
 
 
 def differences_table(comparison: Any, name: str) -> Rows | None:
-    """What differs beside the times.
-
-    Args:
-        comparison: what to show.
-        name: of the table in the page.
-
-    Returns:
-        A row for each setting, version or option; none where nothing differs.
-    """
+    """What differs beside the times."""
     rows = comparison.differences().rows
     columns = [Column("what", "what differs", "text")]
     columns += [Column(letter, comparison.called(i), "text") for i, letter in enumerate(comparison.letters)]
@@ -262,14 +238,7 @@ def _table(comparison: Any) -> tuple[Rows, str]:
 
 
 def picture(comparison: Any) -> str:
-    """What a notebook shows.
-
-    Args:
-        comparison: what to show.
-
-    Returns:
-        HTML: headline, totals, the operations that differ most with a bar for each result.
-    """
+    """What a notebook shows."""
     rows = comparison.folded()
     left = rows[_PICTURE:]
     said = [f"and {len(left):,} more: {_sums(comparison, left)}"] if left else []
@@ -279,14 +248,7 @@ def picture(comparison: Any) -> str:
 
 
 def page(comparison: Any) -> str:
-    """A whole document that opens in any browser and loads nothing: its tables sort, filter and fold.
-
-    Args:
-        comparison: what to show.
-
-    Returns:
-        The HTML text.
-    """
+    """A whole document that opens in any browser and loads nothing: its tables sort, filter and fold."""
     title = " · ".join(comparison.called(i) for i in range(len(comparison.results)))
     table, left = _table(comparison)
     sections = [

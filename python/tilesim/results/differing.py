@@ -49,14 +49,7 @@ def _of_all(facts: Sequence[dict[str, str]]) -> list[tuple[str, list[str]]]:
 
 
 def differing(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
-    """Everything that differs beside times.
-
-    Args:
-        results: any number.
-
-    Returns:
-        What it is, and its text in each result; empty where a result does not say.
-    """
+    """Everything that differs beside times."""
     settings = [_flat(result.data.get("configuration", {})) for result in results]
     common = set.intersection(*(set(one) for one in settings))  # a device has other settings than a machine
     shared = [{path: value for path, value in one.items() if path in common} for one in settings]
@@ -64,14 +57,7 @@ def differing(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
 
 
 def summaries(results: Sequence[Result]) -> list[str]:
-    """Each result in the words in which it differs from the others.
-
-    Args:
-        results: any number.
-
-    Returns:
-        Texts as "tpu-v3, native"; empty where nothing is known to differ.
-    """
+    """Each result in the words in which it differs from the others."""
     facts = _of_all([_facts(result) for result in results])
     chosen = [(name, own) for name, own in facts if not name.startswith(("fidelity", "version"))] or facts
     if not chosen:

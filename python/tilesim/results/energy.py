@@ -17,11 +17,7 @@ class Energy(dict[str, float]):
     """Joules by part; printed, a line for each."""
 
     def __init__(self, rows: Sequence[dict[str, Any]] = ()) -> None:
-        """Of the parts whose energy is known.
-
-        Args:
-            rows: of a result's JSON form: part, femtojoules, known.
-        """
+        """Of the parts whose energy is known."""
         super().__init__({row["part"]: row["femtojoules"] * 1e-15 for row in rows if row["known"]})
         self.unknown = [str(row["part"]) for row in rows if not row["known"]]
 

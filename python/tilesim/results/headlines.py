@@ -33,17 +33,7 @@ def _words(length: int) -> Iterator[str]:
 
 
 def tolerance_of(text: Any) -> float:
-    """A share that a figure may change by.
-
-    Args:
-        text: "2%", "0.02", 0.02.
-
-    Returns:
-        The share.
-
-    Raises:
-        UserError: for anything else, a share below zero, and a plain number from 1 on, which may be meant in percent.
-    """
+    """A share that a figure may change by."""
     found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*(%?)\s*", text) if isinstance(text, str) else None
     plain = float(found[1]) if found else float(text) if is_number(text) else math.nan
     percent = bool(found and found[2])
@@ -55,15 +45,7 @@ def tolerance_of(text: Any) -> float:
 
 
 def headline(comparison: Any, index: int) -> str:
-    """Where the difference of one result from the first lies.
-
-    Args:
-        comparison: of several results.
-        index: of the result, from 1 on.
-
-    Returns:
-        One line.
-    """
+    """Where the difference of one result from the first lies."""
     before, after = comparison.total(0), comparison.total(index)
     whole, unit = after - before, comparison.unit
     pair = f"{comparison.called(index)} against {comparison.called(0)}"

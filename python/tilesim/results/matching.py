@@ -21,37 +21,16 @@ class Match:
     rows: list[list[dict[str, Any]]] = field(default_factory=list)
 
     def cycles(self, index: int) -> int:
-        """Cycles of one result that are attributed to it.
-
-        Args:
-            index: of the result.
-
-        Returns:
-            Their number.
-        """
+        """Cycles of one result that are attributed to it."""
         return sum(int(row["exclusive"]) for row in self.rows[index])
 
     def longest(self, index: int) -> dict[str, Any] | None:
-        """The longest kernel of one result.
-
-        Args:
-            index: of the result.
-
-        Returns:
-            Its row; none where the result has none.
-        """
+        """The longest kernel of one result."""
         return max(self.rows[index], key=lambda row: row["exclusive"], default=None)
 
 
 def operations_of(row: dict[str, Any]) -> list[str]:
-    """The operations that a row of a result computes.
-
-    Args:
-        row: of `Result.data["operations"]`.
-
-    Returns:
-        Their names; of a program written by hand, which knows none, the kernel's own.
-    """
+    """The operations that a row of a result computes."""
     return row["operation"] or [row["name"]]
 
 
@@ -82,13 +61,6 @@ def matches(results: Sequence[Rows], names: Sequence[dict[str, str]] | None = No
 
     Kernels of the same operations in every result belong together. The others are joined until no operation is in two
     of the joined groups: these are the least that have the same work in each result.
-
-    Args:
-        results: rows of `Result.data["operations"]`, by result.
-        names: what operations are called in common, by result, where it is not their own name.
-
-    Returns:
-        The groups, in the order of their first kernel; an operation that a result lacks has no row there.
     """
     common = names or [{} for _ in results]
     twice = _in_several_functions(results, common)
@@ -132,15 +104,7 @@ def _in_several_functions(results: Sequence[Rows], common: Sequence[dict[str, st
 
 
 def joined(match: Match, letters: Sequence[str]) -> str:
-    """Why kernels are one row: no finer groups have the same work in each result.
-
-    Args:
-        match: any.
-        letters: of the results.
-
-    Returns:
-        A kernel of one result whose operations are in several of another one; "" where each has one kernel at most.
-    """
+    """Why kernels are one row: no finer groups have the same work in each result."""
     if sum(len(rows) > 1 for rows in match.rows) == 0:
         return ""
     found: list[tuple[int, str]] = []
@@ -171,13 +135,6 @@ def same_names(first: Rows, other: Rows) -> tuple[dict[str, str], dict[str, str]
 
     "encoder.layer.0.attention.self" to "encoder.layer.11.attention.self" are the function's "attention.self" that runs
     twelve times; its "attention.self.scores" is a part of "attention.self", where the other knows no parts.
-
-    Args:
-        first: rows of a result.
-        other: rows of another one.
-
-    Returns:
-        For each, names in common by its own ones, of those that differ.
     """
     sides = [_counted(first), _counted(other)]
     common: list[dict[str, str]] = [{}, {}]

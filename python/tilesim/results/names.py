@@ -21,27 +21,12 @@ def _tails(names: Iterable[str]) -> set[str]:
 
 
 def known_names(data: Mapping[str, Any]) -> set[str]:
-    """Operations of the graph by every name that they may have in a kernel's.
-
-    Args:
-        data: JSON form of a result.
-
-    Returns:
-        Their names, and those without the layers before them; none where the result does not know its graph.
-    """
+    """Operations of the graph by every name that they may have in a kernel's."""
     return _tails(row["operation"] for row in (data.get("bounds") or {}).get("operations", ()))
 
 
 def source_of(name: str, known: set[str]) -> str:
-    """The operation of the graph that one of a kernel comes from.
-
-    Args:
-        name: of the kernel, or of an operation in it.
-        known: as of `known_names`.
-
-    Returns:
-        The longest known start of its name; the name itself where there is none.
-    """
+    """The operation of the graph that one of a kernel comes from."""
     start = name
     while start and start not in known:
         start = start.rpartition(".")[0]
@@ -55,11 +40,7 @@ class Names:
     """The names of a result's kernels, and which of its kernels each name asks for."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        """Finds what kernels are made of.
-
-        Args:
-            data: JSON form of a result.
-        """
+        """Finds what kernels are made of."""
         self.rows: Sequence[dict[str, Any]] = data["operations"]
         self._known = known_names(data)
         self._sources = [source_of(str(row["name"]), self._known) for row in self.rows]
@@ -69,14 +50,7 @@ class Names:
                 self._groups.setdefault(name, []).append(index)
 
     def asked(self, name: str) -> list[dict[str, Any]]:
-        """The kernels of a name.
-
-        Args:
-            name: of a kernel, or of an operation that kernels are made of; with the number of one of them in brackets.
-
-        Returns:
-            Their rows in the order of the program; none for a name that neither has.
-        """
+        """The kernels of a name."""
         if name not in self._groups and (found := _NUMBERED.fullmatch(name)):
             rows, number = self._groups.get(found[1], []), int(found[2])
             return [self.rows[rows[number - 1]]] if 1 <= number <= len(rows) else []
@@ -99,14 +73,7 @@ class Names:
         return found
 
     def knows(self, name: str) -> bool:
-        """Whether a name asks for something of the result.
-
-        Args:
-            name: as of `own` or `of`, of this result or another one.
-
-        Returns:
-            Whether it is a kernel's or an operation's, or one that `own` has.
-        """
+        """Whether a name asks for something of the result."""
         return bool(self.asked(name)) or name in self._all
 
     @cached_property
@@ -118,15 +85,7 @@ class Names:
         return {id(row): index for index, row in enumerate(self.rows)}
 
     def of(self, rows: Sequence[Mapping[str, Any]], longest: Mapping[str, Any]) -> str:
-        """A name for several kernels.
-
-        Args:
-            rows: of the result, the very dicts.
-            longest: one of them.
-
-        Returns:
-            The name that asks for these kernels and no other; where they have none in common, the longest's own.
-        """
+        """A name for several kernels."""
         index = self._places[id(longest)]
         together = self._groups[self._sources[index]]
         if len(rows) > 1 and {id(self.rows[at]) for at in together} == {id(row) for row in rows}:

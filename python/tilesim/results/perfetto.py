@@ -46,17 +46,7 @@ def _packet(body: bytes, nanoseconds: int | None = None) -> bytes:
 
 
 def check_ending(path: str | os.PathLike[str]) -> bool:
-    """What a trace's file holds, by its ending.
-
-    Args:
-        path: file to write.
-
-    Returns:
-        Whether it is JSON (trace events), not protobuf.
-
-    Raises:
-        UserError: for another ending.
-    """
+    """What a trace's file holds, by its ending."""
     name = path_text(path)
     ending = os.path.splitext(name)[1].lower()
     if ending not in ("", TEXT, *BINARY):
@@ -66,15 +56,7 @@ def check_ending(path: str | os.PathLike[str]) -> bool:
 
 
 def write_trace(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes the intervals of a result as a trace, one track per unit, a counter per memory channel.
-
-    Args:
-        data: JSON form of a result with intervals.
-        path: file to write: .json for trace events, else (or without an ending) Perfetto's protobuf.
-
-    Raises:
-        UserError: when no timeline was recorded, for another ending, or when the file cannot be written.
-    """
+    """Writes the intervals of a result as a trace, one track per unit, a counter per memory channel."""
     events = check_ending(path)
     if not data["intervals"]:
         raise user_error("no timeline was recorded", suggestion="Simulate with timeline=True")

@@ -23,17 +23,7 @@ _MOST = 20
 
 
 def frame(result: Any) -> Any:
-    """All operations, the longest first.
-
-    Args:
-        result: any.
-
-    Returns:
-        A pandas DataFrame.
-
-    Raises:
-        UserError: without pandas.
-    """
+    """All operations, the longest first."""
     pandas = need("pandas", "notebook")
     hertz, total = result.data["hertz"], max(1, result.cycles)
     rows = []
@@ -61,19 +51,7 @@ def frame(result: Any) -> Any:
 
 
 def plot(result: Any, what: str, axes: Any) -> Any:
-    """Draws one picture.
-
-    Args:
-        result: any.
-        what: one of `WHAT`.
-        axes: matplotlib axes; none: new ones.
-
-    Returns:
-        The axes.
-
-    Raises:
-        UserError: for another picture, or a result that lacks what it shows.
-    """
+    """Draws one picture."""
     makers = {
         "bytes": _bytes,
         "memory": _memory,

@@ -20,17 +20,7 @@ def _megabytes(size: float) -> str:
 def operation_lines(
     rows: list[dict[str, Any]], everything: bool = False, room: int | None = None, how: str = "--all shows every one"
 ) -> Lines:
-    """Operations, longest first; repeated layers as one row.
-
-    Args:
-        rows: of a result's table.
-        everything: every operation by itself.
-        room: characters of a line; none: the terminal's.
-        how: one gets at those left out.
-
-    Returns:
-        The lines.
-    """
+    """Operations, longest first; repeated layers as one row."""
     if not everything:
         rows = folded(rows, ("cycles", "share", "count", "bytes"), alike=("bound",), means=("busy",), weight="cycles")
     columns = [name("operation"), number("runs", 2), number("cycles"), number("share, %"), bar()]
@@ -55,17 +45,7 @@ def operation_lines(
 def verified_lines(
     rows: list[dict[str, Any]], everything: bool = False, room: int | None = None, how: str = "--all shows every one"
 ) -> Lines:
-    """Tensors of a verification: what is wrong first, then what comes nearest to its bound.
-
-    Args:
-        rows: of a verification.
-        everything: every tensor, in place of those.
-        room: characters of a line; none: the terminal's.
-        how: one gets at those left out.
-
-    Returns:
-        The lines.
-    """
+    """Tensors of a verification: what is wrong first, then what comes nearest to its bound."""
     rows = sorted(rows, key=lambda row: (row["ok"], -max(row["ratio"], row.get("integer_ratio", 0))))
     if not everything:  # of repeated layers the worst
         groups = fold(rows, lambda row: row["operation"], lambda row: row["ok"])
@@ -107,37 +87,16 @@ def _folded_keys(
 
 
 def printed_operations(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of `Result.table` as Python prints them.
-
-    Args:
-        rows: of the table.
-
-    Returns:
-        The lines.
-    """
+    """Rows of `Result.table` as Python prints them."""
     sums = ("cycles", "share", "count", "bytes", "multiply_adds")
     return _folded_keys(rows, sums, ("busy",), "cycles", ("share", "busy"))
 
 
 def printed_roofline(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of `Roofline.table` as Python prints them.
-
-    Args:
-        rows: of the table.
-
-    Returns:
-        The lines.
-    """
+    """Rows of `Roofline.table` as Python prints them."""
     return _folded_keys(rows, ("least_ms", "flops", "bytes"), ("intensity", "ceiling_tflops"), "bytes")
 
 
 def printed_tensors(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of a verification as Python prints them.
-
-    Args:
-        rows: of the verification.
-
-    Returns:
-        The lines.
-    """
+    """Rows of a verification as Python prints them."""
     return keyed(rows, room=screen.page())

@@ -31,11 +31,7 @@ class Rates:
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        """Reads the figures.
-
-        Args:
-            data: JSON form of a result, with the machine's settings.
-        """
+        """Reads the figures."""
         settings = data["configuration"]
         self.hertz = int(data["hertz"])
         self.by_dtype: dict[str, float] = {}
@@ -80,14 +76,7 @@ class Rates:
         return peak if kind == "bank" else peak * float(settings["memory"]["efficiency"])
 
     def multiply_adds(self, dtype: str = "") -> float:
-        """Multiply-adds per cycle.
-
-        Args:
-            dtype: of the operands; empty, or one that the arrays do not state: the fastest.
-
-        Returns:
-            The peak of all arrays of all cores; 0 without arrays.
-        """
+        """Multiply-adds per cycle."""
         return float(self.by_dtype.get(dtype) or max(self.by_dtype.values(), default=0.0))
 
 

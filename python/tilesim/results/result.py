@@ -30,12 +30,7 @@ class Result(Measured):
     """Cycles, bytes, utilisation, energy and what bounds each operation; the same type from engine and closed form."""
 
     def __init__(self, data: dict[str, Any], again: Callable[[dict[str, Any]], Result] | None = None) -> None:
-        """Wraps the JSON form; made by `simulate` and `estimate`.
-
-        Args:
-            data: JSON form, schema "tilesim.result".
-            again: simulates the same workload with settings changed (for `explain`).
-        """
+        """Wraps the JSON form; made by `simulate` and `estimate`."""
         self.data = data
         self._again = again
         self._held: dict[str, Any] = {}  # what a file told for its page
@@ -246,7 +241,7 @@ class Result(Measured):
 
         return plot(self, what, axes)
 
-    def report(self, path: str | os.PathLike[str], advice: bool | None = None, baseline: Result | None = None) -> None:
+    def to_html(self, path: str | os.PathLike[str], advice: bool | None = None, baseline: Result | None = None) -> None:
         """Writes one HTML page that opens in any browser and loads nothing: headline, where the time goes, all
         operations, timeline, roofline, bytes, memory plan, graph, what would help, what was modelled and how. A click
         on an operation tells why it takes its time, as `why` does.

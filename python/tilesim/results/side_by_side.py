@@ -29,16 +29,7 @@ class SideBySide(ABC):
     unit = "s"
 
     def __init__(self, results: Sequence[Any], names: Sequence[str] | None, told: Callable[[list[Any]], list[str]]):
-        """Names results.
-
-        Args:
-            results: two or more.
-            names: what each is, in their order; none: what tells them apart.
-            told: says what tells results apart.
-
-        Raises:
-            UserError: for a number of names that is not that of the results.
-        """
+        """Names results."""
         self.results: list[Any] = list(results)
         self.letters = [letter for letter, _ in zip(letters(), self.results, strict=False)]
         if names is not None and len(names) != len(self.results):
@@ -220,7 +211,7 @@ class SideBySide(ABC):
                                  "after": after, "change": change})  # fmt: skip
         return Table(rows)
 
-    def html(self, path: str | os.PathLike[str]) -> None:
+    def to_html(self, path: str | os.PathLike[str]) -> None:
         """Writes one HTML page that loads nothing: totals, what differs, parts with bars.
 
         Args:
@@ -262,12 +253,5 @@ class SideBySide(ABC):
 
 
 def finite(value: Any) -> Any:
-    """A value as JSON has it.
-
-    Args:
-        value: any.
-
-    Returns:
-        It; none for a number that is not finite.
-    """
+    """A value as JSON has it."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -32,15 +32,7 @@ LARGEST = 400_000
 
 
 def offers(again: Again, kernel: str = "") -> Iterator[dict[str, Any]]:
-    """Options of `compile` that are worth a simulation.
-
-    Args:
-        again: what was simulated.
-        kernel: whose fusion is looked at; empty: the program's.
-
-    Yields:
-        One or two options with other values than the program was compiled with.
-    """
+    """Options of `compile` that are worth a simulation."""
     if not again.compiled or isinstance(again.program, MixedProgram):
         return
     program, options = again.program, again.program.options
@@ -89,15 +81,7 @@ def _rules_of(program: Any, kernel: str) -> set[str]:
 
 
 def advice(result: Result) -> tuple[Iterator[Advice], Iterator[Advice]]:
-    """How else the graph of a result could be compiled for its machine, as far as that is faster.
-
-    Args:
-        result: of a simulation.
-
-    Returns:
-        Lowerings and mappings by a rule; and narrower numbers, then mappings of the longest kernels that were tuned.
-        Nothing is simulated before it is asked for.
-    """
+    """How else the graph of a result could be compiled for its machine, as far as that is faster."""
     again = result._again
     if not isinstance(again, Again) or not again.compiled:
         return iter(()), iter(())
@@ -166,15 +150,7 @@ def _faster(result: Result, other: Result | None, change: dict[str, Any]) -> Ite
 
 
 def simulated(again: Again, change: Mapping[str, Any]) -> Result | None:
-    """The program with other options.
-
-    Args:
-        again: what was simulated.
-        change: options of `compile`.
-
-    Returns:
-        The result; none where the compiler refuses.
-    """
+    """The program with other options."""
     try:
         return again.otherwise(**change)
     except (_core.UserError, _core.Unsupported):
@@ -182,16 +158,7 @@ def simulated(again: Again, change: Mapping[str, Any]) -> Result | None:
 
 
 def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> dict[str, Any]:
-    """Better mappings of kernels, each found by simulating it alone.
-
-    Args:
-        again: what was simulated.
-        names: of the kernels.
-        candidates: mappings of each that are tried, by rising cost of the model, after the program's own.
-
-    Returns:
-        The option "mapping" with a nest by name; empty where nothing is faster.
-    """
+    """Better mappings of kernels, each found by simulating it alone."""
     program, target = again.program, again.target
     mapping = program.options.get("mapping", "profile")
     if not again.compiled or program.workload is None or not isinstance(mapping, (str, dict)) or program.sort:

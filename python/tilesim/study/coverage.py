@@ -28,14 +28,7 @@ ORDER = ("array", "vector unit", "copy", "host", "link", "view", "weight")
 
 
 def runs_of(graph: Graph) -> dict[str, int]:
-    """How often each function runs.
-
-    Args:
-        graph: the workload.
-
-    Returns:
-        Number of runs by function; loops and branches count their bodies once.
-    """
+    """How often each function runs."""
     runs = {name: 0 for name in graph.functions}
 
     def visit(name: str, times: int) -> None:
@@ -63,16 +56,7 @@ class Attribution:
 
     @classmethod
     def of(cls, graph: Graph, program: Program, result: Result) -> Attribution:
-        """Resolves the names that lowering gave.
-
-        Args:
-            graph: the workload.
-            program: compiled from it.
-            result: of that program.
-
-        Returns:
-            The attribution; every cycle is in it once.
-        """
+        """Resolves the names that lowering gave."""
         names = {name: {op["name"] for op in graph.operations(name)} for name in graph.functions}
         main, found = graph.core.main, cls()
         places: dict[tuple[str, tuple[str, ...]], deque[str]] = {}
@@ -114,12 +98,7 @@ class Coverage:
     """Per operation: what models it, and its share of FLOPs, bytes and time."""
 
     def __init__(self, rows: list[dict[str, Any]], result: Result) -> None:
-        """Holds the rows; made by `coverage`.
-
-        Args:
-            rows: one per operation of the graph, and one per transfer to or from the host.
-            result: of the simulation.
-        """
+        """Holds the rows; made by `coverage`."""
         self.rows, self.result = rows, result
 
     @property

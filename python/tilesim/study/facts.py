@@ -15,11 +15,7 @@ class Counts:
     """What a result counted, by operation: made once, for the facts of any number of them."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        """Reads the counts.
-
-        Args:
-            data: JSON form of the result.
-        """
+        """Reads the counts."""
         self.items: set[tuple[str, str]] = set()
         self._of: dict[str, dict[tuple[str, str], float]] = {}
         for count in data.get("counts", ()):
@@ -30,14 +26,7 @@ class Counts:
                 own[item] = own.get(item, 0.0) + number
 
     def of(self, names: Sequence[str]) -> dict[tuple[str, str], float]:
-        """Sums over operations.
-
-        Args:
-            names: of kernels.
-
-        Returns:
-            Numbers by part and item.
-        """
+        """Sums over operations."""
         found: dict[tuple[str, str], float] = {}
         for name in dict.fromkeys(names):
             for item, number in self._of.get(name, {}).items():
@@ -71,15 +60,7 @@ class Facts:
 
     @classmethod
     def of(cls, counts: Counts, rows: Sequence[dict[str, Any]]) -> Facts:
-        """Sums over kernels.
-
-        Args:
-            counts: of the result.
-            rows: of its operations.
-
-        Returns:
-            The sums; `least_bytes` is all that was moved until somebody knows better.
-        """
+        """Sums over kernels."""
         own = cls(list(rows), [row["name"] for row in rows])
         for row in rows:
             own.cycles += int(row["exclusive"])
@@ -105,14 +86,7 @@ class Facts:
         return own
 
     def bounds(self, rates: Rates) -> dict[str, float]:
-        """Cycles that each part needs at least.
-
-        Args:
-            rates: of the machine.
-
-        Returns:
-            Cycles of "array", "vector" and "memory".
-        """
+        """Cycles that each part needs at least."""
         peak = rates.multiply_adds(self.dtype)
         return {
             "memory": self.least_bytes / rates.memory if rates.memory else 0.0,
@@ -121,14 +95,7 @@ class Facts:
         }
 
     def point(self, rates: Rates) -> dict[str, Any]:
-        """The place on the roofline.
-
-        Args:
-            rates: of the machine.
-
-        Returns:
-            As `Why.roofline` has it.
-        """
+        """The place on the roofline."""
         products = self.multiply_adds > 0
         flops = 2 * self.multiply_adds if products else self.vector_operations
         peak = (2 * rates.multiply_adds(self.dtype) if products else rates.vector) * rates.hertz

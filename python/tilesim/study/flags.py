@@ -16,14 +16,7 @@ SLOWER = 1.001  # how much longer is no rounding
 
 
 def longest(operations: list[dict[str, Any]]) -> list[list[Any]]:
-    """The operations of a result that take longest, repeated layers as one.
-
-    Args:
-        operations: rows of `Result.data["operations"]`.
-
-    Returns:
-        Name and cycles of each.
-    """
+    """The operations of a result that take longest, repeated layers as one."""
     sums: dict[str, int] = {}
     for row in operations:
         name = pattern(str(row["name"]))
@@ -35,14 +28,6 @@ def flagged(points: list[dict[str, Any]], settings: list[str]) -> dict[int, str]
     """What to say of points that are slower than their neighbour with less of one resource.
 
     Neighbours differ in one setting alone, by one step of it; with latencies less is more.
-
-    Args:
-        points: by point "same" (what is no setting: machine, graph, mapping), "settings", "seconds", "cycles", "hertz",
-            "operations" (as `longest` gives them); of those without a result "seconds" is none.
-        settings: paths.
-
-    Returns:
-        Texts by the point's index.
     """
     found: dict[int, list[str]] = {}
     for path in settings:

@@ -39,12 +39,7 @@ class Ground:
     """A result with what is known about all of its operations."""
 
     def __init__(self, result: Result, operands: bool = True) -> None:
-        """Reads the result.
-
-        Args:
-            result: that is asked.
-            operands: look at the program's statements, where there is one.
-        """
+        """Reads the result."""
         self.result = result
         self.again = result._again if isinstance(result._again, Again) else None
         self.rates = Rates(result.data)
@@ -71,22 +66,11 @@ class Ground:
         return found
 
     def counted(self, name: str) -> tuple[Any, ...]:
-        """What was counted of one kernel, as a key.
-
-        Args:
-            name: of the kernel.
-        """
+        """What was counted of one kernel, as a key."""
         return tuple(self._counts.of([name]).items())
 
     def facts(self, rows: Sequence[dict[str, Any]]) -> Facts:
-        """What is known of some operations together.
-
-        Args:
-            rows: of the result's operations.
-
-        Returns:
-            The sums, with the least bytes and the dtype where they are known.
-        """
+        """What is known of some operations together."""
         found = Facts.of(self._counts, rows)
         if self.operands is not None:
             least, inner = self.operands.least([(row["name"], int(row["count"])) for row in rows])
@@ -101,15 +85,7 @@ class Ground:
         return found
 
     def spans(self, intervals: bool = True, recorded: Result | None = None) -> tuple[Spans | None, str]:
-        """The recorded intervals, or why there are none.
-
-        Args:
-            intervals: simulate once more where the result has none.
-            recorded: the same run with its intervals, where somebody has it.
-
-        Returns:
-            The intervals and "", or none and the end of a sentence.
-        """
+        """The recorded intervals, or why there are none."""
         data, again = self.result.data, self.again
         if self.closed:
             return None, "the result has none of"
@@ -129,12 +105,7 @@ class Ground:
         return Spans(data), ""
 
     def attribution(self, measured: bool, reason: str) -> str:
-        """How terms were told apart.
-
-        Args:
-            measured: on the recorded intervals.
-            reason: else the end of a sentence.
-        """
+        """How terms were told apart."""
         if self.closed:
             return _CLOSED
         return (_MEASURED if measured else _COUNTED.format(reason=reason)) + ("" if self.operands else _UNKNOWN)

@@ -55,29 +55,12 @@ KNOWN = (*_PLAIN, *_MADE, "mm2", *(f"utilisation.{part}" for part in _PARTS))
 
 
 def metric_name(metric: Metric) -> str:
-    """The column of a metric.
-
-    Args:
-        metric: a name, or a function.
-
-    Returns:
-        The name; of a function its own.
-    """
+    """The column of a metric."""
     return metric if isinstance(metric, str) else str(getattr(metric, "__name__", type(metric).__name__))
 
 
 def asked(metrics: Any) -> tuple[Metric, ...]:
-    """The metrics of a call.
-
-    Args:
-        metrics: a name, a function, or several of them.
-
-    Returns:
-        All, in their order.
-
-    Raises:
-        UserError: for an unknown name, or two of one name.
-    """
+    """The metrics of a call."""
     several = metrics if isinstance(metrics, Sequence) and not isinstance(metrics, str) else [metrics]
     found: list[Metric] = []
     for metric in several:
@@ -97,14 +80,7 @@ def asked(metrics: Any) -> tuple[Metric, ...]:
 
 
 def check_portable(metrics: Sequence[Metric]) -> None:
-    """Refuses functions that other processes cannot be told of.
-
-    Args:
-        metrics: as `asked` gives them.
-
-    Raises:
-        UserError: for a lambda, or a function within a function.
-    """
+    """Refuses functions that other processes cannot be told of."""
     for metric in metrics:
         try:
             pickle.dumps(metric)
@@ -116,19 +92,7 @@ def check_portable(metrics: Sequence[Metric]) -> None:
 
 
 def value_of(metric: Metric, result: Result, machine: Machine) -> Any:
-    """A metric of one result.
-
-    Args:
-        metric: a name, or a function of the result.
-        result: of the point.
-        machine: of the point.
-
-    Returns:
-        A number or a word; none where the result does not have it.
-
-    Raises:
-        UserError: where a function raises, or gives no number, text or truth.
-    """
+    """A metric of one result."""
     if callable(metric):
         try:
             found = metric(result)

@@ -26,11 +26,7 @@ class Operands:
     """Tensors by kernel, from the statements of a program."""
 
     def __init__(self, program: str) -> None:
-        """Walks the statements.
-
-        Args:
-            program: JSON form of a tile program.
-        """
+        """Walks the statements."""
         form = json.loads(program)
         self._tensors = {row["name"]: row for row in form["tensors"]}
         self._given: dict[str, str] = {}  # of a function's tensors those of its first call that lie in memory
@@ -93,14 +89,7 @@ class Operands:
             table[name] = min(whole, table.get(name, 0.0) + wanted * size)
 
     def dtype(self, kernels: Sequence[str]) -> str:
-        """The operands' dtype of products.
-
-        Args:
-            kernels: their names.
-
-        Returns:
-            The dtype that all of them have; empty where they differ or nothing is multiplied.
-        """
+        """The operands' dtype of products."""
         found: set[str] = set()
         for kernel in (one for name in dict.fromkeys(kernels) for one in self._scoped.get(name, ())):
             buffers: dict[str, dict[str, Any]] = {}
@@ -110,15 +99,7 @@ class Operands:
         return found.pop() if len(found) == 1 else ""
 
     def tiles(self, kernels: Sequence[str]) -> list[dict[str, Any]]:
-        """How kernels are cut into tiles, as the program has it.
-
-        Args:
-            kernels: their names.
-
-        Returns:
-            Rows with kernel, loops (name and trips, outer to inner; trips is a text where data or other loops decide)
-            and buffers (name, dtype, elements, depth, and the tile that they hold).
-        """
+        """How kernels are cut into tiles, as the program has it."""
         found = []
         for statement in (one for name in dict.fromkeys(kernels) for one in self._scoped.get(name, ())):
             loops: dict[str, Any] = {}
@@ -129,15 +110,7 @@ class Operands:
         return found
 
     def least(self, kernels: Sequence[tuple[str, int]]) -> tuple[float, float]:
-        """Bytes that kernels move at least, if each of their tensors passed once.
-
-        Args:
-            kernels: names with the number of their runs.
-
-        Returns:
-            Bytes of what they read from, and leave to, others; and bytes of values that only these kernels write and
-            read.
-        """
+        """Bytes that kernels move at least, if each of their tensors passed once."""
         runs = dict(kernels)
         outer = inner = 0.0
         for function in dict.fromkeys(function for kernel in runs for function in self._places.get(kernel, ())):

@@ -88,20 +88,7 @@ def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | Non
 
 
 def chosen(data: Mapping[str, Any], name: str) -> Chosen:
-    """Finds kernels.
-
-    Args:
-        data: JSON form of a result.
-        name: of a kernel; of an operation of the graph, that is one or several kernels or a part of one; with a number
-            in brackets behind it for one of those kernels; with "*" for the numbers of repeated layers; or what several
-            names begin with.
-
-    Returns:
-        The rows of the result's operations.
-
-    Raises:
-        UserError: for a name that nothing has, with the nearest; for a number that is none of the kernels'.
-    """
+    """Finds kernels."""
     asked, names = name.strip(), Names(data)
     found = _found(data, names, asked)
     if found is None and (plain := _FOLDED.sub("", asked)) != asked:

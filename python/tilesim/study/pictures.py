@@ -11,14 +11,7 @@ __all__ = ["picture"]
 
 
 def picture(study: Any) -> str:
-    """The gain, and each distinct operation before and after. Nothing is simulated for it.
-
-    Args:
-        study: any.
-
-    Returns:
-        HTML.
-    """
+    """The gain, and each distinct operation before and after. Nothing is simulated for it."""
     simulated = sum(row["cycles"] is not None for row in study.rows)
     cards = [Card("candidates", figures.count(len(study.rows)), f"{simulated:,} simulated")]
     if study.interrupted:

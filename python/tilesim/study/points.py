@@ -62,28 +62,13 @@ def _of_core(path: str) -> str:
 
 
 def unit_of(path: str) -> str:
-    """The base unit of a setting.
-
-    Args:
-        path: its path.
-
-    Returns:
-        B/s, B, Hz, s, J; empty for counts, ratios and words.
-    """
+    """The base unit of a setting."""
     found = _UNITS.get(_kinds().get(_of_core(path), ""))
     return found[0] if found else ""
 
 
 def readable(value: Any, unit: str) -> str:
-    """A value of a setting as people read it.
-
-    Args:
-        value: in the base unit.
-        unit: the base unit.
-
-    Returns:
-        The text; sizes with every digit.
-    """
+    """A value of a setting as people read it."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return str(value)
     if unit in ("s", "B"):
@@ -94,14 +79,7 @@ def readable(value: Any, unit: str) -> str:
 
 
 def better(path: str) -> int:
-    """Whether more of a setting is more of a resource.
-
-    Args:
-        path: its path.
-
-    Returns:
-        1: more should not take longer (units, rates, room); -1: less should not (latencies); 0: neither.
-    """
+    """Whether more of a setting is more of a resource."""
     name = _of_core(path)
     kind = _kinds().get(name, "")
     if kind in ("bandwidth (B/s)", "frequency (Hz)") or name in (*_MORE_COUNTS, *_MORE_SIZES):
@@ -156,11 +134,7 @@ class Axes:
         return math.prod(len(axis.values) for axis in self.axes)
 
     def points(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """All combinations.
-
-        Yields:
-            Settings as a row has them, and as a machine takes them.
-        """
+        """All combinations."""
         for values in itertools.product(*(axis.values for axis in self.axes)):
             row: dict[str, Any] = {}
             change: dict[str, Any] = {}
@@ -173,14 +147,7 @@ class Axes:
             yield row, change
 
     def check_names(self, machine: Machine) -> None:
-        """Refuses a setting that no machine has.
-
-        Args:
-            machine: any.
-
-        Raises:
-            UserError: with the nearest name.
-        """
+        """Refuses a setting that no machine has."""
         kinds = _kinds()
         first = next(iter(self.points()))[1]
         for path in self.paths:
@@ -213,18 +180,7 @@ def _listed(name: Any, values: Any) -> Sequence[Any]:
 
 
 def axes_of(changes: Any) -> Axes:
-    """What a sweep changes.
-
-    Args:
-        changes: by setting path a list of values, or a function of the settings before it; by a tuple of paths a list
-            of tuples.
-
-    Returns:
-        The axes.
-
-    Raises:
-        UserError: for anything else, an empty list, a setting that is named twice.
-    """
+    """What a sweep changes."""
     if not isinstance(changes, Mapping):
         raise user_error("this is no dict", place="sweep: changes", value=shown(changes), allowed="a dict by name",
                          suggestion=_SAID)  # fmt: skip

@@ -25,12 +25,7 @@ class OperationTimes:
     """Per operation: measured seconds on this computer, simulated seconds on a machine."""
 
     def __init__(self, rows: list[dict[str, Any]], result: Result) -> None:
-        """Holds the rows; made by `profile`.
-
-        Args:
-            rows: per operation.
-            result: of the simulation.
-        """
+        """Holds the rows; made by `profile`."""
         self.rows, self.result = rows, result
 
     def table(self) -> Table:

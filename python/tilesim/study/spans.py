@@ -14,15 +14,7 @@ Cycles = npt.NDArray[np.int64]
 
 
 def covered(intervals: Cycles, grid: Cycles) -> npt.NDArray[np.bool_]:
-    """Which steps of a grid lie in one of the intervals.
-
-    Args:
-        intervals: [n, 2], start and finish, each on the grid.
-        grid: rising cycles, without repetition.
-
-    Returns:
-        One truth for each step between neighbours of the grid.
-    """
+    """Which steps of a grid lie in one of the intervals."""
     edges = np.zeros(len(grid), np.int64)
     np.add.at(edges, np.searchsorted(grid, intervals[:, 0]), 1)
     np.add.at(edges, np.searchsorted(grid, intervals[:, 1]), -1)
@@ -30,14 +22,7 @@ def covered(intervals: Cycles, grid: Cycles) -> npt.NDArray[np.bool_]:
 
 
 def busy(intervals: Cycles) -> int:
-    """Cycles in which at least one of the intervals runs.
-
-    Args:
-        intervals: [n, 2], start and finish.
-
-    Returns:
-        The length of their union.
-    """
+    """Cycles in which at least one of the intervals runs."""
     if not len(intervals):
         return 0
     grid = np.unique(intervals)
@@ -79,11 +64,7 @@ class Spans:
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        """Finds the runs.
-
-        Args:
-            data: JSON form of a result with intervals.
-        """
+        """Finds the runs."""
         self.cycles = int(data["cycles"])
         self.units: Sequence[Mapping[str, Any]] = data["units"]
         self.labels = {name: at for at, name in enumerate(data["labels"])}
@@ -170,14 +151,7 @@ class Spans:
         return np.concatenate(result)
 
     def of(self, names: Sequence[str]) -> Cycles:
-        """Stretches of operations.
-
-        Args:
-            names: of kernels.
-
-        Returns:
-            [n, 2], start and finish, rising.
-        """
+        """Stretches of operations."""
         return np.asarray(self._windows[self._chosen(self._stretch, names)][:, 1:])
 
     def _chosen(self, places: Sequence[Cycles], names: Sequence[str]) -> Cycles:
@@ -186,14 +160,7 @@ class Spans:
         return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def work(self, names: Sequence[str]) -> dict[tuple[int, str], list[Cycles]]:
-        """Intervals in which units worked for operations.
-
-        Args:
-            names: of kernels.
-
-        Returns:
-            By core and sort of unit: for each of its units [n, 2], start and finish.
-        """
+        """Intervals in which units worked for operations."""
         own = self.intervals[self._chosen(self._own, names)]
         found: dict[tuple[int, str], list[Cycles]] = {}
         for unit in np.unique(own[:, 0]).tolist():

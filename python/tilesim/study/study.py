@@ -23,13 +23,7 @@ class Study:
     """
 
     def __init__(self, graph: Graph, machine: Machine, fidelity: str) -> None:
-        """An empty study; use `tune`.
-
-        Args:
-            graph: the workload.
-            machine: the target.
-            fidelity: of the engine's memory.
-        """
+        """An empty study; use `tune`."""
         self.graph, self.machine, self.fidelity = graph, machine, fidelity
         self._best = MappingTable(source="study")
         self._result: Result | None = None

@@ -44,15 +44,7 @@ def _others(sweep: Any, row: dict[str, Any], taken: tuple[str, ...]) -> tuple[tu
 
 
 def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
-    """A metric over a setting.
-
-    Args:
-        sweep: what to draw.
-        axes: of matplotlib.
-        x: setting.
-        y: metric.
-        value: not used.
-    """
+    """A metric over a setting."""
     x, y = _setting(sweep, x), y or sweep.metric()
     groups: dict[Any, list[dict[str, Any]]] = {}
     points = sweep.rows_with([x, y])
@@ -76,15 +68,7 @@ def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None
 
 
 def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
-    """A metric over two settings, the best of the others; of one graph.
-
-    Args:
-        sweep: what to draw.
-        axes: of matplotlib.
-        x: setting.
-        y: another one.
-        value: metric.
-    """
+    """A metric over two settings, the best of the others; of one graph."""
     x = _setting(sweep, x, (y,) if y else ())
     y, value = _setting(sweep, y, (x,)), value or sweep.metric()
     rows = sweep.rows_with([x, y, value])
@@ -115,15 +99,7 @@ def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | No
 
 
 def pareto(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
-    """Two metrics of all points, and of each graph the front of those that none beats.
-
-    Args:
-        sweep: what to draw.
-        axes: of matplotlib.
-        x: metric.
-        y: another one.
-        value: not used.
-    """
+    """Two metrics of all points, and of each graph the front of those that none beats."""
     numbers = [name for name in sweep.metrics if any(isinstance(row[name], (int, float)) for row in sweep.rows)]
     x = x or sweep.metric()
     y = y or next((name for name in numbers if name != x and {name, x} != {"cycles", "seconds"}), None)

@@ -39,15 +39,7 @@ class Sweep(Table):
         units: dict[str, str] | None = None,
         interrupted: bool = False,
     ) -> None:
-        """Holds rows; made by `sweep`.
-
-        Args:
-            rows: with the same keys.
-            settings: columns of settings.
-            metrics: columns of metrics.
-            units: of columns.
-            interrupted: whether points were left out.
-        """
+        """Holds rows; made by `sweep`."""
         super().__init__(rows)
         self.settings, self.metrics = list(settings), list(metrics)
         self.units, self.interrupted = dict(units or {}), interrupted

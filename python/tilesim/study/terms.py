@@ -129,19 +129,7 @@ def _crossing(facts: Facts, data: Mapping[str, Any]) -> float:
 def terms_of(
     facts: Facts, rates: Rates, data: Mapping[str, Any], spans: Spans | None
 ) -> tuple[list[dict[str, Any]], str]:
-    """Terms of the time of some operations.
-
-    Args:
-        facts: of the operations.
-        rates: of the machine.
-        data: JSON form of the result.
-        spans: of the recorded intervals; none: counters alone tell, and waits are one term.
-
-    Returns:
-        Rows with term, cycles, share (they add up to 1), meaning and how ("counted" by the engine, "measured" on the
-        recorded intervals, "attributed" by the rule that `why` states, "remainder"); and the part that bounds: array,
-        vector, memory or none.
-    """
+    """Terms of the time of some operations."""
     bounds = facts.bounds(rates)
     part = max(bounds, key=lambda name: bounds[name])
     part = part if bounds[part] > 0 else "none"

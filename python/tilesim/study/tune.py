@@ -393,14 +393,5 @@ def _tune_all(
 
 
 def tuned_nests(graph: Graph, machine: Machine, fuse: str) -> MappingTable:
-    """What `mapping="tuned"` of `compile` asks for.
-
-    Args:
-        graph: the workload.
-        machine: of the program.
-        fuse: as for `compile`.
-
-    Returns:
-        The fastest nest of each kernel among 16 candidates.
-    """
+    """What `mapping="tuned"` of `compile` asks for."""
     return tune(graph, machine, budget=16, fuse=fuse).best

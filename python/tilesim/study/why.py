@@ -38,13 +38,7 @@ class Why:
     """
 
     def __init__(self, result: Result, name: str, *, intervals: bool = True) -> None:
-        """Finds the kernels and divides their time.
-
-        Args:
-            result: that is asked.
-            name: of an operation or kernel, as `Result.why` takes it.
-            intervals: simulate once more with intervals where the result has none.
-        """
+        """Finds the kernels and divides their time."""
         self.result, self.name = result, name
         ground = Ground(result)
         found = _chosen(result, name, ground.again)
@@ -216,7 +210,7 @@ class Why:
         with writing(path) as file:
             json.dump(self.data, file, indent=1)
 
-    def report(self, path: str | os.PathLike[str], alternatives: bool = True) -> None:
+    def to_html(self, path: str | os.PathLike[str], alternatives: bool = True) -> None:
         """Writes one HTML page that opens in any browser and loads nothing.
 
         Args:
@@ -283,17 +277,5 @@ def _gain(before: int, after: int) -> float:
 
 @checked()
 def why(result: Result, name: str, *, intervals: bool = True) -> Why:
-    """Why an operation takes as long as it does.
-
-    Args:
-        result: of a simulation or estimate.
-        name: as `Result.why` takes it.
-        intervals: simulate once more with intervals where the result has none.
-
-    Returns:
-        The answer.
-
-    Raises:
-        UserError: for a name that no operation has, with the nearest.
-    """
+    """Why an operation takes as long as it does."""
     return Why(result, name, intervals=intervals)

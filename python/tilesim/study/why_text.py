@@ -17,15 +17,7 @@ _UNITS = {"array": "arrays", "vector": "vector units", "memory": "memory", "none
 
 
 def lines_of(data: Mapping[str, Any], width: int = WIDTH) -> list[str]:
-    """The answer line by line.
-
-    Args:
-        data: JSON form of a `Why`; without "alternatives" those are left out.
-        width: columns, 60 or more.
-
-    Returns:
-        Lines that fit.
-    """
+    """The answer line by line."""
     terms = [*_terms(data["terms"], width), "", *_wrapped(data["attribution"], width)]
     lines = [
         *head_lines(data, width),
@@ -49,15 +41,7 @@ def lines_of(data: Mapping[str, Any], width: int = WIDTH) -> list[str]:
 
 
 def alternative_lines(row: Mapping[str, Any], width: int = WIDTH) -> list[str]:
-    """One alternative.
-
-    Args:
-        row: of `Why.alternatives`.
-        width: columns.
-
-    Returns:
-        A line, or two where the columns are few.
-    """
+    """One alternative."""
     pairs = (("own_cycles", "own_gain"), ("cycles", "gain"))
     numbers = "".join(f"  {count(row[cycles]):>11} {speed_text(row[gain]):<13}" for cycles, gain in pairs).rstrip()
     room = width - 2 - 2 * 27
@@ -67,11 +51,7 @@ def alternative_lines(row: Mapping[str, Any], width: int = WIDTH) -> list[str]:
 
 
 def speed_text(gain: float) -> str:
-    """How much faster or slower.
-
-    Args:
-        gain: time before divided by time after.
-    """
+    """How much faster or slower."""
     if abs(gain - 1) < 0.005:
         return "as fast"
     return f"{ratio(gain)} faster" if gain > 1 else f"{ratio(1 / gain) if gain > 0 else '∞'} slower"
@@ -84,12 +64,7 @@ def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def head_lines(data: Mapping[str, Any], width: int) -> list[str]:
-    """What it is, how long it takes, and what it takes at least.
-
-    Args:
-        data: JSON form of a `Why`.
-        width: columns.
-    """
+    """What it is, how long it takes, and what it takes at least."""
     lines = [f"{short(data['operation'], width)}"]
     runs = f" in {data['runs']:,} runs" if data["runs"] > 1 else ""
     place = f"{data['program']} on {data['machine']}"
@@ -146,11 +121,7 @@ def _terms(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
 
 
 def roofline_text(point: Mapping[str, Any]) -> str:
-    """The place on the roofline.
-
-    Args:
-        point: of `Why.roofline`.
-    """
+    """The place on the roofline."""
     attained, ceiling = point["attained_flops_per_second"], point["ceiling_flops_per_second"]
     text = f"Roofline ({point['of']}): {size(point['bytes'])} moved"
     if point["intensity"] is not None:
@@ -163,14 +134,7 @@ def roofline_text(point: Mapping[str, Any]) -> str:
 
 
 def tiles_text(tiles: Mapping[str, Any]) -> str:
-    """How a kernel is cut into tiles.
-
-    Args:
-        tiles: of `Why.tiles`.
-
-    Returns:
-        Its loops and buffers in a line.
-    """
+    """How a kernel is cut into tiles."""
     loops = ", ".join(
         f"{row['loop']} {row['trips'] if isinstance(row['trips'], int) else '(' + str(row['trips']) + ')'}"
         for row in tiles["loops"]

@@ -34,24 +34,12 @@ class Kept:
     """The few things that were used last, by name; each is made once, also where several threads ask at once."""
 
     def __init__(self, most: int) -> None:
-        """Nothing yet.
-
-        Args:
-            most: how many things are kept.
-        """
+        """Nothing yet."""
         self._most, self._lock = most, threading.Lock()
         self._things: OrderedDict[Any, tuple[threading.Lock, list[Any]]] = OrderedDict()
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:
-        """A thing.
-
-        Args:
-            name: hashable.
-            make: of what is not there.
-
-        Returns:
-            The thing; what `make` raises is not kept.
-        """
+        """A thing."""
         with self._lock:
             lock, made = self._things.setdefault(name, (threading.Lock(), []))
             self._things.move_to_end(name)
@@ -85,15 +73,7 @@ _GRAPHS, _MACHINES, _PROGRAMS = Kept(8), Kept(8), Kept(16)  # of a worker proces
 
 
 def points_of(work: Work, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Figures of some points.
-
-    Args:
-        work: what they have in common.
-        changes: of each the settings that are not those of the machine.
-
-    Returns:
-        A row of each: figures and metrics; with "status" and "error" where it has none.
-    """
+    """Figures of some points."""
     return [_point(work, change) for change in changes]
 
 
@@ -142,15 +122,7 @@ def _received(contents: str | bytes) -> Graph:
 
 
 def sent(graph: Graph, folder: str) -> tuple[str, str | bytes]:
-    """A graph for other processes.
-
-    Args:
-        graph: the workload.
-        folder: for a file, where its weights are too large to be sent. Random ones are drawn again from their seed.
-
-    Returns:
-        Its hash, by which a worker keeps it, and its contents: compressed JSON, or the file's path.
-    """
+    """A graph for other processes."""
     given = [one for one in graph.core.weights().values() if one["source"] != "random"]
     size = sum(math.prod(one["shape"]) * _core.dtype_bits(one["dtype"]) for one in given) // 8
     small = size <= SENT and not any(one["source"] == "file" for one in given)
@@ -165,15 +137,7 @@ def sent(graph: Graph, folder: str) -> tuple[str, str | bytes]:
 
 
 def travelling(graph: Graph, folder: str) -> str:
-    """A graph as a worker process can read it.
-
-    Args:
-        graph: the workload.
-        folder: for a file, where it has weights.
-
-    Returns:
-        JSON text, or the file's path.
-    """
+    """A graph as a worker process can read it."""
     if not graph.core.weights():
         return str(graph.core.to_json())
     path = os.path.join(folder, "graph.tsim")
@@ -188,15 +152,7 @@ def named(work: Work) -> str:
 
 
 def divided_work(points: Sequence[tuple[int, Any, dict[str, Any]]], together: bool) -> list[tuple[Any, list[int]]]:
-    """Points as tasks: those of one work side by side, and of these such as have one program.
-
-    Args:
-        points: index, what they have in common (hashable), and changes of each.
-        together: whether a task has several points; else each is one of its own.
-
-    Returns:
-        What the points of each task have in common, and their indices.
-    """
+    """Points as tasks: those of one work side by side, and of these such as have one program."""
     if not together:
         return [(common, [index]) for index, common, _ in points]
     most = max(1, min(MOST_TOGETHER, len(points) // _TASKS))

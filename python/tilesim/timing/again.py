@@ -26,14 +26,7 @@ class Again:
     """
 
     def __init__(self, program: Program, target: Machine, options: SimulateOptions, simulated: Simulated) -> None:
-        """Holds all of it.
-
-        Args:
-            program: that was simulated.
-            target: the machine.
-            options: of the simulation.
-            simulated: simulates.
-        """
+        """Holds all of it."""
         self.program, self.target, self.options, self._simulated = program, target, options, simulated
         #: what was found out about the program, by name: several questions need the same
         self.known: dict[str, Any] = {}
@@ -51,40 +44,18 @@ class Again:
         return self.program.given or self.program.workload
 
     def __call__(self, change: dict[str, Any]) -> Result:
-        """On another machine.
-
-        Args:
-            change: setting path to its new value.
-
-        Returns:
-            The result, under the same options.
-        """
+        """On another machine."""
         changed, program = self.target.replace(change), self.program
         if self.compiled and program.workload is not None:
             program = compile(self.workload or program.workload, changed, **program.options)
         return self._simulated(program, changed, self.options.again())
 
     def recorded(self) -> Result:
-        """The same run with its intervals.
-
-        Returns:
-            The result.
-        """
+        """The same run with its intervals."""
         return self._simulated(self.program, self.target, self.options.recording())
 
     def otherwise(self, graph: Graph | None = None, **options: Any) -> Result:
-        """Compiled with other options.
-
-        Args:
-            graph: in the place of the program's; none: that one.
-            options: of `compile`, in the place of the program's own.
-
-        Returns:
-            The result.
-
-        Raises:
-            UserError: where the compiler refuses.
-        """
+        """Compiled with other options."""
         workload = graph or self.workload
         assert workload is not None
         together = {**self.program.options, **options}

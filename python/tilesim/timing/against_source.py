@@ -15,21 +15,7 @@ __all__ = ["source_rows"]
 
 
 def source_rows(graph: Graph, given: list[Any]) -> list[dict[str, Any]]:
-    """Outputs of a graph and of the graph that it was before passes recognised patterns, both by the reference kernels.
-
-    Args:
-        graph: the workload as it was compiled.
-        given: one array per input.
-
-    Returns:
-        One row per output, with the keys of `verify` (one run alone, none on exact values), of operation "source".
-        A float element may deviate by u (8 + 4 sqrt n) times the output's largest magnitude: u is the unit roundoff of
-        the coarsest float within, n the number of operations. NaN and infinities are equal; so are integers and
-        booleans, but for 8 bits and fewer that follow from floats, which may be rounded to a neighbour.
-
-    Raises:
-        UserError: where the graph as imported is not known.
-    """
+    """Outputs of a graph and of its source (before passes recognised patterns), both by the reference kernels."""
     source = graph.source
     if source is None:
         what = "the graph as imported is not known: a file of a compiled program keeps what passes made of it"

@@ -19,17 +19,7 @@ USUAL = "tpu-v3"
 
 
 def program_of(model: Any) -> Program | None:
-    """The program, where nothing is to be compiled.
-
-    Args:
-        model: what `run` was given.
-
-    Returns:
-        A program without its graph, or the one that a .json file holds; none for any other workload.
-
-    Raises:
-        UserError: for a damaged file.
-    """
+    """The program, where nothing is to be compiled."""
     if isinstance(model, (str, os.PathLike)):
         name = path_text(model)
         if not name.lower().endswith(".json") or not os.path.isfile(name) or not names_program(name):
@@ -39,19 +29,7 @@ def program_of(model: Any) -> Program | None:
 
 
 def machine_of(program: Program, machine: MachineLike | Device, options: Mapping[str, Any]) -> MachineLike | None:
-    """What it is simulated on: the machine that is asked for; else the program's own.
-
-    Args:
-        program: without a graph.
-        machine: as given to `run`.
-        options: that a program without a graph does not take, as far as they are given.
-
-    Returns:
-        The machine; none for the program's own.
-
-    Raises:
-        UserError: for an option of compiling or verifying, or a device.
-    """
+    """What it is simulated on: the machine that is asked for; else the program's own."""
     given = [name for name, value in options.items() if value is not None and value is not False and value != ()]
     if given:
         what = "a tile program without its graph is simulated as it is"

@@ -21,36 +21,14 @@ SCHEME_OF = {"i8": "w8a8", "fp8": "fp8", "w4a16": "int4_g128"}
 
 
 def only_simulated(device: Device, asked: Iterable[str]) -> Exception:
-    """The refusal of what an estimate cannot give.
-
-    Args:
-        device: that was named.
-        asked: the options.
-
-    Returns:
-        The error.
-    """
+    """The refusal of what an estimate cannot give."""
     what = f"{device.name} is a device: it is estimated in closed form, which has no such option"
     remedy = "Leave it out, or take a machine, which is simulated: ts.Machine.names(), tilesim machine list"
     return user_error(what, value=", ".join(asked), suggestion=remedy)
 
 
 def quantized_estimate(graph: Graph, device: Device, quantize: str | None, **options: Any) -> Estimate:
-    """The estimate of a graph, its products with weights in narrow numbers where asked for.
-
-    Args:
-        graph: the workload, not quantized.
-        device: that was named.
-        quantize: as for `ts.quantize`; none: the graph's dtypes.
-        options: of `estimate`.
-
-    Returns:
-        The estimate; quantized products are of the scheme that the device's kernels have for it, a graph cast to 16
-        bits is that graph.
-
-    Raises:
-        UserError: for an unknown quantization; as `estimate`.
-    """
+    """The estimate of a graph, its products with weights in narrow numbers where asked for."""
     if quantize is None:
         return estimate(graph, device, **options)
     if ALIASES.get(quantize, quantize) in CASTS:
@@ -83,22 +61,7 @@ def estimated(
     calls: Sequence[Callable[..., Any]] = (),
     quantize: str | None = None,
 ) -> Estimate:
-    """The estimate that `run` gives for a device.
-
-    Args:
-        graph: the workload.
-        device: that was named.
-        asked: options of a simulation.
-        options: of `estimate`.
-        calls: whose options an estimate does not have either.
-        quantize: as for `ts.quantize`; none: the graph's dtypes.
-
-    Returns:
-        The estimate.
-
-    Raises:
-        UserError: for an option that an estimate does not have; as `estimate`.
-    """
+    """The estimate that `run` gives for a device."""
     given, *others = divided(options, estimate, *calls)
     if refused := [*asked, *(name for part in others for name in part)]:
         raise only_simulated(device, refused)

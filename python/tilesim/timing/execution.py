@@ -206,12 +206,7 @@ class Verification:
     """Tiled tensors against the reference, operation by operation."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
-        """Holds one row per tensor that a kernel stores.
-
-        Args:
-            rows: operation, tensor, elements, error, bound, ratio, largest, scale, worst, ok; of the run on exact
-                values exact, integer_error, integer_ratio, rounds.
-        """
+        """Holds one row per tensor that a kernel stores."""
         self.rows = rows
 
     @property

@@ -36,19 +36,7 @@ def _check(key: str, row: Mapping[str, Any]) -> str:
 
 
 def _checked_row(row: Any, compute: str, place: str = "") -> dict[str, Any]:
-    """The parts of a latency, each of its type.
-
-    Args:
-        row: what should be one.
-        compute: whose.
-        place: the file; empty: it comes from a call.
-
-    Returns:
-        Cycles, limit, and why where it is given.
-
-    Raises:
-        UserError: naming file, compute and part.
-    """
+    """The parts of a latency, each of its type."""
     where = f"{place}, '{compute}'" if place else f"'{compute}'"
     suggestion = "Delete the file: it only saves time" if place else ""
 
@@ -89,15 +77,7 @@ class TileLatencies:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, source: str = CLOSED_FORM) -> None:
-        """Opens a store.
-
-        Args:
-            path: SQLite file, created if missing; none: in memory.
-            source: where its latencies come from.
-
-        Raises:
-            UserError: as `Store`.
-        """
+        """Opens a store."""
         self.source = source
         self._store = Store(path) if path is not None else None
         self._books: dict[str, dict[str, dict[str, Any]]] = {}  # each replaced as a whole: readers take no lock

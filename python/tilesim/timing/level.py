@@ -14,34 +14,13 @@ _shared: dict[str, TileLatencies] = {}
 
 
 def checked_level(level: str) -> str:
-    """A level that can be run.
-
-    Args:
-        level: as the call was given it.
-
-    Returns:
-        The level.
-
-    Raises:
-        UserError: for another word.
-    """
+    """A level that can be run."""
     one_of("unknown level", "level", level, *LEVELS)
     return level
 
 
 def kernel_latencies(level: str, latencies: TileLatencies | None) -> TileLatencies | None:
-    """The store that a simulation at a level asks.
-
-    Args:
-        level: "tile", "instruction" or "live".
-        latencies: as the call was given it.
-
-    Returns:
-        It; at instruction level without one, a store in memory that all calls of this process share.
-
-    Raises:
-        UserError: for a store of another source at instruction level, for any at level "live".
-    """
+    """The store that a simulation at a level asks."""
     checked_level(level)
     if level == "live" and latencies is not None:
         raise user_error(

@@ -24,13 +24,7 @@ class Levels:
     """What a program takes at each level, and which computes make the difference."""
 
     def __init__(self, results: dict[str, Result], computes: list[dict[str, Any]], notes: list[str]) -> None:
-        """Made by `levels`.
-
-        Args:
-            results: by level.
-            computes: as the property says.
-            notes: what was not done by kernels.
-        """
+        """Made by `levels`."""
         self.results, self.computes, self.notes = results, computes, notes
 
     @property

@@ -33,32 +33,14 @@ def _walk(program: MixedProgram, arrays: Mapping[str, Any], on_machine: Run) -> 
 
 
 def execute_parts(program: MixedProgram, arrays: Mapping[str, Any], on_machine: Run) -> dict[str, Any]:
-    """Runs the parts one after another.
-
-    Args:
-        program: what to run.
-        arrays: inputs of the whole by name.
-        on_machine: runs one part of the machine on its inputs.
-
-    Returns:
-        Outputs of the whole by name.
-    """
+    """Runs the parts one after another."""
     return _walk(program, arrays, on_machine)
 
 
 def verify_parts(
     program: MixedProgram, arrays: Mapping[str, Any], verify: Callable[[Turn, list[Any]], Any]
 ) -> list[Any]:
-    """Compares every part of the machine with the reference, on what the reference gives.
-
-    Args:
-        program: what to verify.
-        arrays: inputs of the whole by name.
-        verify: rows of one part's comparison on its inputs.
-
-    Returns:
-        The rows of all parts.
-    """
+    """Compares every part of the machine with the reference, on what the reference gives."""
     rows: list[Any] = []
     assert program.machine is not None
     multiply = program.machine.core.multiply
@@ -75,17 +57,7 @@ def verify_parts(
 def simulate_parts(
     program: MixedProgram, machine: Machine, simulate: Callable[[Turn], dict[str, Any]], timeline: bool
 ) -> dict[str, Any]:
-    """One result from those of the parts: machine, link and host take turns.
-
-    Args:
-        program: what to simulate.
-        machine: whose link and clock.
-        simulate: the result, in its JSON form, of one part of the machine.
-        timeline: record intervals of host and link too.
-
-    Returns:
-        JSON form of the result; units "host" and "link" beside the machine's, all of which are idle meanwhile.
-    """
+    """One result from those of the parts: machine, link and host take turns."""
     turns = _core.Turns(machine.hertz, timeline)
     link = link_of(machine)
     assert program.graph is not None

@@ -31,52 +31,26 @@ class SimulateOptions:
     level: str = "tile"
 
     def again(self) -> SimulateOptions:
-        """The options of a run that is compared with this one: all of them, without recording.
-
-        Returns:
-            Options under which the same program takes the same time.
-        """
+        """The options of a run that is compared with this one: all of them, without recording."""
         return replace(self, timeline=False, replay=self.replay and not self.timeline)
 
     def recording(self) -> SimulateOptions:
-        """The options of the same run with a timeline.
-
-        Returns:
-            All others as they are.
-        """
+        """The options of the same run with a timeline."""
         return replace(self, timeline=True)
 
     def of_part(self, tensors: Mapping[str, Any]) -> SimulateOptions:
-        """The options of one part of a program.
-
-        Args:
-            tensors: those that the part reads.
-
-        Returns:
-            All others as they are.
-        """
+        """The options of one part of a program."""
         return replace(self, tensors=tensors)
 
     def given(self) -> dict[str, Any]:
-        """Those that are not what a call without them has.
-
-        Returns:
-            Values by name.
-        """
+        """Those that are not what a call without them has."""
         named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "timeline"}
         plain = SimulateOptions()
         return {name: value for name, value in named.items() if value is not getattr(plain, name) and value != {}}
 
 
 def said(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as a result names them.
-
-    Args:
-        options: by name, without those left out.
-
-    Returns:
-        A short text for each: arrays by type and shape, other values as they are.
-    """
+    """Options as a result names them."""
     empty = (type(None), str, tuple, dict)
     return {name: _text(value) for name, value in options.items() if value or not isinstance(value, empty)}
 
@@ -94,18 +68,7 @@ def _text(value: Any) -> str:
 
 
 def divided(options: Mapping[str, Any], *calls: Callable[..., Any]) -> list[dict[str, Any]]:
-    """Options for several calls at once, each to the first call that takes it.
-
-    Args:
-        options: by name.
-        calls: with the options as keyword-only parameters.
-
-    Returns:
-        One dictionary for each call.
-
-    Raises:
-        UserError: for an option that none of them takes.
-    """
+    """Options for several calls at once, each to the first call that takes it."""
     taken = [
         [p.name for p in inspect.signature(call).parameters.values() if p.kind == p.KEYWORD_ONLY] for call in calls
     ]

@@ -188,16 +188,7 @@ def _is_narrow(made: Mapping[str, Row], value: Row) -> bool:
 
 
 def sample(graph: GraphLike, inputs: Any = None, seed: int = 0) -> list[Any]:
-    """One set of inputs to calibrate with.
-
-    Args:
-        graph: whose inputs; or what names it.
-        inputs: as for `ts.reference`; none: random ones.
-        seed: of the random ones.
-
-    Returns:
-        A list of it alone.
-    """
+    """One set of inputs to calibrate with."""
     return [inputs_of(as_graph(graph), inputs, seed)]
 
 

@@ -17,14 +17,7 @@ __all__ = ["Residency", "capacity_of", "residency"]
 
 
 def capacity_of(machine: Machine) -> int:
-    """Bytes of all slices of a machine's cache.
-
-    Args:
-        machine: any.
-
-    Returns:
-        The bytes; 0 without a cache.
-    """
+    """Bytes of all slices of a machine's cache."""
     sets = int(machine.get("memory.cache.sets"))
     if sets == 0:
         return 0
@@ -42,12 +35,7 @@ class Residency:
     """A residency plan: an iterable of names for `simulate(resident=...)`, with what speaks for each."""
 
     def __init__(self, rows: list[dict[str, Any]], capacity: int) -> None:
-        """Holds a plan; made by `residency`.
-
-        Args:
-            rows: one per tensor that is moved at all.
-            capacity: of the cache, bytes.
-        """
+        """Holds a plan; made by `residency`."""
         self.rows, self.capacity = rows, capacity
 
     @property

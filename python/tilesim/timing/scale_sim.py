@@ -37,18 +37,7 @@ def _folds(array: Mapping[str, Any], m: int, n: int, k: int, transposed: bool = 
 
 @checked()
 def scale_sim_latency(machine: MachineLike, compute: str) -> int | None:
-    """Cycles of a product's tile by SCALE-Sim's formula: every fold fills and drains the whole array, none overlap.
-
-    Args:
-        machine: whose array computes it.
-        compute: text of a tile compute.
-
-    Returns:
-        Cycles; none for what is no product.
-
-    Raises:
-        UserError: for a compute that cannot be read.
-    """
+    """Cycles of a product's tile by SCALE-Sim's formula: every fold fills and drains the whole array, none overlap."""
     parts = _core.describe_compute(compute)
     if parts["kind"] != "mma":
         return None
@@ -76,16 +65,7 @@ def _sizes(row: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
 
 
 def counts_of(graph: Graph, machine: Machine) -> dict[str, tuple[int, int]]:
-    """What SCALE-Sim counts for the products of a graph.
-
-    Args:
-        graph: calls are counted as often as they run.
-        machine: whose array computes them.
-
-    Returns:
-        Cycles by operation as SCALE-Sim prints them (one less than its folds take), and those of them in which
-        operands stream.
-    """
+    """What SCALE-Sim counts for the products of a graph."""
     if len(graph.functions) > 1:
         graph = graph.copy()
         graph.inline_calls()
@@ -100,16 +80,7 @@ def counts_of(graph: Graph, machine: Machine) -> dict[str, tuple[int, int]]:
 
 
 def told(data: Mapping[str, Any], graph: Graph | None, machine: Machine) -> list[str]:
-    """What a result on a machine of SCALE-Sim says of SCALE-Sim's count among its approximations.
-
-    Args:
-        data: JSON form of the result.
-        graph: that was simulated.
-        machine: on which.
-
-    Returns:
-        One line; none for other machines, and for graphs without products.
-    """
+    """What a result on a machine of SCALE-Sim says of SCALE-Sim's count among its approximations."""
     if graph is None or not machine.description.startswith(SCALE_SIM) or not (counts := counts_of(graph, machine)):
         return []
     rows = {row["name"]: row for row in data["operations"]}

@@ -60,15 +60,7 @@ RATE = 5_000_000  # tile operations per second of one processor, at least about
 
 
 def with_network(machine: MachineLike, network: str | None) -> Machine:
-    """The machine with the network that it will be simulated with: what cores send each other depends on it.
-
-    Args:
-        machine: what to load.
-        network: as for `simulate`.
-
-    Returns:
-        The machine.
-    """
+    """The machine with the network that it will be simulated with: what cores send each other depends on it."""
     target = Machine.load(machine)
     return target if network is None else target.replace({"network.kind": network})
 
@@ -132,8 +124,8 @@ def simulate(
         latencies: of tile computes, asked before the closed forms; `result.data["tile_latencies"]` counts its hits. A
             store of source "instruction" times the kernels that it lacks, as level "instruction" does.
         resident: machines with a cache (settings memory.cache.*): names of the program's tensors that stay in it, all
-            others pass by; "auto": what `ts.residency` proposes. None given: a cache that hardware manages keeps what
-            was used last, one that software manages keeps nothing.
+            others pass by; "auto": what `ts.mapping.residency` proposes. None given: a cache that hardware manages
+            keeps what was used last, one that software manages keeps nothing.
         level: "tile": tile computes take what closed forms say; "instruction": what their kernels take on the machine's
             core, once for each distinct compute, kept in `latencies` (of source "instruction"; none: in memory, for
             all calls of this process); "live": what they take beside each other in the engine, where the queues of a
@@ -355,8 +347,8 @@ def run(
         timeline: record intervals.
         memory: as for `simulate`.
         network: as for `simulate`; the program is compiled for it too.
-        accuracy: of a quantized graph: `Result.accuracy` has the errors against it in f32, as `ts.accuracy` finds them
-            (True), or against this graph.
+        accuracy: `Result.accuracy` has the errors of a quantized graph against f32, as `ts.analytic.accuracy` finds
+            them (True), or against this graph.
         quantize: "i8", "fp8" or "w4a16": products as `ts.quantize` makes them, with scales of 1; "bf16" or "f16": all
             floats in that dtype. With accuracy they are calibrated with the arguments or the random inputs, and
             accuracy=True is against the graph as given.

@@ -50,21 +50,7 @@ def validate(
     device: str = "auto",
     profile: Profile | str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
-    """Predicts every row of a measured table.
-
-    Args:
-        table: "gemm", "attention", "conv" or "vector".
-        cases: CSV file, columns as in the reference tables.
-        device: a device, or "auto" for the device column.
-        profile: fitted constants; none: those of the shipped families.
-
-    Returns:
-        The validation file: one output row per input row, statistics per group and over all; rows that are not ok count
-        as error 1.
-
-    Raises:
-        UserError: for a file without the columns, an unknown device, or rows of another device.
-    """
+    """Predicts every row of a measured table."""
     constants = Profile.open(profile)
     rows = read(table, cases, device)
     seconds = predictions(table, rows, constants)
@@ -90,15 +76,7 @@ def validate(
 
 
 def judged(rows: Sequence[Measured], predicted: Sequence[float]) -> list[dict[str, Any]]:
-    """Rows of a validation file from predictions made elsewhere.
-
-    Args:
-        rows: measured rows, all of status "ok".
-        predicted: seconds, shape [rows].
-
-    Returns:
-        One dict per row with its cells, measured and predicted milliseconds.
-    """
+    """Rows of a validation file from predictions made elsewhere."""
     return [
         {
             **row.cells,
@@ -129,17 +107,7 @@ def _fitted(table: str, profile: Profile | None) -> Callable[[Measured], bool]:
 
 
 def decisions(report: dict[str, Any], baseline: str = "bfloat16", clear: float = 1.1) -> dict[str, dict[str, float]]:
-    """How often the predicted times name the faster of a scheme and the baseline.
-
-    Args:
-        report: a validation file of products.
-        baseline: the scheme to compare with, as in the dtype column.
-        clear: measured times that differ by at least this ratio are clear.
-
-    Returns:
-        Per group: the number of questions, rates over all and over clear ones, and of "always the majority"; measured
-        ties are left out.
-    """
+    """How often the predicted times name the faster of a scheme and the baseline."""
     shape = ("source", "engine", "device", "batch", "m", "n", "k", "ta", "tb")
     base: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in report["rows"]:

@@ -101,18 +101,7 @@ def _read(case: Case, library: Library) -> None:
 
 
 def cases_of(path: str | os.PathLike[str], library: str = "nccl") -> list[Case]:
-    """The rows of a table, those that cannot be predicted with their reason.
-
-    Args:
-        path: CSV with the columns of `ROW_COLUMNS`.
-        library: whose file lists the devices' links.
-
-    Returns:
-        One case per row, in order.
-
-    Raises:
-        UserError: for a file that cannot be read or lacks a column.
-    """
+    """The rows of a table, those that cannot be predicted with their reason."""
     opened, found = load(library), []
     for row in read_cases(path, ROW_COLUMNS):
         case = Case(row)
@@ -127,18 +116,7 @@ def cases_of(path: str | os.PathLike[str], library: str = "nccl") -> list[Case]:
 
 
 def collective(cases: str | os.PathLike[str]) -> dict[str, Any]:
-    """Predicts every row of a table of collectives.
-
-    Args:
-        cases: CSV: source, protocol (nccl-tests, torch), device, library, op, dtype, devices, nodes, bytes (the larger
-            of what a device puts in and takes out), measured_ms.
-
-    Returns:
-        The validation file; `error` is of `measured_ms`; rows that are not ok count as error 1.
-
-    Raises:
-        UserError: for a file that cannot be read or lacks a column.
-    """
+    """Predicts every row of a table of collectives."""
     library, rows = load("nccl"), []
     for case in followed(cases_of(cases)):
         row: dict[str, Any] = {**case.row, "status": case.status, "reason": case.reason}
@@ -159,14 +137,7 @@ def collective(cases: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def key_of(row: dict[str, Any]) -> int:
-    """A key that tells a measured row from every other.
-
-    Args:
-        row: of the table.
-
-    Returns:
-        32 bits.
-    """
+    """A key that tells a measured row from every other."""
     return row_key(row[key] for key in ROW_COLUMNS)
 
 

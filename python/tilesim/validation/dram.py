@@ -54,19 +54,7 @@ def _load(name: str, others: dict[str, Any]) -> memory.Part:
 
 
 def dram(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """Runs every row of a table of DRAM runs: one channel, addresses wrap, span 2^28 bytes.
-
-    Args:
-        cases: CSV with part, pattern, inject_every_cycles, requests, cycles; further figures are compared if present.
-        parts: file of parts in the reference form, which says what was measured; none: dram_parts.json beside the
-            table, if there is one. Names that it lacks are shipped parts.
-
-    Returns:
-        The validation file; `error` is of cycles; other figures as measured_... and predicted_....
-
-    Raises:
-        UserError: for a file that cannot be read or lacks a column.
-    """
+    """Runs every row of a table of DRAM runs: one channel, addresses wrap, span 2^28 bytes."""
     table = read_cases(cases, _COLUMNS)
     others = _parts_beside(cases, parts)
     loaded: dict[str, memory.Part] = {}

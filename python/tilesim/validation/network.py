@@ -76,37 +76,14 @@ def _kernels_of(row: Mapping[str, Any]) -> Counted:
 
 
 def seconds_of(case: Case, constants: Mapping[str, float] | None = None, profile: Profile | None = None) -> float:
-    """Predicted seconds of a row's forward pass.
-
-    Args:
-        case: the row.
-        constants: of networks; none: the family's.
-        profile: fitted constants.
-
-    Returns:
-        Seconds.
-
-    Raises:
-        UserError: for a cell that says nothing, or an unknown device.
-        Unsupported: for what the device lacks.
-    """
+    """Predicted seconds of a row's forward pass."""
     device = Device.named(str(case.row["device"] or ""))
     found = price_kernels(_kernels_of(case.row), device, constants=constants, profile=profile)
     return sum(cost.seconds for cost in found.costs)
 
 
 def cases_of(path: str | os.PathLike[str]) -> list[Case]:
-    """The rows of a table, those that cannot be predicted with their reason.
-
-    Args:
-        path: CSV with the columns of `ROW_COLUMNS`.
-
-    Returns:
-        One case per row, in order.
-
-    Raises:
-        UserError: for a file that cannot be read or lacks a column.
-    """
+    """The rows of a table, those that cannot be predicted with their reason."""
     found = []
     for row in read_cases(path, ROW_COLUMNS):
         case = Case(row)
@@ -144,20 +121,7 @@ def _predict(case: Case, profile: Profile | None) -> dict[str, float]:
 
 
 def network(cases: str | os.PathLike[str], profile: Profile | str | None = None) -> dict[str, Any]:
-    """Estimates every row of a table of whole networks.
-
-    Args:
-        cases: CSV: device, model, family (bert, gpt2, opt), sizes, batch, sequence, dtype (fp32), mode, engine (eager,
-            compiled), total_ms.
-        profile: fitted constants; none: those of the shipped families.
-
-    Returns:
-        The validation file; `error` is of `total_ms`. Backward passes are a closed form over the kernels of
-        eager torch (`tilesim.analytic.gpu.backward`); training with a compiler is unsupported.
-
-    Raises:
-        UserError: for a file that cannot be read or lacks a column.
-    """
+    """Estimates every row of a table of whole networks."""
     opened = Profile.open(profile)
     rows = []
     for case in followed(cases_of(cases)):

@@ -81,21 +81,7 @@ def _carries(row: dict[str, Any], load: float) -> bool:
 
 
 def noc(cases: str | os.PathLike[str], seeds: int = 3) -> dict[str, Any]:
-    """Simulates every row of a table of measured networks.
-
-    Args:
-        cases: CSV with the columns network (mesh_8x8, torus_4x4, crossbar_16, ...), traffic, packet_flits,
-            offered_flits_per_node_per_cycle, packet_latency_cycles, accepted_flits_per_node_per_cycle and state
-            (stable or saturated).
-        seeds: runs per row with other random numbers, of which the mean is compared.
-
-    Returns:
-        The validation file. `error` is of packet latency for stable rows, of accepted load for saturated ones. Groups:
-        stable, stable near saturation (at load / 0.9 a short run delivers less than is offered), saturated.
-
-    Raises:
-        UserError: for a file without these columns, or no seeds.
-    """
+    """Simulates every row of a table of measured networks."""
     if seeds < 1:
         raise user_error("a row needs a run", value=str(seeds), allowed="seeds of at least 1")
     rows = []

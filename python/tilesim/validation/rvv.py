@@ -109,19 +109,6 @@ def rvv(cases: str | os.PathLike[str]) -> dict[str, Any]:
     """Runs every row's measuring loop on the pipeline model.
 
     The loop: eight copies of the instruction on rotated registers, addi, bnez; 512 trips.
-
-    Args:
-        cases: CSV with the columns core (of `configs/cores`), instruction (copy 0: vadd.vv v8,v16,v24), sew, lmul, vl
-            (max or 1), cycles (per instruction).
-
-    Returns:
-        The validation file: groups by core; `predicted_cycles` and `measured_cycles` per instruction; beside the
-        statistics of the envelope `within_10_percent` and `mean_capped_error` (each row 50 % at most), of all and of
-        each core. `fitted`: whether rows of the instruction were among those
-        that the cores' numbers, by class of instruction, were fitted on.
-
-    Raises:
-        UserError: for a file without these columns.
     """
     rows: list[_Row] = []
     for given in read_cases(cases, _COLUMNS):

@@ -18,19 +18,7 @@ _Row = dict[str, Any]
 
 
 def sparse(cases: str | os.PathLike[str]) -> dict[str, Any]:
-    """Predicts every row of a table of sparse products.
-
-    Args:
-        cases: CSV with the columns source, unit, m, n, k, a_density, b_density, cycles, relative_to_dense, and for the
-            unit sigma multipliers, read_ports, write_ports, stationary.
-
-    Returns:
-        The validation file: one output row per input row; `cycles` is compared, or `relative_to_dense` where that is
-        empty; rows that are not ok count as error 1.
-
-    Raises:
-        UserError: for a file without these columns.
-    """
+    """Predicts every row of a table of sparse products."""
     columns = ("source", "unit", "m", "n", "k", "a_density", "b_density", "cycles", "relative_to_dense")
     table = read_cases(cases, columns)
     rows = []

@@ -25,19 +25,7 @@ _COLUMNS = (
 
 
 def step(cases: str | os.PathLike[str], framework: str | None = None) -> dict[str, Any]:
-    """Predicts every row of a table of training steps.
-
-    Args:
-        cases: CSV, one training step per row: system, workload, plan, measured_ms; or of whole graphs: system, devices,
-            model ("llama3-100m" ..., "resnet18" ... with images_per_device), measured_seconds.
-        framework: whose constants; none: those of what trains so; "unfitted" has none from steps.
-
-    Returns:
-        The validation file; `predicted_ms` beside `measured_ms`; rows that are not ok count as error 1.
-
-    Raises:
-        UserError: for a file without these columns, or an unknown framework.
-    """
+    """Predicts every row of a table of training steps."""
     if framework is not None:
         Framework.load(framework)
     if "measured_seconds" in read_csv(cases)[0]:

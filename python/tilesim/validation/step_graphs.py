@@ -30,15 +30,7 @@ SYSTEMS: dict[str, tuple[str, str | None, str]] = {
 
 
 def predicted(given: _Row, overlap: str = "library") -> _Row:
-    """A row of the result; the reason in it where it asks for nothing that there is.
-
-    Args:
-        given: system, devices, model, measured_seconds.
-        overlap: as of `ts.cluster.step`.
-
-    Returns:
-        The row, with measured_ms, predicted_ms and error.
-    """
+    """A row of the result; the reason in it where it asks for nothing that there is."""
     row: _Row = {**given, "status": "ok", "reason": "", "measured_ms": None, "predicted_ms": None, "error": None}
     row["fitted"] = False
     try:

@@ -23,16 +23,7 @@ __all__ = ["dram", "encoder_block", "leave_one_family_out", "tpu_v3", "workload"
 
 
 def encoder_block(width: int, heads: int, sequence: int = 512) -> Graph:
-    """One encoder block: attention, two layer normalizations, a feed-forward part of 4 times the width, ReLU.
-
-    Args:
-        width: model width in elements.
-        heads: attention heads.
-        sequence: tokens.
-
-    Returns:
-        The graph.
-    """
+    """One encoder block: attention, two layer normalizations, a feed-forward part of 4 times the width, ReLU."""
     b = GraphBuilder(f"encoder_{width}x{heads}")
     x = b.input("x", [1, sequence, width])
 
@@ -84,18 +75,7 @@ _FAMILIES: dict[str, Callable[[str], Graph]] = {
 
 
 def workload(name: str) -> Graph:
-    """A workload by the name that the TPU v3 table gives it.
-
-    Args:
-        name: gemm_MxKxN, conv_BxHxWxCinxCoutxKxSxP, layernorm_RxC, softmax_RxC, attention_HxSxD (any sizes), bert_base,
-            bert_large, bert_xlarge (one encoder block, 512 tokens), resnet18, resnet50.
-
-    Returns:
-        Its graph.
-
-    Raises:
-        UserError: for any other name.
-    """
+    """A workload by the name that the TPU v3 table gives it."""
     family, _, rest = name.partition("_")
     if family in _FAMILIES:
         return _FAMILIES[family](rest)
@@ -136,18 +116,7 @@ def _fit_efficiency(rows: list[dict[str, Any]], machine: Machine, level: str) ->
 def leave_one_family_out(
     rows: list[dict[str, Any]], machine: Machine, level: str = "tile"
 ) -> dict[str, dict[str, float | None]]:
-    """Each fitted family predicted with the efficiency that the other fitted rows give.
-
-    Args:
-        rows: of the validation file `tpu_v3`.
-        machine: the machine that they were predicted for.
-        level: at which they were.
-
-    Returns:
-        Per family: `memory_efficiency` fitted without it (None: memory with banks, where nothing is fitted),
-        `mean_abs_error` of its rows then. A family on which nothing was fitted keeps its error: no constant has seen
-        it.
-    """
+    """Each fitted family predicted with the efficiency that the other fitted rows give."""
     usable = [row for row in rows if row["status"] == "ok"]
     result: dict[str, dict[str, float | None]] = {}
     banks = machine.get("memory.kind") == "bank"
@@ -173,21 +142,7 @@ def tpu_v3(
     memory: str | None = None,
     level: str = "tile",
 ) -> dict[str, Any]:
-    """Simulates every row of a table of measured TPU v3 cycles.
-
-    Args:
-        cases: CSV with the columns workload and measured_cycles_at_940MHz (or measured_cycles).
-        machine: preset or machine to simulate.
-        memory: fidelity instead of the machine's own: "ideal", "simple" or "bank".
-        level: "tile", or "instruction": latencies of tile computes are those of kernels on the machine's core.
-
-    Returns:
-        The validation file: one output row per input row, statistics per family and over all; rows that are not ok
-        count as error 1.
-
-    Raises:
-        UserError: for a file without these columns; for another level.
-    """
+    """Simulates every row of a table of measured TPU v3 cycles."""
     checked_level(level)
     target = Machine.load(machine)
     if memory is not None:

@@ -11,7 +11,7 @@ import pytest
 
 import tilesim as ts
 
-OTHERS = [rule for rule in ts.fusion_rules() if rule != "chain"]
+OTHERS = [rule for rule in ts.mapping.fusion_rules() if rule != "chain"]
 Build = Callable[[ts.GraphBuilder], Any]
 
 

@@ -95,7 +95,7 @@ def test_attribution_counts_every_cycle_once() -> None:
 
 def test_profile_of_a_graph() -> None:
     graph = spectrum()
-    found = ts.profile(graph, runs=1)
+    found = ts.study.profile(graph, runs=1)
     rows = {row["operation"]: row for row in found.table().rows}
     assert {"first", "relu", "order", "concat", "last"} <= rows.keys()
     assert all(row["reference_ms"] > 0 for name, row in rows.items() if row["kind"] != "transfer")
@@ -104,16 +104,16 @@ def test_profile_of_a_graph() -> None:
     pytest.importorskip("pandas")
     assert len(found.to_pandas()) == len(rows)
     with pytest.raises(ts.UserError, match="number of runs"):
-        ts.profile(graph, runs=0)
+        ts.study.profile(graph, runs=0)
     with pytest.raises(ts.UserError, match="unknown model"):
-        ts.profile("graph")
+        ts.study.profile("graph")
     with pytest.raises(ts.UserError, match="wrong number of inputs"):
-        ts.profile(graph, [])
+        ts.study.profile(graph, [])
 
 
 def test_profile_runs_every_call_of_a_layer() -> None:
     graph = ts.models.build("bert-base", sequence=4)
-    rows = {(row["function"], row["operation"]): row for row in ts.profile(graph, runs=1).table().rows}
+    rows = {(row["function"], row["operation"]): row for row in ts.study.profile(graph, runs=1).table().rows}
     assert rows["layer", "output.dense"]["calls"] == 12 and rows["layer", "output.dense"]["reference_ms"] > 0
 
 
@@ -121,13 +121,13 @@ def test_profile_of_a_torch_module() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     nn = torch.nn
     model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4), nn.Softmax(-1)).eval()
-    found = ts.profile(model, (torch.randn(8, 16),), runs=1)
+    found = ts.study.profile(model, (torch.randn(8, 16),), runs=1)
     rows = {row["operation"]: row for row in found.table().rows}
     assert rows.keys() == {"0", "1", "2", "3", "4"}
     assert all(row["torch_ms"] > 0 and row["reference_ms"] > 0 for row in rows.values())
     assert found.totals()["simulated_ms"] == pytest.approx(found.result.milliseconds)
     layer = nn.TransformerEncoderLayer(32, 4, 48, batch_first=True).eval()
-    times = ts.profile(layer, (torch.randn(2, 5, 32),), runs=1)
+    times = ts.study.profile(layer, (torch.randn(2, 5, 32),), runs=1)
     rows = {row["operation"]: row for row in times.table().rows}
     assert all(rows[name]["torch_ms"] > 0 for name in ("linear1", "linear2", "norm1", "norm2"))
     assert times.totals()["simulated_ms"] == pytest.approx(times.result.milliseconds)

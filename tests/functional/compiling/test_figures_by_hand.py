@@ -40,7 +40,7 @@ def test_advice_keeps_what_stays_in_the_cache() -> None:
     """With and without the table in the cache gains differ; each quoted one is reproduced with it."""
     machine = ts.Machine.load("tpu-v4")
     program = ts.compile(ts.workloads.embedding(4096, 4096, 256), machine)
-    name = next(row["tensor"] for row in ts.residency(program).rows if row["resident"])
+    name = next(row["tensor"] for row in ts.mapping.residency(program).rows if row["resident"])
     result = ts.simulate(program, resident=[name])
     assert result.cycles != ts.simulate(program).cycles
     for advice in result.explain():
@@ -81,14 +81,14 @@ def test_order_and_fit_of_residency() -> None:
         table = b.weight(f"w{number}", (rows, 128), "f32")
         b.output(b.op("embedding", table, index, name=f"e{number}"), f"y{number}")
     program = ts.compile(b.build(), _cached(1 << 24))
-    plan = ts.residency(program)
+    plan = ts.mapping.residency(program)
     rows = [row for row in plan.rows if row["tensor"] in ("w0", "w1", "w2")]
     assert [row["tensor"] for row in rows] == ["w0", "w1", "w2"]
     assert [row["reuse"] for row in rows] == sorted((row["reuse"] for row in rows), reverse=True)
     sizes = {row["tensor"]: row["bytes"] for row in rows}
 
     def kept(bytes_: int) -> list[str]:
-        found = ts.residency(program, _cached(bytes_)).rows
+        found = ts.mapping.residency(program, _cached(bytes_)).rows
         return [row["tensor"] for row in found if row["resident"] and row["tensor"] in sizes]
 
     assert sizes == {"w0": 1 << 19, "w1": 1 << 20, "w2": 1 << 19}

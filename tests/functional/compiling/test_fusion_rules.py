@@ -116,7 +116,11 @@ def test_a_rule_fires_and_saves_what_it_says(name: str) -> None:
     taken = [row for row in program.fusion.table().rows if row["rule"] == rule and row["decision"] == "taken"]
     assert len(taken) == 1 and taken[0]["bytes_saved"] > 0 and taken[0]["cycles_saved"] > 0
     fewer = ts.compile(
-        graph, "edge-8", lowering="best", residency="none", fuse=[one for one in ts.fusion_rules() if one != rule]
+        graph,
+        "edge-8",
+        lowering="best",
+        residency="none",
+        fuse=[one for one in ts.mapping.fusion_rules() if one != rule],
     )
     with_rule, without = ts.simulate(program), ts.simulate(fewer)
     assert len(program.kernels) == kernels and len(fewer.kernels) >= kernels
@@ -166,7 +170,11 @@ def test_views_part_no_group(name: str, machine: str) -> None:
     graph = built(build)
     program = ts.compile(graph, machine, lowering="best", residency="none")
     apart = ts.compile(
-        graph, machine, lowering="best", residency="none", fuse=[rule for rule in ts.fusion_rules() if rule != "views"]
+        graph,
+        machine,
+        lowering="best",
+        residency="none",
+        fuse=[rule for rule in ts.mapping.fusion_rules() if rule != "views"],
     )
     assert len(program.kernels) == kernels < len(apart.kernels)
     together, parted = ts.simulate(program), ts.simulate(apart)
@@ -221,7 +229,7 @@ def test_what_is_not_legal_says_why(name: str) -> None:
 
 def test_rules_that_are_off_look_at_nothing() -> None:
     """Each rule on both machines, and each graph on both: one of them for a pair."""
-    for i, rule in enumerate(ts.fusion_rules()):
+    for i, rule in enumerate(ts.mapping.fusion_rules()):
         for j, (_, build, _) in enumerate(FIRES.values()):
             machine = ("edge-8", "tpu-v3")[(i + j) % 2]
             assert {row["rule"] for row in rows(built(build), machine, fuse=[rule])} <= {rule}
@@ -245,7 +253,7 @@ def check_seed(seed: int) -> None:
     inputs = small_integers(graph, seed)
     machine = ts.Machine.load(str(random.choice([*BEST, "tpu-v3"])))
     lowering = str(random.choice(["best", "best", "native"])) if machine.name == "tpu-v3" else "best"
-    rules = ts.fusion_rules()
+    rules = ts.mapping.fusion_rules()
     some = [rule for rule in rules if random.integers(2)]
     wanted = None
     for fuse in ("none", "all", some, [str(random.choice(rules))]):
@@ -266,7 +274,7 @@ def test_an_unknown_rule_has_a_suggestion() -> None:
 
 
 def test_names_and_columns() -> None:
-    rules = ts.fusion_rules()
+    rules = ts.mapping.fusion_rules()
     assert {"epilogue", "prologue", "elementwise", "branches", "rows", "attention"} <= set(rules)
     for row in rules.table().rows:
         assert row["rule"] in rules and all(row[key] for key in ("matches", "legal", "saves", "rounding"))

@@ -85,7 +85,7 @@ def test_narrow_axes_do_not_lie_over_the_lanes(machine: str, shape: tuple[int, .
 def test_siblings_make_reductions_of_narrow_rows_no_slower(machine: str, shape: tuple[int, ...]) -> None:
     graph = narrow(shape)
     everything = ts.simulate(ts.compile(graph, machine, lowering="best")).cycles
-    others = [one for one in ts.fusion_rules() if one != "siblings"]
+    others = [one for one in ts.mapping.fusion_rules() if one != "siblings"]
     without = ts.simulate(ts.compile(graph, machine, lowering="best", fuse=others)).cycles
     assert everything <= 1.02 * without
 

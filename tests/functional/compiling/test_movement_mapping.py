@@ -76,7 +76,7 @@ def test_tuned_and_from_a_table() -> None:
     assert study.result.cycles <= study.baseline.cycles < usual.cycles, "the usual tiles are one rule for all"
     assert all(one["cycles"] is None or one["bound"] <= one["cycles"] for one in study.rows)
     assert ts.verify(ts.compile(graph, "edge-8", mapping=study.best)).ok
-    table = ts.MappingTable({"turn": {"tiles": {"0": 1, "1": 8}, "depth": 3}})
+    table = ts.mapping.MappingTable({"turn": {"tiles": {"0": 1, "1": 8}, "depth": 3}})
     ts.compile(graph, "edge-8", mapping=table)
     assert table.hits == ["turn"]
 

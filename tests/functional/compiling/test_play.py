@@ -10,7 +10,7 @@ import pytest
 
 import tilesim as ts
 from tilesim.machine.settings import all_settings, find_setting
-from tilesim.study.play import positions
+from tilesim.study.playing import positions
 
 
 def matmul(n: int = 64) -> ts.Graph:
@@ -18,7 +18,7 @@ def matmul(n: int = 64) -> ts.Graph:
 
 
 def test_a_turn_is_the_same_as_a_run() -> None:
-    play, machine = ts.play(matmul(), "edge-8"), ts.Machine.load("edge-8")
+    play, machine = ts.study.play(matmul(), "edge-8"), ts.Machine.load("edge-8")
     first = play.set("core.arrays", 2)
     second = play.set("memory.bandwidth", "1 GB/s")
     by_hand = machine.replace({"core.arrays": 2, "memory.bandwidth": "1 GB/s"})
@@ -35,12 +35,12 @@ def test_a_turn_is_the_same_as_a_run() -> None:
 
 
 def test_options_go_along() -> None:
-    play = ts.play(matmul(), "edge-8", memory="ideal")
+    play = ts.study.play(matmul(), "edge-8", memory="ideal")
     result = play.set("memory.bandwidth", "1 GB/s")
     by_hand = ts.Machine.load("edge-8").replace({"memory.bandwidth": "1 GB/s"})
     assert result is not None and result.cycles == ts.run(matmul(), machine=by_hand, memory="ideal").cycles
     with pytest.raises(ts.UserError, match="Did you mean 'memory'"):
-        ts.play(matmul(), "edge-8", memry="ideal")
+        ts.study.play(matmul(), "edge-8", memry="ideal")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_options_go_along() -> None:
     ],
 )
 def test_what_is_wrong_is_said_in_place(path: str, value: Any, message: str) -> None:
-    play = ts.play(matmul(), "edge-8")
+    play = ts.study.play(matmul(), "edge-8")
     before = play.result
     assert play.set(path, value) is None
     assert message in play.error and play.result is before
@@ -64,7 +64,7 @@ def test_what_is_wrong_is_said_in_place(path: str, value: Any, message: str) -> 
 
 
 def test_what_contradicts_is_kept_until_the_other_is_turned() -> None:
-    play = ts.play(matmul(), "edge-8")
+    play = ts.study.play(matmul(), "edge-8")
     assert play.set("memory.cache.line", "64 B") is None and "no cache" in play.error
     assert play.set("memory.regions", 3) is None
     play.reset()
@@ -97,23 +97,23 @@ def test_ends_of_a_slider() -> None:
     setting = find_setting("memory.bandwidth")
     offered = positions(setting, "450 GB/s", (100e9, 2e12))
     assert offered == ["100 GB/s", "200 GB/s", "400 GB/s", "450 GB/s", "800 GB/s", "1600 GB/s", "2000 GB/s"]
-    play = ts.play(matmul(), "edge-8", {"core.arrays": (1, 4)})
+    play = ts.study.play(matmul(), "edge-8", {"core.arrays": (1, 4)})
     assert play.settings == {"core.array.count": [1, 2, 4]}
     for ends in ((4, 1), (1,), ("1 GB/s", "2 GB/s"), None, 5):
         if ends is None:
             continue
         with pytest.raises(ts.UserError, match=r"core\.array\.count|settings"):
-            ts.play(matmul(), "edge-8", {"core.arrays": ends})  # type: ignore[dict-item]
+            ts.study.play(matmul(), "edge-8", {"core.arrays": ends})  # type: ignore[dict-item]
     for path, message in (("core.array.rates", "no setting to turn"), ("core.aray", "unknown setting")):
         with pytest.raises(ts.UserError, match=message):
-            ts.play(matmul(), "edge-8", [path])
+            ts.study.play(matmul(), "edge-8", [path])
 
 
 def test_what_a_slider_leaves_out_is_said() -> None:
     """Ends beyond what any machine takes; all of them beyond; a machine whose own value lies elsewhere."""
     most = find_setting("core.array.count").high
     assert most is not None
-    play = ts.play(matmul(), "edge-8", {"core.arrays": (1, 1000), "memory.bandwidth": ("1 GB/s", "2 GB/s")})
+    play = ts.study.play(matmul(), "edge-8", {"core.arrays": (1, 1000), "memory.bandwidth": ("1 GB/s", "2 GB/s")})
     assert max(play.settings["core.array.count"]) == most < 1000
     count, bandwidth = play.notes
     assert "core.array.count" in count and "1 to 1000" in count and f"1 to {most:g}" in count
@@ -122,23 +122,23 @@ def test_what_a_slider_leaves_out_is_said() -> None:
     assert count in play.html() and count in repr(play)
     assert play.set("core.arrays", 1000) is None and "out of range" in play.error and play.error in repr(play)
     with pytest.raises(ts.UserError, match=rf"core\.array\.count.*100 to 200.*0 to {most:g}"):
-        ts.play(matmul(), "edge-8", {"core.arrays": (100, 200)})
-    assert ts.play(matmul(), "edge-8", {"core.arrays": (1, 4)}).notes == []
-    many = ts.play(ts.workloads.softmax(16, 16), "dense-sparse-2")
+        ts.study.play(matmul(), "edge-8", {"core.arrays": (100, 200)})
+    assert ts.study.play(matmul(), "edge-8", {"core.arrays": (1, 4)}).notes == []
+    many = ts.study.play(ts.workloads.softmax(16, 16), "dense-sparse-2")
     assert [note for note in many.notes if all(f"cores.{sort}.count" in note for sort in many.machine.sorts)]
 
 
 def test_sorts_of_cores_and_no_products() -> None:
-    play = ts.play(ts.workloads.softmax(16, 16), "dense-sparse-2")
+    play = ts.study.play(ts.workloads.softmax(16, 16), "dense-sparse-2")
     assert "core.count" not in play.settings
     assert "<circle" in play.html()  # of its vector operations
     sort = next(iter(play.machine.sorts))
-    assert ts.play(matmul(), "dense-sparse-2", [f"cores.{sort}.count"]).settings.keys() == {f"cores.{sort}.count"}
+    assert ts.study.play(matmul(), "dense-sparse-2", [f"cores.{sort}.count"]).settings.keys() == {f"cores.{sort}.count"}
 
 
 def test_the_picture() -> None:
     """The shares that it shows are those of the result, names are no markup, points are kernels with products."""
-    play = ts.play("bert-base", "tpu-v3")
+    play = ts.study.play("bert-base", "tpu-v3")
     text = play.html()
     shares = [float(one.replace(",", "")) for one in re.findall(r'(?:class="text">|more: )([\d.,]+) %', text)]
     assert len(shares) == 9 and abs(sum(shares) - 100) < 0.1 * len(shares)
@@ -149,14 +149,16 @@ def test_the_picture() -> None:
     odd = ts.GraphBuilder("<script>x")
     odd.output(odd.matmul(odd.input("a", [8, 8]), odd.weight("w", [8, 8]), name="<b>[red]"), "y")
     assert (
-        "<script>" not in ts.play(odd.build(), "edge-8").html()
-        and "<b>[red]" not in ts.play(odd.build(), "edge-8").html()
+        "<script>" not in ts.study.play(odd.build(), "edge-8").html()
+        and "<b>[red]" not in ts.study.play(odd.build(), "edge-8").html()
     )
 
 
 def test_sliders() -> None:
     pytest.importorskip("ipywidgets")
-    play = ts.play(matmul(), "edge-8", ["core.arrays", "memory.bandwidth", "core.vector.packs_narrow", "memory.kind"])
+    play = ts.study.play(
+        matmul(), "edge-8", ["core.arrays", "memory.bandwidth", "core.vector.packs_narrow", "memory.kind"]
+    )
     controls, view = play.widget().children
     arrays, bandwidth, flag, kind, button = controls.children
     arrays.value = 2
@@ -173,7 +175,7 @@ def test_sliders() -> None:
 
 def test_without_ipywidgets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    play = ts.play(matmul(), "edge-8")
+    play = ts.study.play(matmul(), "edge-8")
     with pytest.raises(ts.UserError, match=r"pip install 'tilesim\[notebook\]'"):
         play.widget()
     assert play.set("core.arrays", 2) is not None

@@ -59,7 +59,7 @@ def test_the_host_takes_operations_of_any_name(name: str, tmp_path: Path) -> Non
     told = coverage(graph)
     assert [line for line in told.unsupported if line.startswith(f"{name} (sort)")] and len(told.unsupported) == 1
     assert {row["operation"]: row["on"] for row in told.rows}["mm"] == "array"
-    profile = ts.profile(graph)
+    profile = ts.study.profile(graph)
     assert name in {row["operation"] for row in profile.rows}
     graph.save(tmp_path / "odd.json")
     command = ["run", str(tmp_path / "odd.json"), "--fallback", "host", "--json", str(tmp_path / "r.json"), "--quiet"]

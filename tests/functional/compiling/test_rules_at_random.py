@@ -50,7 +50,7 @@ def machine_of(random: Any) -> ts.Machine:
 
 
 def choices(random: Any, all_alone: bool) -> list[Any]:
-    rules = list(ts.fusion_rules())
+    rules = list(ts.mapping.fusion_rules())
     alone = rules if all_alone else [str(random.choice(rules))]
     return ["none", "all", *([rule] for rule in alone), [rule for rule in rules if random.integers(2)]]
 

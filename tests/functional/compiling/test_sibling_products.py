@@ -11,7 +11,7 @@ import pytest
 import tilesim as ts
 
 RULE = "sibling_products"
-OTHERS = [rule for rule in ts.fusion_rules() if rule != RULE]
+OTHERS = [rule for rule in ts.mapping.fusion_rules() if rule != RULE]
 MACHINES = ("edge-8", "mesh-16", "tpu-v3", "chiplet-2", "gemmini-16")
 Build = Callable[[ts.GraphBuilder], None]
 

@@ -207,16 +207,16 @@ def test_tables_give_pieces(tmp_path: Path) -> None:
     sizes = {"TILE_M": 256, "TILE_K": 128, "TILE_N": 96}
     path = tmp_path / "table.json"
     path.write_text(json.dumps({"256_128_96": {**sizes, "SUB_M": 64}}), encoding="utf-8")
-    table = ts.MappingTable.load(path)
+    table = ts.mapping.MappingTable.load(path)
     program = ts.compile(graph, "tpu-v3", mapping=table)
     assert table.hits == ["matmul"] and ts.verify(program).ok
     by_name = {"matmul": {"tiles": {}, "sub": {"m": 64}, "order": ["m", "n", "k"]}}
-    assert ts.simulate(ts.compile(graph, "tpu-v3", mapping=ts.MappingTable(by_name))).cycles == (
+    assert ts.simulate(ts.compile(graph, "tpu-v3", mapping=ts.mapping.MappingTable(by_name))).cycles == (
         ts.simulate(program).cycles
     )
-    whole = ts.simulate(ts.compile(graph, "tpu-v3", mapping=ts.MappingTable({"256_128_96": sizes})))
+    whole = ts.simulate(ts.compile(graph, "tpu-v3", mapping=ts.mapping.MappingTable({"256_128_96": sizes})))
     assert ts.simulate(program).cycles != whole.cycles
-    wrong = ts.MappingTable({"256_128_96": {**sizes, "SUB_K": 129}})
+    wrong = ts.mapping.MappingTable({"256_128_96": {**sizes, "SUB_K": 129}})
     ts.compile(graph, "tpu-v3", mapping=wrong)
     assert "SUB_K 129" in wrong.illegal["matmul"]
 
@@ -257,7 +257,7 @@ def test_contexts_are_tuned_and_come_from_tables() -> None:
     assert study.result.cycles <= study.baseline.cycles
     (kernel,) = kernels(graph, machine, contexts=2)
     assert kernel.nest["contexts"] == 2
-    table = ts.MappingTable({kernel.operation: kernel.nest})
+    table = ts.mapping.MappingTable({kernel.operation: kernel.nest})
     program = ts.compile(graph, machine, mapping=table)
     assert table.hits and ts.verify(program).ok
     assert ts.simulate(program).cycles == ts.simulate(ts.compile(graph, machine, contexts=2)).cycles

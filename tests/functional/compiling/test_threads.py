@@ -83,8 +83,8 @@ def test_optimize_while_others_compile() -> None:
         calls = [lambda graph=graph: ts.simulate(ts.compile(graph, "edge-8")).cycles] * 4
         found = together(*calls, graph.optimize, graph.optimize)
         assert set(found[:4]) <= cycles, found
-        assert graph.to_json() == fresh.to_json() and len(graph.changes) == len(fresh.changes)
-        assert graph.source is not None and graph.source.to_json() == spelled(20).to_json()
+        assert graph.core.to_json() == fresh.core.to_json() and len(graph.changes) == len(fresh.changes)
+        assert graph.source is not None and graph.source.core.to_json() == spelled(20).core.to_json()
 
 
 def test_changes_of_several_threads_all_count() -> None:
@@ -101,13 +101,13 @@ def test_changes_of_several_threads_all_count() -> None:
 
 def test_a_copy_shares_until_one_changes() -> None:
     graph = spelled(2)
-    text, copy = graph.to_json(), graph.copy()
+    text, copy = graph.core.to_json(), graph.copy()
     assert copy == graph
     copy.optimize()
-    assert graph.to_json() == text != copy.to_json() and not graph.changes
+    assert graph.core.to_json() == text != copy.core.to_json() and not graph.changes
     other = graph.copy()
     graph.set_weight("layer0.bias", np.ones(32, np.float32))
-    assert other.to_json() == text != graph.to_json()
+    assert other.core.to_json() == text != graph.core.to_json()
 
 
 def test_a_program_keeps_the_graph_that_it_was_compiled_from() -> None:
@@ -124,7 +124,7 @@ def test_a_program_keeps_the_graph_that_it_was_compiled_from() -> None:
 
 def test_a_pass_that_fails_changes_nothing() -> None:
     graph = spelled(2)
-    text = graph.to_json()
+    text = graph.core.to_json()
     with pytest.raises(ts.UserError):
         graph.expand(["no such kind"])
     with pytest.raises(ts.UserError), graph._changed() as core:
@@ -132,7 +132,7 @@ def test_a_pass_that_fails_changes_nothing() -> None:
         core.expand(["no such kind"])
     with pytest.raises(ts.UserError):
         graph.load_weights({"layer0.weight": np.ones((32, 32), np.float32), "layer0.bias": np.ones(3, np.float32)})
-    assert graph.to_json() == text
+    assert graph.core.to_json() == text
 
 
 def test_a_builder_does_not_go_on_behind_passes() -> None:
@@ -277,11 +277,11 @@ def test_a_fork_while_other_threads_hold_locks(tmp_path: Path) -> None:
 
 def test_pickles_while_passes_run() -> None:
     graph = spelled(6)
-    texts = {graph.to_json()}
+    texts = {graph.core.to_json()}
     fresh = graph.copy()
     fresh.optimize()
-    texts.add(fresh.to_json())
-    calls = [lambda: pickle.loads(pickle.dumps(graph)).to_json()] * 4
+    texts.add(fresh.core.to_json())
+    calls = [lambda: pickle.loads(pickle.dumps(graph)).core.to_json()] * 4
     found = together(*calls, graph.optimize)
     assert set(found[:4]) <= texts
 

@@ -34,7 +34,7 @@ def net() -> ts.Graph:
     return b.build()
 
 
-def outcome(study: ts.Study) -> tuple[Any, ...]:
+def outcome(study: ts.study.Study) -> tuple[Any, ...]:
     return (study.best.entries, [dict(row) for row in study.rows], study.result.cycles if study.result else None)
 
 

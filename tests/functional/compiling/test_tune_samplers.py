@@ -15,7 +15,7 @@ import tilesim as ts
 from tilesim.base.progress import Bar
 
 
-def outcome(study: ts.Study) -> tuple[Any, ...]:
+def outcome(study: ts.study.Study) -> tuple[Any, ...]:
     return (study.best.entries, [dict(row) for row in study.rows], study.result.cycles if study.result else None)
 
 

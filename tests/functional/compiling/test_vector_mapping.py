@@ -152,7 +152,7 @@ def test_tables() -> None:
     graph = graph_of(layer_norm)
     (kernel,) = vectors(graph, ts.Machine.load("edge-8"))
     name = kernel.operation
-    table = ts.MappingTable({name: {"tiles": {"0": 5}, "lane": 0, "depth": 3}})
+    table = ts.mapping.MappingTable({name: {"tiles": {"0": 5}, "lane": 0, "depth": 3}})
     program = ts.compile(graph, "edge-8", mapping=table)
     assert table.hits == [name] and not table.misses
     assert (
@@ -165,15 +165,15 @@ def test_tables() -> None:
         ({"tiles": [5, 96], "lane": 2}, "cannot lie over the lanes"),
         ({"tiles": [10, 96], "depth": 100}, "bytes of scratchpad"),
     ):
-        table = ts.MappingTable({name: entry})
+        table = ts.mapping.MappingTable({name: entry})
         ts.compile(graph, "edge-8", mapping=table)
         assert says in table.illegal[name]
     with pytest.raises(ts.UserError, match="'lane' is an integer"):
-        ts.MappingTable({name: {"tiles": [5, 96], "lane": "x"}})
+        ts.mapping.MappingTable({name: {"tiles": [5, 96], "lane": "x"}})
     with pytest.raises(ts.UserError, match="no vector or movement kernel"):
         ts.compile(graph, "edge-8", mapping={"other": {"tiles": [5, 96], "lane": 0}})
     product = ts.workloads.matmul(8, 8, 8)
-    table = ts.MappingTable({"matmul": {"tiles": [8, 8, 8], "lane": 0}})
+    table = ts.mapping.MappingTable({"matmul": {"tiles": [8, 8, 8], "lane": 0}})
     ts.compile(product, "edge-8", mapping=table)
     assert "field of vector kernels" in table.illegal["matmul"]
 

@@ -40,7 +40,9 @@ def heads(rows: int, count: int, width: int) -> ts.Graph:
 @pytest.mark.parametrize("cores", [2, 4, 16])
 def test_values_seen_through_reshapes_stay(rows: int, count: int, width: int, least: int, cores: int) -> None:
     graph, machine = heads(rows, count, width), machine_of(cores)
-    same = [rule for rule in ts.fusion_rules() if rule != "prologue"]  # whose price knows what stays: other sums
+    same = [
+        rule for rule in ts.mapping.fusion_rules() if rule != "prologue"
+    ]  # whose price knows what stays: other sums
     usual = ts.compile(graph, machine, lowering="best", residency="none", fuse=same)
     program = ts.compile(graph, machine, lowering="best", fuse=same)
     check(program, usual, rows)

@@ -50,11 +50,11 @@ def test_there_and_back(name, tmp_path):
     torch.manual_seed(0)
     module = kind().eval()
     path = tmp_path / "program.json"
-    written = ts.to_pytorch_ir(module, args, path)
+    written = ts.frontends.to_pytorch_ir(module, args, path)
     assert json.loads(path.read_text(encoding="utf-8")) == written
     assert {entry["name"] for entry in written["weights"]} == set(written["weight_name_mapping"])
     state = {key: value.detach().numpy() for key, value in module.state_dict().items()}
-    graph = ts.from_pytorch_ir(path, weights=state)
+    graph = ts.frontends.from_pytorch_ir(path, weights=state)
     results = list(ts.reference(graph, [arg.numpy() for arg in args]).values())
     with torch.no_grad():
         wanted = module(*args)
@@ -85,7 +85,7 @@ def hand_written():
 
 def test_by_hand():
     w = np.arange(24, dtype=np.float32).reshape(8, 3) - 12
-    graph = ts.from_pytorch_ir(json.dumps(hand_written()), weights={"layer.w": w})
+    graph = ts.frontends.from_pytorch_ir(json.dumps(hand_written()), weights={"layer.w": w})
     x = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
     (y,) = ts.reference(graph, [x]).values()
     np.testing.assert_allclose(y, np.maximum(x @ w, 0), rtol=1e-5, atol=1e-5)
@@ -118,7 +118,7 @@ def test_bad_programs(what):
     data = json.loads(json.dumps(hand_written()))
     change(data)
     with pytest.raises(ts.Error, match=message):
-        ts.from_pytorch_ir(data)
+        ts.frontends.from_pytorch_ir(data)
 
 
 CODE = 'a")\n\x0cimport os\nos.environ["TILESIM_INJECTED"] = "1"\n#'
@@ -145,7 +145,7 @@ def test_no_text_of_a_file_is_run(where, monkeypatch):
     else:
         data[where] = CODE
     try:
-        graph = ts.from_pytorch_ir(data)
+        graph = ts.frontends.from_pytorch_ir(data)
     except ts.Error:
         assert where == "attrs"
     else:
@@ -166,4 +166,4 @@ def test_no_overload_opens_a_file(tmp_path):
     )
     data["graph_outputs"] = [m]
     with pytest.raises(ts.Unsupported, match="may name a file"):
-        ts.from_pytorch_ir(data)
+        ts.frontends.from_pytorch_ir(data)

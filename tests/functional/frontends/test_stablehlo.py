@@ -54,7 +54,7 @@ def test_workloads_import(path):
     assert len(products) == text.count("stablehlo.dot_general") + text.count("stablehlo.convolution")
     collectives = [op for op in graph.operations() if op["kind"] == "all_reduce"]
     assert len(collectives) == text.count('"stablehlo.all_reduce"')
-    again = ts.Graph.from_json(graph.to_json())
+    again = ts.Graph.from_dict(graph.to_dict())
     assert again == graph
     short = ts.from_stablehlo(path)
     assert short.flops()["matrix"] == graph.flops()["matrix"]

@@ -299,7 +299,7 @@ def test_devices_add_in_a_wider_type():
   %2 = stablehlo.imag %1 : (tensor<8xcomplex<f32>>) -> tensor<8xf32>
   return %0, %2 : tensor<4xf64>, tensor<8xf32> } }"""  # noqa: E501
     parts = [np.array([1, 2, 3, 1e-9], np.float32), np.array([4, 5, 6, 1], np.float32)]
-    found = ts.execute(ts.Spmd([ts.from_stablehlo(text)], 2), [parts])
+    found = ts.execute(ts.cluster.Spmd([ts.from_stablehlo(text)], 2), [parts])
     total, gathered = (array[0] if isinstance(array, list) else array for array in found.values())
     np.testing.assert_array_equal(total, parts[0].astype(np.float64) + parts[1])
     np.testing.assert_array_equal(gathered, np.concatenate(parts))

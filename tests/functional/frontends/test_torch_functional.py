@@ -88,7 +88,7 @@ def test_same_graph_and_values(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         for own, one in zip(wanted if isinstance(wanted, tuple) else (wanted,), got, strict=False):
             np.testing.assert_allclose(one, own.numpy(), rtol=1e-4, atol=1e-6)
     monkeypatch.setattr(frontend, "_is_functional", lambda program: False)
-    assert graph.to_json() == ts.from_torch(exported(module)).to_json()
+    assert graph.core.to_json() == ts.from_torch(exported(module)).core.to_json()
 
 
 def test_which_are_read_as_they_are() -> None:

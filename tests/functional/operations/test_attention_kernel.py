@@ -265,7 +265,7 @@ def test_hidden_keys_take_no_time() -> None:
 def test_one_kernel_is_chosen_where_it_is_faster(machine: str) -> None:
     for shape in ([1, 2, 1, 64], [1, 2, 64, 64], [2, 4, 256, 32], [1, 8, 512, 64]):
         model = graph({"q": shape, "k": shape, "v": shape}, "f32")
-        others = [rule for rule in ts.fusion_rules() if rule != "attention"]
+        others = [rule for rule in ts.mapping.fusion_rules() if rule != "attention"]
         fused, apart = (
             ts.compile(model, machine, fuse=how, lowering="best", residency="none") for how in ("all", others)
         )
@@ -278,7 +278,7 @@ def test_a_chip_with_a_compiler_of_its_own_keeps_what_that_does() -> None:
     program = ts.compile(model, "tpu-v3")
     (row,) = (row for row in program.fusion.table().rows if row["rule"] == "attention")
     assert row["decision"] == "not legal" and "chip's own compiler" in row["reason"]
-    others = [rule for rule in ts.fusion_rules() if rule != "attention"]
+    others = [rule for rule in ts.mapping.fusion_rules() if rule != "attention"]
     assert ts.simulate(program).cycles == ts.simulate(ts.compile(model, "tpu-v3", fuse=others)).cycles
 
 
@@ -338,7 +338,7 @@ def test_a_mask_that_causality_hides_is_not_compulsory() -> None:
 def slower(seeds: Any) -> list[str]:
     """What is over 2 % and a launch slower than without the rule; 25 % where links between regions are priced by their
     mean load."""
-    others = [rule for rule in ts.fusion_rules() if rule != "attention"]
+    others = [rule for rule in ts.mapping.fusion_rules() if rule != "attention"]
     found = []
     for seed in seeds:
         machine, model = any_attention(seed)

@@ -232,18 +232,18 @@ def test_output_stationary_arrays_have_nothing_to_pack() -> None:
 def test_table_by_name() -> None:
     graph = convolution([12, 12], [3, 3])
     names = product_of(graph).names
-    table = ts.MappingTable({"conv": {"tiles": {"oh": 5}, "pack": "kw"}})
+    table = ts.mapping.MappingTable({"conv": {"tiles": {"oh": 5}, "pack": "kw"}})
     program = ts.compile(graph, "edge-8", mapping=table)
     assert table.hits == ["conv"]
     equal_to_the_reference(graph, program)
     nest = {"tiles": [1, 8, 5, 10, 3, 3, 3], "order": product_of(graph).nest["order"], "depths": [2, 2, 2]}
     same = ts.compile(graph, "edge-8", mapping={"conv": {**nest, "pack": names.index("kw")}})
     assert ts.simulate(program).cycles == ts.simulate(same).cycles
-    wrong = ts.MappingTable({"conv": {"tiles": {"oh": 5}, "pack": "kx"}})
+    wrong = ts.mapping.MappingTable({"conv": {"tiles": {"oh": 5}, "pack": "kx"}})
     ts.compile(graph, "edge-8", mapping=wrong)
     assert "no such loop" in wrong.illegal["conv"]
     with pytest.raises(ts.UserError, match="pack"):
-        ts.MappingTable({"conv": {"tiles": {"oh": 5}, "pack": -2}})
+        ts.mapping.MappingTable({"conv": {"tiles": {"oh": 5}, "pack": -2}})
 
 
 def test_a_program_whose_packed_elements_have_gaps() -> None:

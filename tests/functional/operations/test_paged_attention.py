@@ -27,7 +27,7 @@ def test_reference_and_spelled_out_are_numpys(seed: int) -> None:
 def check(machine: str, seed: int, most: int = 40) -> bool:
     values, attributes = drawn(seed, most)
     model, wanted = graph(values, **attributes), oracle(values, attributes)
-    others = [rule for rule in ts.fusion_rules() if rule != "attention"]
+    others = [rule for rule in ts.mapping.fusion_rules() if rule != "attention"]
     kernel = False
     for fuse in ("all", others):
         program = ts.compile(model, machine, fuse=fuse, lowering="best")

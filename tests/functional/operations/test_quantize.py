@@ -90,7 +90,7 @@ def test_a_small_bert_keeps_its_values(dtype, bound):
         assert 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b) < bound
         assert not np.array_equal(a, b)
     assert ts.verify(program, data[0]).ok
-    rows = ts.accuracy(program, graph, data[0]).data["rows"]
+    rows = ts.analytic.accuracy(program, graph, data[0]).data["rows"]
     assert len(rows) == 2
     if dtype == "i8":  # every layer has scales of its own, and attention is two products of integers
         names = quantized.weights()

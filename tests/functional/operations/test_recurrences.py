@@ -182,7 +182,7 @@ def test_trips_without_long_sums_give_the_same_bits(name: str) -> None:
     function, _ = CASES[name]
     values = [np.round(value * 4) / 4 for value in sizes(name, np.random.default_rng(7))]
     graph = ts.from_jax(function, *values)
-    others = [rule for rule in ts.fusion_rules() if rule != "recurrence"]
+    others = [rule for rule in ts.mapping.fusion_rules() if rule != "recurrence"]
     for machine in MACHINES:
         one, apart = (ts.compile(graph, machine, lowering="best", fuse=rules) for rules in ("all", others))
         assert bodies(one) == 0 and bodies(apart) == 1

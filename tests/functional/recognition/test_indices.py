@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +25,7 @@ class Applied(torch.nn.Module):
 
 
 def kinds(graph: ts.Graph) -> set[str]:
-    return {op["kind"] for function in json.loads(graph.to_json())["functions"] for op in function["ops"]}
+    return {op["kind"] for function in graph.to_dict()["functions"] for op in function["ops"]}
 
 
 def compiled(function: Callable[..., Any], args: tuple[Any, ...], machine: str = "edge-8") -> ts.Graph:
@@ -204,7 +203,7 @@ def test_what_repeats_is_computed_once() -> None:
         return x + torch.cat([turned.sin(), turned.cos()])
 
     graph = compiled(function, (torch.randn(6), torch.randn(8, 20)))
-    rows = [op for f in json.loads(graph.to_json())["functions"] for op in f["ops"] if op["kind"] == "elementwise"]
+    rows = [op for f in graph.to_dict()["functions"] for op in f["ops"] if op["kind"] == "elementwise"]
     sizes = [int(np.prod(op["results"][0]["shape"])) for op in rows]
     assert sorted(sizes)[-1] == 160 and all(size <= 8 for size in sorted(sizes)[:-1])
 

@@ -40,7 +40,7 @@ def test_errors_as_by_numpy(clamp: bool) -> None:
     found = coded.astype(np.float64) @ real
     for against, wanted in ((None, x.astype(np.float64) @ real), (wide, x.astype(np.float64) @ w)):
         for subject in (graph, ts.compile(graph, "edge-8")):
-            errors = ts.accuracy(subject, against, {"x": x})
+            errors = ts.analytic.accuracy(subject, against, {"x": x})
             (row,) = errors.rows
             noise = np.sqrt(np.mean((found - wanted) ** 2)) / np.sqrt(np.mean(wanted**2))
             assert row["relative_error"] == pytest.approx(noise, rel=1e-3) == errors.relative_error
@@ -48,19 +48,19 @@ def test_errors_as_by_numpy(clamp: bool) -> None:
             assert row["mean_error"] == pytest.approx(np.abs(found - wanted).mean(), rel=1e-3)
             assert errors.snr_db == pytest.approx(-20 * np.log10(noise), abs=0.01)
             assert row["different"] == 0 and row["elements"] == found.size
-    assert wide.name in ts.accuracy(graph, wide, {"x": x}).against
+    assert wide.name in ts.analytic.accuracy(graph, wide, {"x": x}).against
 
 
 def test_a_graph_without_narrow_numbers_has_no_error() -> None:
     _, wide, x, _, _ = quantized()
-    errors = ts.accuracy(wide, inputs={"x": x})
+    errors = ts.analytic.accuracy(wide, inputs={"x": x})
     assert errors.max_error == 0 and errors.relative_error == 0 and np.isinf(errors.snr_db)
 
 
 def test_roundings_of_the_machine_count() -> None:
     """Arrays of the TPU multiply f32 in bf16: 2^-9 of relative error at most, of each operand."""
     _, wide, x, w, _ = quantized()
-    errors = ts.accuracy(ts.compile(wide, "tpu-v3"), inputs={"x": x})
+    errors = ts.analytic.accuracy(ts.compile(wide, "tpu-v3"), inputs={"x": x})
     rounded = x.astype(ml_dtypes.bfloat16).astype(np.float64) @ w.astype(ml_dtypes.bfloat16).astype(np.float64)
     exact = x.astype(np.float64) @ w
     noise = np.sqrt(np.mean((rounded - exact) ** 2) / np.mean(exact**2))
@@ -77,7 +77,7 @@ def test_floats_that_are_cast(dtype: str) -> None:
     b.output(b.op("convert", b.input("x", x.shape), dtype=dtype, overflow="saturate").convert("f32"), "y")
     top = float(ml_dtypes.finfo(narrow).max)
     wanted = np.clip(x, -top, top).astype(narrow).astype(np.float64) - x
-    (row,) = ts.accuracy(b.build(), inputs={"x": x}).rows
+    (row,) = ts.analytic.accuracy(b.build(), inputs={"x": x}).rows
     assert row["max_error"] == pytest.approx(np.abs(wanted).max(), rel=1e-6)
 
 
@@ -88,7 +88,7 @@ def test_a_clamp_of_the_model_stays() -> None:
     clamped = b.apply("clamp", b.scalar(0.0), b.input("x", x.shape), b.scalar(6.0))
     codes = b.op("convert", b.apply("round_even", clamped * 16.0), dtype="u8", overflow="saturate")
     b.output(codes.convert("f32") / 16.0, "y")
-    assert ts.accuracy(b.build(), inputs={"x": x}).max_error <= 1 / 32
+    assert ts.analytic.accuracy(b.build(), inputs={"x": x}).max_error <= 1 / 32
 
 
 def test_beside_the_time(tmp_path: Any) -> None:
@@ -96,7 +96,7 @@ def test_beside_the_time(tmp_path: Any) -> None:
     result = ts.run(graph, {"x": x}, "edge-8", accuracy=wide)
     assert (
         result.accuracy is not None
-        and result.accuracy.rows == ts.accuracy(ts.compile(graph, "edge-8"), wide, {"x": x}).rows
+        and result.accuracy.rows == ts.analytic.accuracy(ts.compile(graph, "edge-8"), wide, {"x": x}).rows
     )
     assert f"{result.accuracy.snr_db:.1f} dB" in result.summary() and f"{result.cycles:,} cycles" in result.summary()
     assert ts.run(graph, {"x": x}, "edge-8").accuracy is None
@@ -113,12 +113,12 @@ def test_what_cannot_be_compared() -> None:
     graph, wide, _, _, _ = quantized()
     other = ts.workloads.matmul(32, 48, 256)
     with pytest.raises(ts.UserError, match=r"different inputs .*got 2; allowed: 1"):
-        ts.accuracy(graph, other)
+        ts.analytic.accuracy(graph, other)
     with pytest.raises(ts.UserError, match=r"shape of inputs.*\[16, 256\]; allowed: \[32, 256\]"):
-        ts.accuracy(graph, quantized(16)[1])
+        ts.analytic.accuracy(graph, quantized(16)[1])
     b = ts.GraphBuilder("bits")
     codes = b.op("convert", b.input("x", (4,)), dtype="i8", overflow="saturate")
     b.output(b.apply("bitwise_and", codes, b.scalar(15, "i8")), "y")
     with pytest.raises(ts.Unsupported, match="bits of a quantized number"):
-        ts.accuracy(b.build())
-    assert ts.accuracy(wide, wide).max_error == 0
+        ts.analytic.accuracy(b.build())
+    assert ts.analytic.accuracy(wide, wide).max_error == 0

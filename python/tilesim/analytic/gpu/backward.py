@@ -26,18 +26,7 @@ _FREE = ("iota",)
 
 
 def backward_kernels(counted: Counted) -> list[tuple[Kernel, float]]:
-    """Kernels of the backward pass.
-
-    Args:
-        counted: the forward pass in eager torch.
-
-    Returns:
-        In the order of the forward pass: a kernel with its bytes, and for library calls how many times the call of the
-        forward pass it takes (0: a stream).
-
-    Raises:
-        Unsupported: for another compiler, or an operation whose gradient is not modelled.
-    """
+    """Kernels of the backward pass."""
     if counted.compiler != "eager":
         raise Unsupported("backward passes are modelled for eager torch alone")
     operations = {op["name"]: op for op in counted.core.operations()}
@@ -87,18 +76,7 @@ def _sums(kernels: Sequence[Kernel]) -> list[tuple[Kernel, float]]:
 
 
 def backward_seconds(counted: Counted, priced: Priced) -> float:
-    """Seconds of the backward pass.
-
-    Args:
-        counted: the forward pass in eager torch.
-        priced: its costs on the device.
-
-    Returns:
-        Seconds; the host runs far enough ahead.
-
-    Raises:
-        Unsupported: as of `backward_kernels`.
-    """
+    """Seconds of the backward pass."""
     calls = {kernel.call: cost for kernel, cost in zip(priced.kernels, priced.costs, strict=True) if kernel.call >= 0}
     total = 0.0
     for kernel, times in backward_kernels(counted):

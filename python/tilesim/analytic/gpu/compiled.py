@@ -74,15 +74,7 @@ class Priced:
 
 
 def network_constants(device: Device, profile: Profile | None = None) -> tuple[Entry, str]:
-    """The constants of whole networks on a device.
-
-    Args:
-        device: a GPU.
-        profile: constants that go first.
-
-    Returns:
-        The entry, all constants there; and where it is from.
-    """
+    """The constants of whole networks on a device."""
     found, origin = find_entry("network", device, ["fp32"], "torch", profile=profile)
     known = {name: float(info["default"]) for name, info in CONSTANTS.items()}
     if found is None:
@@ -96,15 +88,7 @@ class NetworkCosts(Costs):
     def __init__(
         self, device: Device, scheme: str | None, engine: str, profile: Profile | None, constants: dict[str, float]
     ) -> None:
-        """As of Costs.
-
-        Args:
-            device: a GPU.
-            scheme: of products with weights.
-            engine: whose kernels.
-            profile: fitted constants.
-            constants: of `CONSTANTS`.
-        """
+        """As of Costs."""
         super().__init__(device, scheme, engine, profile)
         self.constants = constants
 
@@ -122,19 +106,7 @@ class NetworkCosts(Costs):
 
 
 def count(graph: Graph, compiler: str, tpu: bool = False) -> Counted:
-    """Counts the kernels of a graph: what `price_kernels` prices on any device.
-
-    Args:
-        graph: the workload.
-        compiler: "eager", "torch", "xla" or "serving".
-        tpu: as of `kernels`.
-
-    Returns:
-        The kernels.
-
-    Raises:
-        UserError: for an unknown compiler.
-    """
+    """Counts the kernels of a graph: what `price_kernels` prices on any device."""
     check_compiler(compiler)
     core = inlined(graph)
     if compiler == serving.FRAMEWORK:
@@ -154,23 +126,7 @@ def price_kernels(
     profile: Profile | None = None,
     constants: Mapping[str, float] | None = None,
 ) -> Priced:
-    """Prices the kernels of a graph on a GPU, one after another.
-
-    Args:
-        counted: of `count`.
-        device: a GPU.
-        scheme: of products with weights; none: the graph's dtypes.
-        engine: whose kernels; "": a library's.
-        profile: fitted constants; none: the family's.
-        constants: those of `CONSTANTS` that replace the family's.
-
-    Returns:
-        Kernels and costs.
-
-    Raises:
-        UserError: for a device that is no GPU.
-        Unsupported: for an operation that the device lacks.
-    """
+    """Prices the kernels of a graph on a GPU, one after another."""
     compiler = counted.compiler
     if compiler == serving.FRAMEWORK and device.kind in ("gpu", "tpu"):
         prices = Costs(device, scheme, engine, profile)

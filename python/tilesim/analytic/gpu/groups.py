@@ -18,13 +18,7 @@ class Group:
     `rows` of its loop; `again` by what they write, nodes that are made here and elsewhere too."""
 
     def __init__(self, first: Node, level: int, number: int = 0) -> None:
-        """A group of one node.
-
-        Args:
-            first: the node.
-            level: above those that it reads.
-            number: in the order in which groups begin.
-        """
+        """A group of one node."""
         self.first, self.level, self.number = first, level, number
         self.nodes: deque[Node] = deque()
         self.again: dict[str, Node] = {}
@@ -35,11 +29,7 @@ class Group:
         self.add(first)
 
     def add(self, node: Node) -> None:
-        """Takes a node in.
-
-        Args:
-            node: behind those that it has.
-        """
+        """Takes a node in."""
         self.nodes.append(node)
         if node.writes is not None:
             self.made[node.writes.base] = node
@@ -64,16 +54,7 @@ class Group:
 
 
 def grouped(nodes: Sequence[Node], xla: bool, around: bool = False) -> list[Group]:
-    """Groups of nodes, as compilers join loops over the same elements.
-
-    Args:
-        nodes: in order.
-        xla: as XLA does, else as inductor.
-        around: products and convolutions take in the loops over what they make, as XLA has it on TPUs.
-
-    Returns:
-        The groups in an order in which they can run.
-    """
+    """Groups of nodes, as compilers join loops over the same elements."""
     groups: list[Group] = []
     maker: dict[str, Group] = {}
     readers: dict[str, list[Group]] = {}

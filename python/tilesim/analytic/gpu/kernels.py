@@ -59,17 +59,7 @@ class Kernel:
 
 
 def check_compiler(name: str) -> str:
-    """A compiler's name.
-
-    Args:
-        name: as the user writes it.
-
-    Returns:
-        The name.
-
-    Raises:
-        UserError: for any other one.
-    """
+    """A compiler's name."""
     if name not in COMPILERS:
         raise user_error(
             "unknown compiler", value=f"'{name}'", allowed=", ".join(COMPILERS), suggestion=nearest(name, COMPILERS)
@@ -80,21 +70,7 @@ def check_compiler(name: str) -> str:
 def kernels(
     operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], compiler: str, tpu: bool = False
 ) -> list[Kernel]:
-    """The kernels of a graph without calls, in an order in which they can run.
-
-    Args:
-        operations: of the graph: name, kind, operands, results, attributes, flops, bytes.
-        outputs: names of the values that the graph gives back.
-        compiler: "eager", "torch" or "xla".
-        tpu: as XLA has it on TPUs: a product or convolution takes in the loops that make its operands, and those over
-            what it makes up to reductions of it.
-
-    Returns:
-        The kernels, with the bytes that each reads and writes.
-
-    Raises:
-        UserError: for an unknown compiler.
-    """
+    """The kernels of a graph without calls, in an order in which they can run."""
     eager = check_compiler(compiler) == "eager"
     nodes, kept = nodes_of(operations, outputs, eager, tpu)
     groups = [Group(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla", tpu)
@@ -104,16 +80,7 @@ def kernels(
 
 
 def kernels_of(groups: list[Group], nodes: Sequence[Node], kept: set[str]) -> list[Kernel]:
-    """Groups as kernels, with the bytes that each reads and writes.
-
-    Args:
-        groups: in the order in which they run.
-        nodes: of the graph.
-        kept: storages that outlive them.
-
-    Returns:
-        The kernels.
-    """
+    """Groups as kernels, with the bytes that each reads and writes."""
     read_by = _read_by(groups)
     between = {node.writes.base for node in nodes if node.writes is not None}
     return [_kernel(group, index, read_by, kept, between) for index, group in enumerate(groups)]

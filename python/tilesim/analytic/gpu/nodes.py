@@ -63,18 +63,7 @@ def nodes_of(
     tpu: bool = False,
     engine: bool = False,
 ) -> tuple[list[Node], set[str]]:
-    """The steps of a graph in order.
-
-    Args:
-        operations: of the graph, calls replaced by their bodies.
-        outputs: names of the values that it gives back.
-        eager: whether reductions ask for operands without gaps, and convolutions add their bias in a second kernel.
-        tpu: whether norms and softmax are spelled out as XLA does on TPUs, and counting is made again where it is read.
-        engine: whether caches are updated in place, and all that no library computes is a loop.
-
-    Returns:
-        The steps, and the storages that outlive them.
-    """
+    """The steps of a graph in order."""
     found, outputs = _Reader(eager, tpu, engine), list(outputs)
     for index, op in enumerate(operations):
         found.step(index, op)

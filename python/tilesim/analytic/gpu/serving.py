@@ -38,13 +38,6 @@ Extents = tuple[float, int, int, int]
 def is_served(graph: Graph, device: Device) -> bool:
     """Whether a graph on a device is what engines serve: a model that reads tokens and gives logits over the same
     vocabulary, with a causal attention, or caches as further outputs; on a GPU or TPU.
-
-    Args:
-        graph: the workload.
-        device: that runs it.
-
-    Returns:
-        Whether.
     """
     core = graph.core
     asked = _asked(core.operations(), core) if device.kind in ("gpu", "tpu") else None
@@ -77,15 +70,7 @@ def _asked(operations: Iterable[Mapping[str, Any]], core: Any) -> _Asked | None:
 
 
 def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[list[Node], set[str]]:
-    """Steps of a graph: products with their extents, the rest of a kernel each.
-
-    Args:
-        operations: of the graph, calls replaced by their bodies.
-        core: the graph.
-
-    Returns:
-        The steps, and the storages that outlive them.
-    """
+    """Steps of a graph: products with their extents, the rest of a kernel each."""
     nodes, kept = nodes_of(operations, [value["name"] for value in core.outputs], False, engine=True)
     asked = _asked(operations, core)
     for node in nodes:
@@ -120,29 +105,12 @@ def _extents(op: Mapping[str, Any], asked: _Asked) -> Extents | None:
 
 
 def reached(experts: Any, share: Any, tokens: Any) -> Any:
-    """Experts to which any token goes, in the mean, where all are as likely: E (1 - (1 - share)^tokens).
-
-    Args:
-        experts: how many there are; numbers or arrays of one shape.
-        share: of them that a token chooses, each once.
-        tokens: how many.
-
-    Returns:
-        Their number, at least 1.
-    """
+    """Experts to which any token goes, in the mean, where all are as likely: E (1 - (1 - share)^tokens)."""
     return np.maximum(1.0, experts * (1.0 - (1.0 - np.minimum(1.0, share)) ** tokens))
 
 
 def in_the_mean(count: Any, price: Callable[[Any], Any]) -> Any:
-    """Seconds of so many products in the mean: between those of the whole numbers below and above.
-
-    Args:
-        count: how many, an array.
-        price: seconds of a whole number.
-
-    Returns:
-        Seconds.
-    """
+    """Seconds of so many products in the mean: between those of the whole numbers below and above."""
     count = np.round(count, 9)
     less = np.floor(count)
     seconds = price(less)
@@ -152,14 +120,7 @@ def in_the_mean(count: Any, price: Callable[[Any], Any]) -> Any:
 
 
 def grouped(nodes: Sequence[Node]) -> list[Group]:
-    """Kernels: library calls, products of the same rows as one, and between two of them all that stands there.
-
-    Args:
-        nodes: in order.
-
-    Returns:
-        The groups in an order in which they can run.
-    """
+    """Kernels: library calls, products of the same rows as one, and between two of them all that stands there."""
     level: dict[str, int] = {}  # of what is stored: library calls before it, on the longest way
     found: dict[tuple[int, bool, str], Group] = {}
     for number, node in enumerate(nodes):
@@ -181,42 +142,17 @@ def grouped(nodes: Sequence[Node]) -> list[Group]:
 
 @cache
 def constants() -> dict[str, float]:
-    """What an engine costs beyond its kernels, `configs/frameworks/serving.json`.
-
-    Returns:
-        Constants by name.
-    """
+    """What an engine costs beyond its kernels, `configs/frameworks/serving.json`."""
     return dict(read_json(configs_dir() / "frameworks" / f"{FRAMEWORK}.json")["constants"])
 
 
 def launch(device: Device, dtype: str) -> float:
-    """Seconds of a kernel between two library calls, beside those of its bytes.
-
-    Args:
-        device: that runs it.
-        dtype: of the model.
-
-    Returns:
-        Seconds.
-    """
+    """Seconds of a kernel between two library calls, beside those of its bytes."""
     return float(constants_of(device, "rms", dtype).constants["launch"])
 
 
 def priced(groups: Sequence[Group], kernels: Sequence[Kernel], core: Any, costs: Costs) -> tuple[list[Cost], list[str]]:
-    """Costs of kernels, and what was taken for granted.
-
-    Args:
-        groups: of `grouped`.
-        kernels: of these groups.
-        core: the graph, without calls.
-        costs: that prices library calls.
-
-    Returns:
-        Both.
-
-    Raises:
-        Unsupported: for an operation or dtype that the device lacks.
-    """
+    """Costs of kernels, and what was taken for granted."""
     operations = list(core.operations())
     found, notes = costs.price(core)
     calls, multiplied = rows_of(found), _products(groups, operations, costs)

@@ -18,17 +18,7 @@ class View:
     def __init__(
         self, name: str, base: str, base_bytes: float, shape: Numbers, strides: Numbers, size: float, turned: bool
     ) -> None:
-        """Takes everything as it is.
-
-        Args:
-            name: of the value.
-            base: the value whose storage it shares.
-            base_bytes: of that storage.
-            shape: extents.
-            strides: elements from one index to the next, per axis; 0 where an axis is repeated.
-            size: bytes of an element.
-            turned: whether axes stand in another order than where the storage was written.
-        """
+        """Takes everything as it is."""
         self.name, self.base, self.base_bytes = name, base, base_bytes
         self.shape, self.strides, self.size, self.turned = shape, strides, size, turned
 
@@ -50,29 +40,12 @@ class View:
         )
 
     def of(self, name: str, shape: Numbers, strides: Numbers, turned: bool = False) -> View:
-        """Another view of the same storage.
-
-        Args:
-            name: of the value.
-            shape: extents.
-            strides: as of a view.
-            turned: whether this one changes the order of axes.
-
-        Returns:
-            The view.
-        """
+        """Another view of the same storage."""
         return View(name, self.base, self.base_bytes, shape, strides, self.size, self.turned or turned)
 
 
 def contiguous(shape: Sequence[int]) -> Numbers:
-    """Strides of elements that lie row by row.
-
-    Args:
-        shape: extents.
-
-    Returns:
-        One stride per axis, in elements.
-    """
+    """Strides of elements that lie row by row."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
@@ -81,15 +54,7 @@ def contiguous(shape: Sequence[int]) -> Numbers:
 
 
 def compact(shape: Sequence[int], like: Sequence[int]) -> Numbers:
-    """Strides without gaps whose axes lie in the order of other strides, as torch allocates results.
-
-    Args:
-        shape: extents.
-        like: strides of an operand of that shape.
-
-    Returns:
-        One stride per axis, in elements.
-    """
+    """Strides without gaps whose axes lie in the order of other strides, as torch allocates results."""
     order = sorted(range(len(shape)), key=lambda axis: (-like[axis], axis))
     strides, step = [0] * len(shape), 1
     for axis in reversed(order):
@@ -99,16 +64,7 @@ def compact(shape: Sequence[int], like: Sequence[int]) -> Numbers:
 
 
 def viewed(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> Numbers | None:
-    """Strides of the same elements under another shape: axes merge only where they follow each other in memory.
-
-    Args:
-        shape: extents.
-        strides: theirs.
-        wanted: new extents, of equally many elements.
-
-    Returns:
-        Strides, or None where no view exists and elements have to be copied.
-    """
+    """Strides of the same elements under another shape: axes merge only where they follow each other in memory."""
     if math.prod(shape) == 0 or not shape:
         return contiguous(wanted)
     # runs of axes that walk through memory at one step, the last first

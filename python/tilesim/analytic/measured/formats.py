@@ -24,18 +24,7 @@ Line = tuple[int, dict[str, str]]  # number in the file, cells by column
 
 
 def cells_of_file(path: str | os.PathLike[str]) -> tuple[list[str], list[Line]]:
-    """Columns and rows of a file, whatever it is stored as.
-
-    Args:
-        path: CSV; `.parquet`; `.xlsx`; a text of `entries { ... }` as XLA keeps rates of products; LLMCompass's CSV
-            files without a header, told by their names (matmul_A100.csv).
-
-    Returns:
-        The columns, and per row its number in the file and its cells as text.
-
-    Raises:
-        UserError: for a file that cannot be read, or one whose library is not installed, naming what to install.
-    """
+    """Columns and rows of a file, whatever it is stored as."""
     name = path_text(path)
     suffix = Path(name).suffix.lower()
     if suffix in _BY_SUFFIX:

@@ -117,20 +117,6 @@ def measure_cpu(
 
     Plain operands lie as a program holds them; packed weights were rearranged once, before the clock starts. One thread
     is timed by the processor's own time, which other programs do not lengthen; several by the wall clock.
-
-    Args:
-        path: CSV file to write: source, engine, device, dtype, batch, m, n, k, latency_ms, and the relative spread of
-            the quartiles.
-        device: name of the device file that describes this machine; "auto": one is written beside the CSV file, as the
-            operating system describes it.
-        seconds: for all measurements together, about.
-        threads: of the libraries; none: every core that this process may use.
-
-    Returns:
-        The number of rows.
-
-    Raises:
-        UserError: for an unknown device, a number of threads that is none, or a system that does not describe itself.
     """
     from ...machine.device import Device
 
@@ -175,17 +161,6 @@ def measure_cuda(path: str | os.PathLike[str], device: str = "auto", seconds: fl
     """Measures matrix products on a CUDA device with torch, replayed in a graph: six weights in turn.
 
     fp32, fp16 and bf16; int8 and fp8 (operands as they come, no cast) where this build of torch has kernels for them.
-
-    Args:
-        path: CSV file to write, columns as of `measure_cpu`.
-        device: name of the device file that describes the GPU; "auto": the one that the driver's name of it fits.
-        seconds: for all measurements together, about.
-
-    Returns:
-        The number of rows.
-
-    Raises:
-        UserError: without torch or a GPU, naming what is missing; for an unknown device.
     """
     from ...machine.device import Device
 

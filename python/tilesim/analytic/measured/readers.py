@@ -25,14 +25,7 @@ Converter = Callable[[Row, str], list[Found]]
 
 
 def label_of(name: str) -> str:
-    """Label of a device file from the driver's name ("NVIDIA H100 80GB HBM3"), a TPU's or a compute capability.
-
-    Args:
-        name: as a table or the driver gives it.
-
-    Returns:
-        The label; the name itself where none is known.
-    """
+    """Label of a device file from the driver's name ("NVIDIA H100 80GB HBM3"), a TPU's or a compute capability."""
     known = ("RTX PRO 6000", "A100", "H100", "H200", "B200", "L40S", "L4", "V100", "T4", "B60", "RTX 4090", "MI300X")
     compute_capability = {"sm_80": "A100", "sm_89": "L40S", "sm_90": "H100", "sm_100": "B200", "sm_70": "V100"}
     parts = re.split(r"[^a-z0-9]+", name.lower())
@@ -362,15 +355,7 @@ _FORMATS: list[tuple[set[str], Converter]] = [
 
 
 def recognise(header: Sequence[str]) -> Converter | None:
-    """How to rename the cells of a known public format.
-
-    Args:
-        header: column names of the file.
-
-    Returns:
-        A function from a row as read, and the file's path, to rows with our columns, each with its kind of table; none
-        for any other header.
-    """
+    """How to rename the cells of a known public format."""
     names = {name.strip() for name in header}
     for needed, convert in _FORMATS:
         if needed <= names and not (convert is _neusight_vector and {"C", "Cin", "I", "in_channels"} & names):

@@ -85,19 +85,7 @@ def _number(column: str, text: Any) -> float:
 
 
 def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") -> list[Measured]:
-    """Reads a measured table.
-
-    Args:
-        table: "gemm", "attention", "conv" or "vector".
-        path: CSV file with our columns, or a file of a public set (see `readers`).
-        device: a device; a row of another one is an error. "auto" or none: the device column counts.
-
-    Returns:
-        The rows in order; bad cells give a row of status "invalid" with its reason.
-
-    Raises:
-        UserError: for a file that cannot be read, lacks a column or gives times in another unit.
-    """
+    """Reads a measured table."""
     name = path_text(path)
     if table not in COLUMNS:
         known = ", ".join(COLUMNS)
@@ -161,17 +149,7 @@ def _renamed(convert: Converter, lines: Sequence[Line], path: str) -> dict[str, 
 
 
 def kinds_of(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
-    """Kinds of table that a file in a public format holds.
-
-    Args:
-        path: of the file.
-
-    Returns:
-        The kinds, none for a table of our own; and the file's columns.
-
-    Raises:
-        UserError: for a file that cannot be read.
-    """
+    """Kinds of table that a file in a public format holds."""
     header, lines = cells_of_file(path)
     convert = recognise(header)
     found = _renamed(convert, lines, path_text(path)) if convert else {}
@@ -194,14 +172,7 @@ def _one_device(rows: Sequence[Measured], path: str, device: str | None) -> None
 
 
 def group_key(cells: Mapping[str, Any]) -> str:
-    """source|engine|device|scheme, as far as the columns exist.
-
-    Args:
-        cells: of a row.
-
-    Returns:
-        The key.
-    """
+    """source|engine|device|scheme, as far as the columns exist."""
     names = ("source", "engine", "device", "dtype", "attn_dtype", "kv_cache_dtype")
     return "|".join(str(cells.get(name) or "").strip() for name in names if name in cells)
 

@@ -75,18 +75,7 @@ def _memory_rate(clock: Callable[[], float]) -> float:
 
 
 def describe(threads: int, timer: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
-    """A device file of this machine's processor.
-
-    Args:
-        threads: cores that products may use.
-        timer: seconds.
-
-    Returns:
-        The content, schema "tilesim.device", each figure with its source.
-
-    Raises:
-        UserError: where the operating system does not say.
-    """
+    """A device file of this machine's processor."""
     info = _text("/proc/cpuinfo")
     caches = _caches(threads)
     mhz = [float(line.split(":")[1]) for line in info.splitlines() if line.startswith("cpu MHz")]

@@ -42,16 +42,7 @@ _TIP = 240  # characters of a name where it is told in full
 
 
 def said(form: str, value: Any) -> str:
-    """A value as people read it.
-
-    Args:
-        form: "text", "count", "percent", "ratio", "duration", "size", or "rate:" and a unit, which may be empty; with
-            "+" before it, a change: its sign is always told.
-        value: the value; None where there is none.
-
-    Returns:
-        The text, not escaped.
-    """
+    """A value as people read it."""
     if value is None:
         return _NOTHING
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -64,16 +55,7 @@ def said(form: str, value: Any) -> str:
 
 
 def picks(table: str, rows: Sequence[int], name: str = "") -> str:
-    """Attributes of what stands for rows of a table: a click on it tells of them.
-
-    Args:
-        table: its name.
-        rows: their places.
-        name: of several together.
-
-    Returns:
-        The text for a tag; nothing without rows.
-    """
+    """Attributes of what stands for rows of a table: a click on it tells of them."""
     if not rows:
         return ""
     told = f' data-name="{escape(name)}"' if name else ""
@@ -84,14 +66,7 @@ class Element(Protocol):
     """One thing in a section."""
 
     def html(self, live: bool = False) -> str:
-        """Its HTML.
-
-        Args:
-            live: in a page with a script, where `data` follows; else all by itself.
-
-        Returns:
-            The text.
-        """
+        """Its HTML."""
         ...
 
     def data(self) -> dict[str, Any] | None:
@@ -296,21 +271,13 @@ def _number(value: Any) -> Any:
 
 
 def indexed(texts: Sequence[str]) -> dict[str, Any]:
-    """Texts that repeat, once, and for each place its number.
-
-    Args:
-        texts: a column.
-    """
+    """Texts that repeat, once, and for each place its number."""
     places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     return {"of": list(places), "at": [places[text] for text in texts]}
 
 
 def packed(values: list[Any]) -> Any:
-    """A column as the script reads it: a list, texts that repeat by number, or one value for all.
-
-    Args:
-        values: texts, or numbers and nothing.
-    """
+    """A column as the script reads it: a list, texts that repeat by number, or one value for all."""
     if all(isinstance(value, str) for value in values):
         return indexed(values) if len(set(values)) <= len(values) / 2 else values
     numbers = [_number(value) for value in values]
@@ -318,17 +285,7 @@ def packed(values: list[Any]) -> Any:
 
 
 def rows_of(name: str, rows: Sequence[Mapping[str, Any]], forms: Mapping[str, str], what: str = "rows") -> Rows:
-    """A table whose heads are the keys of its rows.
-
-    Args:
-        name: of the table in the page.
-        rows: dicts with the same keys.
-        forms: of columns of numbers; others are counts, or texts.
-        what: a word for the rows.
-
-    Returns:
-        The table.
-    """
+    """A table whose heads are the keys of its rows."""
     columns = []
     for key in rows[0] if rows else ():
         values = [row[key] for row in rows]

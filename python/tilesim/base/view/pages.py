@@ -34,11 +34,7 @@ def _inline(script: str) -> str:
 
 
 def library() -> tuple[str, str]:
-    """The plotting library's scripts, as installed.
-
-    Returns:
-        Their text and "", or "" and why there is none, with what to install.
-    """
+    """The plotting library's scripts, as installed."""
     found = find_spec(LIBRARY)
     places = [Path(place) for place in (found.submodule_search_locations or ())] if found else []
     for place in places:
@@ -63,30 +59,13 @@ def _body(sections: Sequence[Section], live: bool) -> str:
 
 
 def fragment(title: str, sections: Sequence[Section]) -> str:
-    """HTML for a notebook: no script, nothing loaded, the first rows of tables.
-
-    Args:
-        title: above everything; empty: none.
-        sections: what to show.
-
-    Returns:
-        One element with its own style.
-    """
+    """HTML for a notebook: no script, nothing loaded, the first rows of tables."""
     head = f"<h1>{escape(short(title, 300))}</h1>" if title else ""
     return f'<div class="ts-view"><style>{_asset("view.css")}</style>{head}{_body(sections, False)}</div>'
 
 
 def document(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
-    """A whole page that loads nothing: tables sort, filter and fold, charts zoom where the library is installed.
-
-    Args:
-        title: of the page.
-        sections: what to show; those with an anchor are in the list at the top.
-        subtitle: a line below the title.
-
-    Returns:
-        The HTML text.
-    """
+    """A whole page that loads nothing: tables sort, filter and fold, charts zoom where the library is installed."""
     found = [one for section in sections for part in section.parts if (one := part.data()) is not None]
     charts = any(one["kind"] not in _STILL for one in found)
     scripts, lacking = library() if charts else ("", "")
@@ -116,13 +95,6 @@ def _json(text: str) -> str:
 
 
 def parts_of(text: str) -> dict[str, Any]:
-    """What a page's script is given: for those who read a page again.
-
-    Args:
-        text: of `document`.
-
-    Returns:
-        The data.
-    """
+    """What a page's script is given: for those who read a page again."""
     inner = text.partition('id="data">')[2].partition("</script>")[0]
     return dict(json.loads(inner))

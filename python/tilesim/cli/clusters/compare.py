@@ -50,7 +50,7 @@ def compare(
     for path in (html, json_):
         if path and path != "-":
             check_writable(path)
-    plans = [Plan.parse(one) for one in plan] if plan else [None]
+    plans = [Plan.load(one) for one in plan] if plan else [None]
     hows = list(product(cluster, plans, predictor or ["closed"], network or ["closed"], overlap or ["library"]))
     if len(hows) < 2:
         raise user_error("one step has nothing to be compared with", value=workload,

@@ -23,7 +23,7 @@ AnyWorkload = Annotated[
     str,
     typer.Argument(
         help="gpt3-175b, llama-3-70b, ..., a JSON file, as ts.workloads.transformer_step(...).save writes it, a "
-        "StableHLO module for several devices (.mlir, .stablehlo), what ts.Spmd.save wrote (.spmd.json), "
+        "StableHLO module for several devices (.mlir, .stablehlo), what ts.cluster.Spmd.save wrote (.spmd.json), "
         "llama3-100m, resnet50, ..."
     ),
 ]
@@ -129,7 +129,7 @@ def step(
     from ...cluster.plan import Plan
     from ...cluster.stepping import step as run
 
-    parsed, work = Plan.parse(plan) if plan is not None else None, sized(workload, batch, context, phase)
+    parsed, work = Plan.load(plan) if plan is not None else None, sized(workload, batch, context, phase)
     if devices is not None:
         for name, value, standard in (("predictor", predictor, "closed"), ("timeline", timeline, None),
                                       ("store", store, None)):  # fmt: skip
@@ -144,7 +144,7 @@ def step(
     if timeline:
         result.timeline(timeline)
     if json_:
-        write(result.json(), json_)
+        write(result.to_dict(), json_)
     if quiet or json_ == "-":
         return
     _explained(result)
@@ -177,9 +177,9 @@ def _scaled(
     overlap, library, framework, network = how
     with shown_step("pricing plans"):
         found = scaling(workload, cluster, [int(one) for one in counts], plan, overlap=overlap, library=library,
-                        framework=framework, network=network)  # fmt: skip
+                        framework=framework, network_model=network)  # fmt: skip
     if json_:
-        write(found.json(), json_)
+        write(found.to_dict(), json_)
     if not quiet and json_ != "-":
         batch = "a batch that grows with the devices" if found.grows else "the same batch on each number of devices"
         say(wrapped(f"{found.title}, {batch}", hang="  "))
@@ -214,7 +214,7 @@ def search(
         )
     found = study.best
     if json_:
-        write(study.json(), json_)
+        write(study.to_dict(), json_)
     if quiet or json_ == "-":
         return
     columns = [text("plan"), number("ms"), number("GiB"), text("framework")]

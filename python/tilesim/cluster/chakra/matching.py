@@ -49,20 +49,7 @@ class Quotient:
 
 
 def quotient(trace: Trace, price: Price, symmetry: bool, sharing: Sharing | None = None) -> Quotient:
-    """Finds them.
-
-    Args:
-        trace: that is legal.
-        price: what communication takes.
-        symmetry: devices that nothing tells apart are one; else each is its own.
-        sharing: what communication takes of links; none: nothing.
-
-    Returns:
-        Units and what joins them.
-
-    Raises:
-        UserError: for a collective or message whose other ends are missing or differ.
-    """
+    """Finds them."""
     groups: dict[_Group, tuple[int, ...]] = {("", 0): tuple(range(trace.devices))}
     for kind, several in trace.groups.items():
         groups.update({(kind, number): tuple(group) for number, group in enumerate(several)})

@@ -45,17 +45,7 @@ class Pace:
         self.ended: set[_At] = set()
 
     def begin(self, nodes: Sequence[_At], alone: int, now: int, units: Sequence[int] = ()) -> int:
-        """Something begins.
-
-        Args:
-            nodes: that end with it.
-            alone: picoseconds that it takes where nothing else runs.
-            now: picoseconds.
-            units: of communication, the classes of devices that take part; none: it computes.
-
-        Returns:
-            When it ends, if nothing changes.
-        """
+        """Something begins."""
         demand = self.demands.get(nodes[0]) if units else None
         item = _Item(nodes, units, demand, alone, now, now, alone, now + alone)
         if not alone:
@@ -77,28 +67,12 @@ class Pace:
         return item.end
 
     def due(self, at: _At, now: int) -> bool:
-        """Whether a node ends now.
-
-        Args:
-            at: class of devices and place.
-            now: picoseconds.
-
-        Returns:
-            False where it was slowed or sped up since that was said, or ended by what was said before.
-        """
+        """Whether a node ends now."""
         item = self.of.get(at)
         return at not in self.ended if item is None else item.end == now
 
     def end(self, at: _At, now: int) -> int:
-        """A node ends.
-
-        Args:
-            at: class of devices and place.
-            now: picoseconds.
-
-        Returns:
-            By how many picoseconds it was slowed.
-        """
+        """A node ends."""
         self.ended.add(at)
         item = self.of.pop(at, None)
         if item is None:
@@ -115,12 +89,7 @@ class Pace:
         return max(0, now - item.begin - item.alone)
 
     def adjust(self, now: int, heap: list[tuple[int, int, int]]) -> None:
-        """New rates where something began or ended; new ends go on the heap.
-
-        Args:
-            now: picoseconds.
-            heap: of (end, class, place).
-        """
+        """New rates where something began or ended; new ends go on the heap."""
         found: list[tuple[_Item, float]] = []
         if self.slowing:
             for number in self.changed:

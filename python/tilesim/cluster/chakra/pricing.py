@@ -39,18 +39,7 @@ class Communication:
     within: dict[Any, tuple[int, int]] = field(default_factory=dict)  # NETWORK and INSIDE, as `known`
 
     def __call__(self, op: str, size: int, devices: tuple[int, ...], recorded: int, place: str) -> int:
-        """Picoseconds of a collective, or of a message between two devices.
-
-        Args:
-            op: operation, "send" of a message.
-            size: the larger of what a device puts in and takes out.
-            devices: of the group; source and target.
-            recorded: picoseconds, taken for operations that no network model has.
-            place: for messages.
-
-        Returns:
-            Picoseconds; of a message the time of the permute that it is of, if it is of one.
-        """
+        """Picoseconds of a collective, or of a message between two devices."""
         if op in RECORDED:
             if not recorded and len(devices) > 1:
                 raise user_error(f"no model of a network has '{op}', and no time was recorded", place=place,
@@ -66,14 +55,15 @@ class Communication:
     def alone(self, op: str, size: int, devices: Sequence[int]) -> int:
         """The same, computed."""
         if op == "send":
-            return collective("permute_devices", size, self.cluster, devices, model=self.network,
+            return collective("permute_devices", size, self.cluster, devices, network_model=self.network,
                               pairs=[(0, 1)], symmetry=self.symmetry).picoseconds  # fmt: skip
         dtype = self.dtypes.get((op, size), "bf16")
         algorithm = self.algorithm.get(op, "auto") if isinstance(self.algorithm, dict) else self.algorithm
 
         def priced(size: int) -> CollectiveResult:
             return collective(
-                "all_reduce" if op == "barrier" else op, size, self.cluster, devices, dtype=dtype, model=self.network,
+                "all_reduce" if op == "barrier" else op, size, self.cluster, devices, dtype=dtype,
+                network_model=self.network,
                 algorithm="auto" if op == "broadcast_devices" else algorithm, library=self.library,
                 symmetry=self.symmetry,
             )  # fmt: skip
@@ -93,12 +83,7 @@ class Communication:
         return max(found, inside) if found >= network else found
 
     def permute(self, size: int, pairs: Sequence[Sequence[int]]) -> None:
-        """Prices all messages of a permute together; each is done when the last one is.
-
-        Args:
-            size: of a message.
-            pairs: source and target, others than itself.
-        """
+        """Prices all messages of a permute together; each is done when the last one is."""
         key = permute_key(size, pairs)
         if key not in self.known:
             members = sorted({device for pair in pairs for device in pair})
@@ -106,7 +91,7 @@ class Communication:
 
             def priced(size: int) -> CollectiveResult:
                 return collective(
-                    "permute_devices", size, self.cluster, members, model=self.network, library=self.library,
+                    "permute_devices", size, self.cluster, members, network_model=self.network, library=self.library,
                     pairs=[(at[a], at[b]) for a, b in key[2]], symmetry=self.symmetry,
                 )  # fmt: skip
 
@@ -123,10 +108,6 @@ def permute_key(size: int, pairs: Iterable[Sequence[int]]) -> Any:
 def learn(trace: Trace, price: Communication) -> None:
     """Tells a price what nodes of a trace say beside bytes and groups: dtypes, which messages are one permute, and what
     was simulated inside a device.
-
-    Args:
-        trace: of nodes, some with the attributes `DTYPE`, `PERMUTE`, `NETWORK` and `INSIDE`.
-        price: that learns.
     """
     permutes: dict[tuple[int, int], set[tuple[int, int]]] = {}
     inside: dict[tuple[int, int], tuple[int, int]] = {}

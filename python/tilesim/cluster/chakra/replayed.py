@@ -122,14 +122,7 @@ class Replay:
 
 
 def recorded(replay: Replay) -> Trace:
-    """What ran, with the times that computing took.
-
-    Args:
-        replay: of a trace.
-
-    Returns:
-        A trace with a class per class of timelines, whose computes last as long as they did; with what slowed them.
-    """
+    """What ran, with the times that computing took."""
     classes = []
     for unit, devices, ran in zip(replay.found.units, replay.found.members, replay.ran, strict=True):
         at = {device: number for number, device in enumerate(unit.part.devices)}
@@ -163,14 +156,7 @@ def _row(number: int, found: Quotient, ran: Ran) -> dict[str, Any]:
 
 
 def union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans of time joined where they touch.
-
-    Args:
-        spans: begin and end of each.
-
-    Returns:
-        Spans in order, none of which touches another.
-    """
+    """Spans of time joined where they touch."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
         if found and begin <= found[-1][1]:
@@ -181,12 +167,5 @@ def union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def length(spans: list[tuple[int, int]]) -> int:
-    """How long spans are together.
-
-    Args:
-        spans: none of which touches another.
-
-    Returns:
-        Their sum.
-    """
+    """How long spans are together."""
     return sum(end - begin for begin, end in spans)

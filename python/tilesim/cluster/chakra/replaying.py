@@ -31,7 +31,7 @@ def replay(
     cluster: Any = None,
     library: Any = None,
     algorithm: Any = "auto",
-    network: str = "closed",
+    network_model: str = "closed",
     symmetry: bool = True,
     *,
     price: Callable[[str, int, tuple[int, ...]], float] | None = None,
@@ -50,7 +50,7 @@ def replay(
         cluster: a Cluster, or what `ts.Cluster.load` takes; with as many devices as the trace.
         library: whose costs collectives have, as for `ts.cluster.collective`; none: the network alone.
         algorithm: of collectives.
-        network: model of the network: closed, chunks, flows; of each communication alone. A library has a form of its
+        network_model: closed, chunks, flows; of each communication alone. A library has a form of its
             own ("closed").
         symmetry: devices that nothing tells apart are simulated once; the same to the picosecond.
         price: operation, bytes and devices to seconds, in place of a cluster; operation "send" has two devices.
@@ -70,10 +70,11 @@ def replay(
     name = ""
     if price is not None:
         unused("a price of your own takes the place of a cluster's", "none, or no price", cluster=(cluster, None),
-               library=(library, None), algorithm=(algorithm, "auto"), network=(network, "closed"))  # fmt: skip
+               library=(library, None), algorithm=(algorithm, "auto"),
+               network_model=(network_model, "closed"))  # fmt: skip
     else:
         if library is not None:
-            unused("a library has a form of its own", "closed, or no library", network=(network, "closed"))
+            unused("a library has a form of its own", "closed, or no library", network_model=(network_model, "closed"))
         if cluster is None:
             raise user_error("communication is timed on a cluster", place="cluster", allowed="a name, or price=")
         cluster = Cluster.load(cluster)
@@ -98,10 +99,10 @@ def replay(
         found = quotient(trace, _own(price), symmetry)
         return Replay.of(trace, found, run(trace, found), name, "price", notes)
     trace = slowed(trace, {device: 1 / share for device, share in computing(cluster.faults, cluster.devices)})
-    known = Communication(cluster, network, library, symmetry, algorithm)
+    known = Communication(cluster, network_model, library, symmetry, algorithm)
     learn(trace, known)
     found = quotient(trace, known, symmetry, Sharing(cluster, trace, known))
-    return Replay.of(trace, found, run(trace, found), name, network, notes)
+    return Replay.of(trace, found, run(trace, found), name, network_model, notes)
 
 
 def _own(own: Callable[[str, int, tuple[int, ...]], float]) -> Price:
@@ -115,15 +116,7 @@ def _own(own: Callable[[str, int, tuple[int, ...]], float]) -> Price:
 
 
 def rooflined(trace: Trace, system: System) -> Trace:
-    """The same trace, its computes as long as the roofline of a system says.
-
-    Args:
-        trace: whose nodes have operations and bytes.
-        system: with rates; without them nothing changes.
-
-    Returns:
-        The trace.
-    """
+    """The same trace, its computes as long as the roofline of a system says."""
     classes = []
     for part in trace.classes:
         times = [computed(node.attributes, system) if node.kind == "compute" else None for node in part.nodes]
@@ -136,15 +129,7 @@ def rooflined(trace: Trace, system: System) -> Trace:
 
 
 def slowed(trace: Trace, slow: Mapping[int, float]) -> Trace:
-    """The same trace on devices that compute slower.
-
-    Args:
-        trace: of recorded times.
-        slow: device to the factor on its computing times; computes with the attribute `SLOWED` have theirs already.
-
-    Returns:
-        The trace; slower devices have classes of their own.
-    """
+    """The same trace on devices that compute slower."""
     if not slow:
         return trace
     classes = []

@@ -18,17 +18,7 @@ _At = tuple[int, int]
 
 
 def ordered(trace: Trace) -> Trace:
-    """The same trace, nodes of each class in program order: as the file has them, none before what it waits for.
-
-    Args:
-        trace: that is legal.
-
-    Returns:
-        The trace.
-
-    Raises:
-        UserError: where nodes wait for each other; it names file and nodes.
-    """
+    """The same trace, nodes of each class in program order: as the file has them, none before what it waits for."""
     return Trace(trace.name, trace.devices, [_ordered(trace, part) for part in trace.classes], trace.groups)
 
 
@@ -227,17 +217,5 @@ class _Run:
 
 
 def run(trace: Trace, found: Quotient, slowing: float = 0.0) -> list[Ran]:
-    """Runs a trace.
-
-    Args:
-        trace: in program order.
-        found: its classes, what joins them, and what they take of ports.
-        slowing: the share of its rate that computing loses while its device communicates.
-
-    Returns:
-        What each class did.
-
-    Raises:
-        UserError: where devices wait for each other.
-    """
+    """Runs a trace."""
     return _Run(trace, found, slowing).run()

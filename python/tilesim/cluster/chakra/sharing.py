@@ -45,12 +45,6 @@ class Demand:
 def rates(demands: Sequence[Demand]) -> list[float]:
     """What links of 1 give to each, max-min fairly: on its busiest link each has the same until it has what it wants,
     or one of its links is full.
-
-    Args:
-        demands: of what runs at the same time, `own` above 0.
-
-    Returns:
-        Rates, as parts of those that each has alone, up to 1.
     """
     left: dict[int, float] = {}
     asking: dict[int, float] = {}  # by link, what those that still grow take of it per share of their busiest one
@@ -97,16 +91,7 @@ class Sharing:
     entries: tuple[_Whole, _Whole, NDArray[np.float64], _Whole] = field(init=False)  # load, link, seconds, their number
 
     def collective(self, node: TraceNode, number: int, picoseconds: int) -> Use | None:
-        """What a collective takes; `found` has to be called before it is known.
-
-        Args:
-            node: with operation, bytes and kind of groups.
-            number: of the group in its kind.
-            picoseconds: that it takes alone.
-
-        Returns:
-            The number of its load and the scale of it; none where it takes no time, or nothing moves.
-        """
+        """What a collective takes; `found` has to be called before it is known."""
         if picoseconds <= 0 or not node.bytes:
             return None
         call = (node.op, node.bytes, node.group, number)
@@ -120,17 +105,7 @@ class Sharing:
         return None if self.calls[call] < 0 else (self.calls[call], node.bytes * 1e12 / picoseconds)
 
     def message(self, node: TraceNode, source: int, target: int, picoseconds: int) -> Use | None:
-        """The same of a message.
-
-        Args:
-            node: the send.
-            source: device.
-            target: device.
-            picoseconds: that it takes alone, or the permute that it is of.
-
-        Returns:
-            As `collective`.
-        """
+        """The same of a message."""
         if picoseconds <= 0 or not node.bytes or source == target:
             return None
         if ("send", source, target) not in self.numbers:
@@ -164,14 +139,7 @@ class Sharing:
         self.entries = (owner, link.astype(np.int64), seconds, np.unique(seconds, return_inverse=True)[1])
 
     def finer(self, colours: _Whole) -> _Whole:
-        """Tells loads apart by what they meet on links.
-
-        Args:
-            colours: of loads; alike ones have one.
-
-        Returns:
-            The same or finer ones.
-        """
+        """Tells loads apart by what they meet on links."""
         owner, link, _, value = self.entries
         met = self._links(colours)
         sums = np.zeros(len(colours), np.uint64)
@@ -188,12 +156,6 @@ class Sharing:
     def demands(self, colours: _Whole) -> list[dict[int, float]]:
         """What all loads of a colour put on links; of alike links one is taken, and of those that no other colour uses
         the busiest.
-
-        Args:
-            colours: that nothing makes finer.
-
-        Returns:
-            Per colour, link to seconds of a byte.
         """
         owner, link, seconds, _ = self.entries
         first = np.zeros(int(link.max(initial=-1)) + 1, bool)

@@ -31,14 +31,7 @@ class Torn(ValueError):
 
 
 def varint(value: int) -> bytes:
-    """A number of up to 64 bits; a negative one in two's complement.
-
-    Args:
-        value: the number.
-
-    Returns:
-        Its bytes.
-    """
+    """A number of up to 64 bits; a negative one in two's complement."""
     value &= _MASK
     out = bytearray()
     while value > 0x7F:
@@ -49,69 +42,29 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """A field that holds a varint.
-
-    Args:
-        field: its number.
-        value: what it holds.
-
-    Returns:
-        Its bytes; none for 0, which a reader takes for granted.
-    """
+    """A field that holds a varint."""
     return varint(field << 3) + varint(value) if value else b""
 
 
 def bytes_field(field: int, value: bytes | str) -> bytes:
-    """A field that holds bytes, a text or a message.
-
-    Args:
-        field: its number.
-        value: what it holds.
-
-    Returns:
-        Its bytes.
-    """
+    """A field that holds bytes, a text or a message."""
     data = value.encode() if isinstance(value, str) else value
     return varint(field << 3 | 2) + varint(len(data)) + data
 
 
 def packed(field: int, values: Any) -> bytes:
-    """A repeated field of varints.
-
-    Args:
-        field: its number.
-        values: what it holds.
-
-    Returns:
-        Its bytes; none for an empty one.
-    """
+    """A repeated field of varints."""
     data = b"".join(varint(value) for value in values)
     return bytes_field(field, data) if data else b""
 
 
 def message(body: bytes) -> bytes:
-    """A message behind its length, as files hold them.
-
-    Args:
-        body: of the message.
-
-    Returns:
-        Both.
-    """
+    """A message behind its length, as files hold them."""
     return varint(len(body)) + body
 
 
 def attribute(name: str, value: Any, kind: str = "") -> bytes:
-    """An AttributeProto.
-
-    Args:
-        name: of the attribute.
-        value: a number, text, flag, bytes, or a list of one of them; or a pair (kind, value), as they are read.
-        kind: of `ATTRIBUTES`; none: what suits the value.
-
-    Returns:
-        Its bytes.
-    """
+    """An AttributeProto."""
     if isinstance(value, tuple):
         kind, value = value
     many = isinstance(value, list)
@@ -152,19 +105,7 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def fields(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[int, Any]]:
-    """The fields of a message.
-
-    Args:
-        data: bytes that hold it.
-        at: where it begins.
-        end: where it ends; none: with the bytes.
-
-    Yields:
-        Number and value of each: an int, or bytes.
-
-    Raises:
-        Torn: where it is none.
-    """
+    """The fields of a message."""
     end = len(data) if end is None else end
     while at < end:
         key, at = read_varint(data, at, end)
@@ -186,14 +127,7 @@ def fields(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[i
 
 
 def repeated(value: Any) -> list[int]:
-    """Numbers of a repeated field, packed or one by one.
-
-    Args:
-        value: of one field.
-
-    Returns:
-        The numbers.
-    """
+    """Numbers of a repeated field, packed or one by one."""
     if isinstance(value, int):
         return [value]
     found, at = [], 0
@@ -204,14 +138,7 @@ def repeated(value: Any) -> list[int]:
 
 
 def read_attribute(data: bytes) -> tuple[str, tuple[str, Any]]:
-    """An AttributeProto.
-
-    Args:
-        data: its bytes.
-
-    Returns:
-        Its name, and (kind, value); kind is "" where there is no value.
-    """
+    """An AttributeProto."""
     name = ""
     found: tuple[str, Any] = ("", None)
     for field, value in fields(data):

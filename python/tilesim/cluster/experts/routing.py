@@ -16,15 +16,7 @@ Array = NDArray[np.float64]
 
 
 def spread(counts: Sequence[float], devices: int) -> float:
-    """Tokens of the fullest device over those of the mean one; device d has the d-th part of the experts.
-
-    Args:
-        counts: tokens per expert.
-        devices: of the expert axis; they divide the experts.
-
-    Returns:
-        From 1, where all have as many, to the number of devices.
-    """
+    """Tokens of the fullest device over those of the mean one; device d has the d-th part of the experts."""
     each = np.asarray(counts, dtype=np.float64).reshape(devices, -1).sum(axis=1)
     return float(each.max() / each.mean())
 
@@ -37,17 +29,7 @@ def _seeded(seed: int, experts: int, tokens: int, chosen: int, devices: int) -> 
 
 
 def imbalance(workloads: Sequence[Layered], expert: Array, tokens: Array) -> Array:
-    """What the slowest device of an expert axis has to do, over the mean.
-
-    Args:
-        workloads: one, or one per plan; `routing` none: balanced; a tuple of tokens per expert: those counts; a whole
-            number: the seed of random choices among equal experts.
-        expert: devices of the axis, per plan.
-        tokens: of a micro-batch on one device, per plan.
-
-    Returns:
-        Shape [plans].
-    """
+    """What the slowest device of an expert axis has to do, over the mean."""
     found = np.ones(len(expert))
     if all(one.routing is None for one in workloads):
         return found

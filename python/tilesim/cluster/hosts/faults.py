@@ -12,17 +12,7 @@ __all__ = ["computing", "links", "without_computing"]
 
 
 def without_computing(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Faults of links alone; those of computing are checked.
-
-    Args:
-        faults: as of `ts.Cluster`.
-
-    Returns:
-        Those that a network has.
-
-    Raises:
-        UserError: for a share that is none, or a fault of computing that names no device.
-    """
+    """Faults of links alone; those of computing are checked."""
     found = []
     for number, fault in enumerate(faults):
         rest = {key: value for key, value in fault.items() if key != "compute"}
@@ -40,18 +30,7 @@ def without_computing(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def computing(faults: Sequence[Mapping[str, Any]], devices: int) -> tuple[tuple[int, float], ...]:
-    """Devices that compute at a share of their rate.
-
-    Args:
-        faults: as of `ts.Cluster`.
-        devices: how many there are.
-
-    Returns:
-        Device and share each, by device.
-
-    Raises:
-        UserError: for a device that is not there.
-    """
+    """Devices that compute at a share of their rate."""
     found: dict[int, float] = {}
     for number, fault in enumerate(faults):
         if "compute" not in fault:
@@ -64,12 +43,5 @@ def computing(faults: Sequence[Mapping[str, Any]], devices: int) -> tuple[tuple[
 
 
 def links(faults: Sequence[Mapping[str, Any]]) -> float:
-    """The share of their rate at which collectives over all devices go: that of the slowest link.
-
-    Args:
-        faults: as of `ts.Cluster`.
-
-    Returns:
-        The share; ports of switches do not fail.
-    """
+    """The share of their rate at which collectives over all devices go: that of the slowest link."""
     return min((float(fault["share"]) for fault in faults if "share" in fault), default=1.0)

@@ -33,15 +33,7 @@ class Moved:
 
 
 def check(plan: Plan, fabric: Fabric) -> None:
-    """Whether the host's link is known where a plan needs it.
-
-    Args:
-        plan: how the step is divided.
-        fabric: links.
-
-    Raises:
-        UserError: where nobody says how fast it is.
-    """
+    """Whether the host's link is known where a plan needs it."""
     if plan.offload != "none" and not fabric.host_link:
         raise user_error(
             "the cluster does not say how fast its hosts' links are", place="host_bytes_per_second",
@@ -51,57 +43,24 @@ def check(plan: Plan, fabric: Fabric) -> None:
 
 
 def state_bytes(c: Columns) -> Array:
-    """The optimizer's state of the parameters that the fullest device owns: two moments, a master copy below f32.
-
-    Args:
-        c: workloads and plans.
-
-    Returns:
-        Bytes.
-    """
+    """The optimizer's state of the parameters that the fullest device owns: two moments, a master copy below f32."""
     return c.owned_parameters * (8.0 + (4.0 if c.parameter_bytes < 4 else 0.0))
 
 
 def moved(c: Columns, dropout: bool) -> Moved:
-    """Bytes that go to the host and come back.
-
-    Args:
-        c: workloads and plans.
-        dropout: whether masks are kept.
-
-    Returns:
-        The bytes; zero where a plan keeps all on the device.
-    """
+    """Bytes that go to the host and come back."""
     kept, inputs = layer_activations(c, dropout)
     layer = np.where(c.offload == 2, np.where(c.again, inputs, kept), np.where(c.recompute == 4, inputs, 0.0))
     return Moved(layer, np.where(c.offload == 1, state_bytes(c), 0.0))
 
 
 def seconds(bytes_: Array, fabric: Fabric) -> Array:
-    """Seconds of a transfer in one direction, hidden or not.
-
-    Args:
-        bytes_: that move.
-        fabric: with the link of the host.
-
-    Returns:
-        Seconds; 0 where nobody says how fast the link is (layers' inputs alone, recompute=offload: taken as hidden).
-    """
+    """Seconds of a transfer in one direction, hidden or not."""
     return bytes_ / fabric.host_link if fabric.host_link else np.zeros(np.shape(bytes_))
 
 
 def exposed(bytes_: Array, busy: Array, fabric: Fabric, k: Mapping[str, float]) -> tuple[Array, Array]:
-    """Seconds that a transfer in one direction adds to what the device does meanwhile.
-
-    Args:
-        bytes_: that move.
-        busy: seconds that the device computes meanwhile.
-        fabric: with the link of the host.
-        k: constants; `interference` 1, of a step without overlap, exposes all of it.
-
-    Returns:
-        Seconds: what is longer than `busy`, and the share of memory's rate that is taken from computing.
-    """
+    """Seconds that a transfer in one direction adds to what the device does meanwhile."""
     nothing = np.zeros(np.shape(bytes_))
     if not np.any(bytes_) or not fabric.host_link:
         return nothing, nothing

@@ -21,18 +21,7 @@ Array = NDArray[np.float64]
 
 
 def slower(fabric: Fabric, factors: Mapping[int, float] | None) -> Fabric:
-    """A fabric some of whose devices compute slower.
-
-    Args:
-        fabric: with a number of devices, and those of its faults.
-        factors: on computing times, by device; 1 or more.
-
-    Returns:
-        The fabric.
-
-    Raises:
-        UserError: for a device that is not there, or a factor that makes none slower.
-    """
+    """A fabric some of whose devices compute slower."""
     if not factors:
         return fabric
     shares = dict(fabric.slow)
@@ -42,18 +31,7 @@ def slower(fabric: Fabric, factors: Mapping[int, float] | None) -> Fabric:
 
 
 def factors_of(slow: Mapping[int, float], devices: int) -> dict[int, float]:
-    """What `slow=` of a step says.
-
-    Args:
-        slow: factors on computing times, by device.
-        devices: that there are.
-
-    Returns:
-        The same, of plain numbers.
-
-    Raises:
-        UserError: for a device that is not there, or a factor that makes none slower.
-    """
+    """What `slow=` of a step says."""
     found = {}
     for device, factor in slow.items():
         if not (is_whole(device) and 0 <= device < devices and is_number(factor) and 1 <= factor < math.inf):
@@ -79,19 +57,7 @@ def _stretched(c: Columns, fabric: Fabric, layer: Array, ends: Array) -> list[tu
 def slowed(
     c: Columns, fabric: Fabric, fullest: Array, slowest: Array, whole: Array, computed: tuple[Array, Array]
 ) -> tuple[Array, Array, Array]:
-    """Stages with slow devices: all of a stage's sums wait for the slowest of them.
-
-    Args:
-        c: workloads and plans.
-        fabric: with slow devices.
-        fullest: seconds of a micro-batch on a stage with most layers.
-        slowest: on the slowest stage.
-        whole: on all stages, one after another.
-        computed: seconds that one layer computes in all its passes, and head and embedding on the last stage.
-
-    Returns:
-        `slowest` and `whole` with what slow devices add, and the most that one stage gets.
-    """
+    """Stages with slow devices: all of a stage's sums wait for the slowest of them."""
     most, usual = np.zeros(len(c)), slowest
     before: list[tuple[Array, Array]] = []
     for stage, last, more in _stretched(c, fabric, *computed):

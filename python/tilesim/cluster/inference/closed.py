@@ -34,16 +34,7 @@ STATISTICS_BYTES = 8  # of a query and head: the largest score and the sum of ex
 
 
 def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> Work:
-    """What one device computes of a forward pass, per layer and micro-batch.
-
-    Args:
-        c: workloads and plans.
-        price: of products and attention.
-        k: constants of the framework.
-
-    Returns:
-        Seconds; those of the backward pass are zero.
-    """
+    """What one device computes of a forward pass, per layer and micro-batch."""
     zero = np.zeros(len(c))
     memory = price.device.memory.bytes_per_second * k["memory_share"]
     rate = k["product_share"]
@@ -84,17 +75,7 @@ def _layer(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> Layer
 
 
 def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> Times:
-    """Seconds from the first micro-batch's begin to the last one's end: each sequence has its next token.
-
-    Args:
-        c: workloads and plans.
-        price: of products and attention.
-        fabric: links.
-        k: constants of the framework.
-
-    Returns:
-        The times.
-    """
+    """Seconds from the first micro-batch's begin to the last one's end: each sequence has its next token."""
     w = work(c, price, k)
     one, zero = _layer(c, w, fabric, k), np.zeros(len(c))
     m, p, v = c.micro_batches, c.pipeline, c.virtual

@@ -18,13 +18,6 @@ def cache_bytes(c: Columns, stage: Array | float = 0.0) -> Array:
 
     A device has at least one head of keys: a tensor axis longer than `kv_heads` stores copies. A context axis divides
     the tokens of each sequence.
-
-    Args:
-        c: workloads and plans.
-        stage: its number, from 0; the first has most layers.
-
-    Returns:
-        Bytes.
     """
     heads = c.own_kv_heads
     tokens = np.ceil(c.sequence / c.context) * c.global_batch / c.data
@@ -32,27 +25,12 @@ def cache_bytes(c: Columns, stage: Array | float = 0.0) -> Array:
 
 
 def memory(c: Columns) -> Memory:
-    """Bytes of a step without gradients on its fullest device.
-
-    Args:
-        c: workloads and plans.
-
-    Returns:
-        The bytes by reason.
-    """
+    """Bytes of a step without gradients on its fullest device."""
     return fullest(c, lambda stage: of_stage(c, stage))
 
 
 def of_stage(c: Columns, stage: Array | float) -> Memory:
-    """Bytes of a device of one stage in a step without gradients.
-
-    Args:
-        c: workloads and plans.
-        stage: its number in each plan, from 0.
-
-    Returns:
-        The bytes by reason; the largest working set is that of attention or the feed-forward part, or the logits.
-    """
+    """Bytes of a device of one stage in a step without gradients."""
     e, zero = c.element_bytes, np.zeros(len(c))
     divided = c.shard >= 3
     two = np.minimum(2.0, c.part_layers(stage))  # the layer that runs and the next

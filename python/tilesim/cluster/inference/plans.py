@@ -10,15 +10,7 @@ __all__ = ["reasons"]
 
 
 def reasons(plan: Any, workload: Layered) -> list[tuple[str, str, str, str]]:
-    """Why a plan is none for a prefill or decode step.
-
-    Args:
-        plan: a Plan, how the step is divided.
-        workload: of a phase.
-
-    Returns:
-        What, where, the value, what is allowed; empty for a training step and where the plan can be used.
-    """
+    """Why a plan is none for a prefill or decode step."""
     if workload.phase == "train":
         return []
     found = []

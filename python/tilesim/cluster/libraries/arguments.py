@@ -25,23 +25,7 @@ _MOST_DEVICES = 1 << 20
 
 
 def query_of(op: str, size: Any, dtype: str, devices: Any, per_node: Any, link: Any, node_link: Any) -> Query:
-    """Calls from arguments.
-
-    Args:
-        op: operation.
-        size: bytes per call.
-        dtype: of the elements.
-        devices: that take part.
-        per_node: of them in one node.
-        link: bytes per second of a device inside its node.
-        node_link: the same between nodes; none: it is an error where there are several.
-
-    Returns:
-        Flat arrays of one length.
-
-    Raises:
-        UserError: for an unknown name, a number out of range, shapes that differ.
-    """
+    """Calls from arguments."""
     one_of("unknown operation", "op", op, *OPERATIONS)
     text = dtype_name(dtype)
     bits = int((re.findall(r"\d+", text) or ["8"])[0])
@@ -79,16 +63,7 @@ def _numbers(name: str, value: Any, low: float, high: float) -> NDArray[np.float
 
 
 def listed_as(device: str, names: Iterable[str]) -> str:
-    """The device of a library's file that a label means.
-
-    Args:
-        device: a device's name, or what begins with one ("GB200-NVL", "h100_sxm").
-        names: listed.
-
-    Returns:
-        One of them; empty where the label is of another device, or of a card whose others it meets otherwise: on PCIe,
-        or in pairs on a bridge.
-    """
+    """The device of a library's file that a label means."""
     known, text = {folded(name): name for name in names}, folded(device)
     if text in known or is_label(device):
         return known.get(text, "")

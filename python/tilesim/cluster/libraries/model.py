@@ -191,17 +191,7 @@ def _peers(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
 
 
 def costs(c: Mapping[str, float], q: Query, algorithm: str, protocol: str) -> dict[str, Array]:
-    """Seconds of each term of calls that all take one algorithm.
-
-    Args:
-        c: constants.
-        q: the calls.
-        algorithm: ring, tree, nvls, peers.
-        protocol: LL, LL128 or Simple.
-
-    Returns:
-        Terms: call, fill, steps (latency and bytes), copy; their sum is the time.
-    """
+    """Seconds of each term of calls that all take one algorithm."""
     if algorithm == "nvls":
         return _nvls(c, q)
     if algorithm == "tree":
@@ -244,15 +234,7 @@ def _ring_limits(c: Mapping[str, float], q: Query) -> tuple[Array, Array]:
 
 
 def pieces(c: Mapping[str, float], q: Query) -> list[Piece]:
-    """What the library takes, from small to large.
-
-    Args:
-        c: constants, with what the library believes of itself (`believed_…`).
-        q: the calls.
-
-    Returns:
-        Ranges of bytes per call; an empty one where `above` is not below `upto`.
-    """
+    """What the library takes, from small to large."""
     zero, most = np.zeros_like(q.bytes), np.full_like(q.bytes, np.inf)
     if q.op not in RINGS:
         limit = PEER_LL_BYTES * (np.ones_like(q.bytes) if q.op == "permute_devices" else q.devices)
@@ -274,13 +256,6 @@ def pieces(c: Mapping[str, float], q: Query) -> list[Piece]:
 def seconds(c: Mapping[str, float], q: Query) -> Array:
     """Time of each call: of the range it lies in, and never less than at the end of a range before; of sums over
     several nodes, on trees where that is quicker.
-
-    Args:
-        c: constants.
-        q: the calls.
-
-    Returns:
-        Seconds.
     """
     result = _along(c, q, pieces(c, q))
     for protocol in _tree_protocols(c, q):
@@ -289,15 +264,7 @@ def seconds(c: Mapping[str, float], q: Query) -> Array:
 
 
 def taken(c: Mapping[str, float], q: Query) -> tuple[str, str]:
-    """What one call takes.
-
-    Args:
-        c: constants.
-        q: the call.
-
-    Returns:
-        Algorithm and protocol.
-    """
+    """What one call takes."""
     ranges = pieces(c, q)
     trees = {one: sum(float(term[0]) for term in _tree(c, q, one).values()) for one in _tree_protocols(c, q)}
     best = min(trees, key=trees.__getitem__, default="")

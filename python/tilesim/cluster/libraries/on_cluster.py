@@ -22,18 +22,6 @@ def seconds(library: Any, dtype: str, cluster: Cluster, requests: Sequence[Reque
 
     A library knows the rates that links have without faults, and chooses by them. A link that has less slows it by as
     much as it takes longer to carry its part; what goes round a failed link is on others besides.
-
-    Args:
-        library: that prices.
-        dtype: of the elements.
-        cluster: with a network of dimensions.
-        requests: of one operation, a group each.
-
-    Returns:
-        Seconds.
-
-    Raises:
-        UserError: for a network that is a graph.
     """
     if not cluster.dimensions:
         raise user_error("a library needs a network of dimensions", place="library", value=cluster.name)
@@ -77,14 +65,7 @@ def _inside(cluster: Cluster, requests: Sequence[Request], op: str, group: Seque
 
 
 def port_rate(cluster: Cluster) -> float:
-    """Rate of a device inside its node.
-
-    Args:
-        cluster: with a network of dimensions.
-
-    Returns:
-        Bytes per second and direction of all its links.
-    """
+    """Rate of a device inside its node."""
     inner = cluster.dimensions[0]
     ways = 2 * len(inner.sizes) if inner.kind in ("ring", "torus") else 1
     return inner.bandwidth_bytes_per_second * (inner.size - 1 if inner.kind == "full" else ways)
@@ -112,13 +93,6 @@ def _further(cluster: Cluster, request: Request) -> float:
 
 
 def loaded(library: Any) -> tuple[Any, str]:
-    """A library and its name.
-
-    Args:
-        library: as `load` takes it.
-
-    Returns:
-        Both.
-    """
+    """A library and its name."""
     found = load(library)
     return found, str(getattr(found, "name", found))

@@ -16,15 +16,7 @@ Array = NDArray[np.float64]
 
 
 def costs(c: Mapping[str, float], q: Query) -> dict[str, Array]:
-    """Seconds of each term.
-
-    Args:
-        c: call_seconds, step_seconds, share (of the link's rate).
-        q: the calls.
-
-    Returns:
-        Terms call, latency and transfer, whose sum is the time.
-    """
+    """Seconds of each term."""
     local = q.devices / q.nodes
     if q.op in RINGS:
         steps = np.floor(q.devices / 2) * (2.0 if q.op == "all_reduce" else 1.0)
@@ -46,15 +38,7 @@ def costs(c: Mapping[str, float], q: Query) -> dict[str, Array]:
 
 
 def seconds(c: Mapping[str, float], q: Query) -> Array:
-    """Time of each call.
-
-    Args:
-        c: constants.
-        q: the calls.
-
-    Returns:
-        Seconds.
-    """
+    """Time of each call."""
     terms = costs(c, q)
     result: Array = terms["call"] + terms["latency"] + terms["transfer"]
     return result

@@ -33,12 +33,6 @@ _LINKS = ("link_share", "node_share", "link_step", "node_step", "call")
 def two_levels(cluster: Cluster) -> bool:
     """Whether a network is devices on a switch, and at most nodes on a switch or a tree that is as wide everywhere, as
     closed forms of steps take for granted.
-
-    Args:
-        cluster: with its network.
-
-    Returns:
-        Whether it is.
     """
     if cluster.graph is not None or len(cluster.dimensions) > 2 or cluster.dimensions[0].kind != "switch":
         return False
@@ -50,33 +44,14 @@ def two_levels(cluster: Cluster) -> bool:
 
 
 def text_of(cluster: Cluster, part: str = "") -> str:
-    """A network as text.
-
-    Args:
-        cluster: with its network.
-        part: shipped cluster that has the shape of fewer devices than a node has.
-
-    Returns:
-        JSON of the network, the devices of a node and the faults of links.
-    """
+    """A network as text."""
     network = cluster.network if cluster.graph is None else cluster.graph
     faults = without_computing(cluster.faults)
     return json.dumps({"network": network, "per_node": cluster.per_node, "faults": faults, "part": part})
 
 
 def sized(text: str, devices: int) -> dict[str, Any]:
-    """A network with so many devices.
-
-    Args:
-        text: of `text_of`.
-        devices: how many; the outer dimension takes what there is more.
-
-    Returns:
-        Its content.
-
-    Raises:
-        UserError: where it has others, and its outer dimension does not scale.
-    """
+    """A network with so many devices."""
     data = dict(json.loads(text))
     network = data["network"]
     found = Cluster(network=network).devices
@@ -109,13 +84,7 @@ class AsBuilt:
     devices lie on a line between two numbers of bytes, and are those of the first 2,048."""
 
     def __init__(self, cluster: Cluster, model: str, call: float) -> None:
-        """Takes a network.
-
-        Args:
-            cluster: whose rates are what the framework gets of them, and whose latencies have its costs of a step.
-            model: of the network: closed, flows.
-            call: seconds of each call besides.
-        """
+        """Takes a network."""
         self.cluster, self.model, self.call = cluster, model, call
         self._known: dict[tuple[str, int, int, int], float] = {}
         self._line: dict[tuple[str, int, int], tuple[float, float]] = {}
@@ -124,18 +93,7 @@ class AsBuilt:
         self._switched = self._node and all(kind in ("switch", "fat_tree") for kind in kinds)
 
     def seconds(self, op: str, data: Array, of: Any, form: Array, late: Array) -> Array:
-        """Seconds of a call in every group at the same time.
-
-        Args:
-            op: of `ts.cluster.collective`.
-            data: bytes of the call, per plan.
-            of: the group.
-            form: seconds on two levels of switches.
-            late: the same of no bytes.
-
-        Returns:
-            Seconds; 0 for groups of one.
-        """
+        """Seconds of a call in every group at the same time."""
         known = self._inside(of) & (not self.cluster.faults)
         return self._longer(of, form, self._each(op, np.where(known, 0.0, data), of), late)
 
@@ -150,17 +108,7 @@ class AsBuilt:
         return np.where(of.size > 1, np.maximum(least, found), 0.0)
 
     def sends(self, data: Array, of: Any, wraps: NDArray[np.bool_], forms: tuple[Array, Array]) -> tuple[Array, Array]:
-        """Seconds of sends from each stage to the next, all at the same time.
-
-        Args:
-            data: bytes of a message, per plan.
-            of: the group of stages.
-            wraps: whether the last stage sends to the first.
-            forms: seconds of both on two levels of switches.
-
-        Returns:
-            Seconds inside a node, and of the slowest between nodes.
-        """
+        """Seconds of sends from each stage to the next, all at the same time."""
         known = self._inside(of) & (not self.cluster.faults)
         near = forms[0]
         if self.cluster.faults or not self._node:
@@ -193,7 +141,7 @@ class AsBuilt:
         cluster, groups = self._groups(size, stride)
         if not groups or len(groups) * size > HUGE:
             return math.nan if groups else 0.0
-        return self.call + collective(op, bytes_, cluster, devices=groups, model=self.model).seconds
+        return self.call + collective(op, bytes_, cluster, devices=groups, network_model=self.model).seconds
 
     def _groups(self, size: int, stride: int, whole: bool = False) -> tuple[Cluster, list[list[int]]]:
         """The groups of an axis that meet, or all on the whole network, and the network that they lie on."""
@@ -228,7 +176,7 @@ def _at_once(bytes_: int, cluster: Cluster, pairs: list[tuple[int, int]]) -> flo
     devices = sorted({device for pair in pairs for device in pair})
     place = {device: at for at, device in enumerate(devices)}
     placed = [(place[source], place[target]) for source, target in pairs]
-    sent = collective("permute_devices", bytes_, cluster, devices=devices, pairs=placed, model="flows")
+    sent = collective("permute_devices", bytes_, cluster, devices=devices, pairs=placed, network_model="flows")
     return float(sent.seconds)
 
 
@@ -284,17 +232,7 @@ def _changed_graph(network: Mapping[str, Any], per_node: int, change: _Change) -
 
 
 def with_rates(text: str, near: float, far: float, latency: float) -> str:
-    """Another network of the same shape.
-
-    Args:
-        text: of `text_of`.
-        near: factor on the rates of links inside nodes.
-        far: the same of those between them.
-        latency: factor on the latency of all.
-
-    Returns:
-        As `text_of`.
-    """
+    """Another network of the same shape."""
     data = json.loads(text)
     return json.dumps({**data, "network": _changed(data, _Change((near, far), latency=latency))})
 
@@ -307,15 +245,5 @@ def _made(text: str, devices: int, model: str, k: tuple[float, ...]) -> AsBuilt:
 
 
 def as_built(text: str, devices: int, model: str, k: Mapping[str, float]) -> AsBuilt:
-    """The network as a framework sees it; what was priced on it is kept.
-
-    Args:
-        text: of `text_of`.
-        devices: how many.
-        model: of the network: closed, flows.
-        k: constants of the framework: link_share, node_share, link_step, node_step, call.
-
-    Returns:
-        Prices.
-    """
+    """The network as a framework sees it; what was priced on it is kept."""
     return _made(text, devices, model, tuple(float(k[name]) for name in _LINKS))

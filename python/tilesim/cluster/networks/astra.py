@@ -31,18 +31,7 @@ _UNREAD = ("scheduling-policy", "collective-optimization", "endpoint-delay", "ac
 
 
 def network_of(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """A network file of the analytical back end (`.yml`) as the content of a cluster's file.
-
-    Args:
-        path: of a file with topology, npus_count, bandwidth (GB/s) and latency (ns), a list each, inner dimensions
-            first.
-
-    Returns:
-        A cluster of no device; GB/s are 10⁹ bytes. A message through a switch passes two links.
-
-    Raises:
-        UserError: for an unknown key or topology (with the nearest), lists of different lengths, a number out of range.
-    """
+    """A network file of the analytical back end (`.yml`) as the content of a cluster's file."""
     name = path_text(path)
     data = read_yaml(name)
     if not isinstance(data, Mapping) or "topology" not in data:
@@ -95,17 +84,7 @@ class System:
 
 
 def system_of(path: str | os.PathLike[str]) -> System:
-    """A system file (`.json`).
-
-    Args:
-        path: of the file.
-
-    Returns:
-        What replays take of it. Collectives with an algorithm per dimension take "hierarchical".
-
-    Raises:
-        UserError: for a misspelt key or an unknown algorithm (with the nearest), a number out of range.
-    """
+    """A system file (`.json`)."""
     name = path_text(path)
     data = read_json(name)
     if not isinstance(data, Mapping):
@@ -145,15 +124,7 @@ def _algorithm(given: Any, place: str, notes: list[str]) -> str:
 
 
 def computed(attributes: Mapping[str, Any], system: System) -> int | None:
-    """Picoseconds of a compute node by the roofline of a system; none: its recorded time.
-
-    Args:
-        attributes: of the node, with num_ops (operations) and tensor_size (bytes).
-        system: with rates.
-
-    Returns:
-        The longer of both at their rates.
-    """
+    """Picoseconds of a compute node by the roofline of a system; none: its recorded time."""
     if system.flops_per_second is None or system.bytes_per_second is None or "num_ops" not in attributes:
         return None
     ops, size = (_value(attributes.get(key, 0)) for key in ("num_ops", "tensor_size"))

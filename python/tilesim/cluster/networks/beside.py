@@ -17,16 +17,7 @@ __all__ = ["every_group", "meeting_groups"]
 
 
 def every_group(cluster: Cluster, size: int, stride: int) -> list[list[int]]:
-    """All groups of an axis.
-
-    Args:
-        cluster: with its devices.
-        size: members of a group.
-        stride: between two of them.
-
-    Returns:
-        Their devices.
-    """
+    """All groups of an axis."""
     return _listed(cluster, size, stride, range(0, cluster.devices, size * stride), range(stride))
 
 
@@ -36,16 +27,7 @@ def _listed(cluster: Cluster, size: int, stride: int, blocks: range, beside: ran
 
 
 def meeting_groups(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, list[list[int]]]:
-    """The groups that meet the first one of an axis, where all others lie alike; else all.
-
-    Args:
-        cluster: the network.
-        size: members of a group.
-        stride: between two of them.
-
-    Returns:
-        The axes of the network that matter, and devices there.
-    """
+    """The groups that meet the first one of an axis, where all others lie alike; else all."""
     part, stride = _within(cluster, size, stride)
     blocks, beside = range(0, part.devices, size * stride), range(stride)
     if _apart(part, size * stride):

@@ -19,48 +19,25 @@ Array = NDArray[np.float64]
 
 
 class Flowing:
-    """Prices of what passes, by `ts.cluster.collective(model="flows")` on links at the framework's shares of their
-    rates, behind its costs of a call; each distinct call once.
+    """Prices of what passes, by `ts.cluster.collective(network_model="flows")` on links at the framework's shares of
+    their rates, behind its costs of a call; each distinct call once.
 
     Gathers go round flat rings, one through each adapter that a group has in the node where it has the fewest, as the
     closed form's bytes do; sums go so too, or hierarchically where that is quicker, which it is of few bytes: libraries
     have trees for these."""
 
     def __init__(self, cluster: Cluster, per_node: int, call: float) -> None:
-        """Takes a network.
-
-        Args:
-            cluster: whose rates are what the framework gets of them, and whose latencies have its costs of a step.
-            per_node: devices of a node.
-            call: seconds of each call besides.
-        """
+        """Takes a network."""
         self.cluster, self.per_node, self.call = cluster, per_node, call
         self._known: dict[tuple[str, int, int, int], float] = {}
         self._own_ports = all(not one.rails for one in cluster.dimensions)
 
     def nodes(self, size: int, stride: int) -> list[int]:
-        """Nodes whose groups are priced: where nodes cut groups that with the smallest part of one.
-
-        Args:
-            size: of a group.
-            stride: between its members.
-
-        Returns:
-            Their numbers.
-        """
+        """Nodes whose groups are priced: where nodes cut groups that with the smallest part of one."""
         return [slowest(size, stride, self.per_node, self.cluster.devices)[0]]
 
     def groups(self, size: int, stride: int, node: int) -> list[list[int]]:
-        """Groups of an axis with a member in a node. Of groups that share no port with another, one.
-
-        Args:
-            size: of a group.
-            stride: between its members.
-            node: its number.
-
-        Returns:
-            Numbers of devices.
-        """
+        """Groups of an axis with a member in a node. Of groups that share no port with another, one."""
         found: dict[int, list[int]] = {}
         begin = node * self.per_node
         for device in range(begin, min(begin + self.per_node, self.cluster.devices)):
@@ -76,33 +53,12 @@ class Flowing:
         return len(nodes) * len({device % self.per_node for device in group}) == len(group)
 
     def seconds(self, op: str, data: Array, of: Any, form: Array | None = None, late: Array | None = None) -> Array:
-        """Seconds of a call in every group at the same time.
-
-        Args:
-            op: of `ts.cluster.collective`.
-            data: bytes of the call, per plan.
-            of: the group.
-            form: what the closed form says; not used.
-            late: the same of no bytes; not used.
-
-        Returns:
-            Seconds; 0 for groups of one.
-        """
+        """Seconds of a call in every group at the same time."""
         arrays = np.broadcast_arrays(np.ceil(data), of.size, of.stride)
         return np.array([self._one(op, *map(int, row)) for row in zip(*arrays, strict=True)])
 
     def sends(self, data: Array, of: Any, wraps: NDArray[np.bool_], forms: tuple[Array, Array]) -> tuple[Array, Array]:
-        """Seconds of sends to the next member, all at the same time.
-
-        Args:
-            data: bytes of a message, per plan.
-            of: the group.
-            wraps: whether the last member sends to the first, which has adapters of its own.
-            forms: what the closed forms say; not used.
-
-        Returns:
-            Seconds inside a node, and between nodes.
-        """
+        """Seconds of sends to the next member, all at the same time."""
         pair = replace(of, size=np.minimum(of.size, 2.0))
         return self.seconds("permute_devices", data, pair), self.seconds("permute_devices", data, of)
 
@@ -121,7 +77,7 @@ class Flowing:
         if not all(map(self._alike, groups)):
             return self._cut(op, bytes_, groups)
         return min(
-            collective(op, bytes_, self.cluster, devices=groups, algorithm=one, model="flows").seconds
+            collective(op, bytes_, self.cluster, devices=groups, algorithm=one, network_model="flows").seconds
             for one in self._algorithms(op, groups)
         )
 
@@ -136,7 +92,7 @@ class Flowing:
             own = algorithm if algorithm == "auto" else schedule(op, bytes_, group, self.cluster, algorithm)
             places = [first[device // self.per_node] + device % self.per_node for device in group]
             requests.append({"op": op, "bytes": bytes_, "devices": places, "algorithm": own})
-        found = collectives(requests, Cluster(network=self._graph(len(nodes))), model="flows")
+        found = collectives(requests, Cluster(network=self._graph(len(nodes))), network_model="flows")
         return max(one.seconds for one in found)
 
     def _graph(self, nodes: int) -> dict[str, Any]:
@@ -170,15 +126,7 @@ class Flowing:
 
 
 def flowing(fabric: Any, k: Mapping[str, float]) -> Flowing:
-    """The network of a fabric as a framework sees it.
-
-    Args:
-        fabric: links of two levels, of so many devices.
-        k: constants of the framework: link_share, node_share, link_step, node_step, call.
-
-    Returns:
-        Prices by flows.
-    """
+    """The network of a fabric as a framework sees it."""
     near, far = k["link_share"], k["node_share"]
     inside = min(fabric.per_node, fabric.devices)
     network = [{"kind": "switch", "size": inside, "bandwidth_bytes_per_second": fabric.link * near,

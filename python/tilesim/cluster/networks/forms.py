@@ -37,15 +37,7 @@ def _circles(cluster: Cluster, group: Sequence[int]) -> tuple[list[tuple[int, in
 
 
 def spanned(cluster: Cluster, group: Sequence[int]) -> list[tuple[Dimension, list[list[int]]]]:
-    """Dimensions that a group spans, inner first, and its lines along each.
-
-    Args:
-        cluster: with its network.
-        group: of devices.
-
-    Returns:
-        The dimensions; none where the group is no box, or the network a graph.
-    """
+    """Dimensions that a group spans, inner first, and its lines along each."""
     stride, found, members = 1, [], 1
     for one in cluster.dimensions:
         lines: dict[int, list[int]] = {}
@@ -77,19 +69,7 @@ def _port(cluster: Cluster, dimension: Dimension, lines: Sequence[Sequence[int]]
 def priced_by_switch(
     op: str, size: int, cluster: Cluster, group: Sequence[int], dtype_bytes: int, root: int = 0
 ) -> dict[str, Any] | None:
-    """The answer of the algorithm `in-network`, executed on sets first.
-
-    Args:
-        op: operation.
-        size: bytes.
-        cluster: with dimensions.
-        group: that takes part.
-        dtype_bytes: of an element; sums of one byte are not made by switches.
-        root: that broadcasts.
-
-    Returns:
-        As the core answers, and the share of the bytes that a device sends; none where no switch can do it.
-    """
+    """The answer of the algorithm `in-network`, executed on sets first."""
     if op not in in_network.OPERATIONS or len(group) < 2 or cluster.graph is not None:
         return None
     if dtype_bytes < 2 and op in ("all_reduce", "reduce_scatter"):
@@ -115,16 +95,7 @@ def priced_by_switch(
 
 
 def refuse(op: str, cluster: Cluster, dtype: str) -> Exception:
-    """Why no switch does it.
-
-    Args:
-        op: operation.
-        cluster: on whose network.
-        dtype: of the elements.
-
-    Returns:
-        The error.
-    """
+    """Why no switch does it."""
     return user_error(
         "no switch of this network does this", place="algorithm", value=f"in-network {op} of {dtype} on {cluster.name}",
         allowed=f"{', '.join(in_network.OPERATIONS)}; inside dimensions with reduces; sums of two bytes and more",
@@ -132,17 +103,7 @@ def refuse(op: str, cluster: Cluster, dtype: str) -> Exception:
 
 
 def better(op: str, answer: Mapping[str, Any], request: Mapping[str, Any], cluster: Cluster) -> dict[str, Any]:
-    """An answer of closed forms, exact where a torus has axes of different sizes.
-
-    Args:
-        op: operation.
-        answer: of the core.
-        request: as it was asked for.
-        cluster: on whose network.
-
-    Returns:
-        The answer, or the one with the time of the recursion.
-    """
+    """An answer of closed forms, exact where a torus has axes of different sizes."""
     same = dict(answer)
     if (
         answer["pieces"] > 1

@@ -35,31 +35,12 @@ class Port:
 
 
 def sent(op: str, devices: int, tree: bool) -> Fraction:
-    """Bytes that the busier direction of a port carries, over the bytes of the call.
-
-    Args:
-        op: of `OPERATIONS`.
-        devices: that take part.
-        tree: whether switches form a tree.
-
-    Returns:
-        The share.
-    """
+    """Bytes that the busier direction of a port carries, over the bytes of the call."""
     return 1 + Fraction(1, devices) if op == "all_reduce" and not tree else Fraction(1)
 
 
 def picoseconds(op: str, bytes_: int, devices: int, port: Port) -> int:
-    """When all is done: a port's bytes over its rate, and the way there and back.
-
-    Args:
-        op: of `OPERATIONS`.
-        bytes_: the larger of what a device puts in and takes out.
-        devices: that take part.
-        port: of each.
-
-    Returns:
-        Picoseconds; 0 where one device is alone.
-    """
+    """When all is done: a port's bytes over its rate, and the way there and back."""
     if devices == 1:
         return 0
     share = sent(op, devices, port.tree)
@@ -69,15 +50,7 @@ def picoseconds(op: str, bytes_: int, devices: int, port: Port) -> int:
 
 
 def stages(op: str, sizes: Sequence[int]) -> list[tuple[int, str, int]]:
-    """What is done in which dimension, one after another.
-
-    Args:
-        op: of `OPERATIONS`.
-        sizes: of the dimensions that a group spans, inner first.
-
-    Returns:
-        Number of the dimension, operation there, and by what the bytes of the call are divided.
-    """
+    """What is done in which dimension, one after another."""
     inside = [math.prod(sizes[:at]) for at in range(len(sizes))]
     down = [(at, "reduce_scatter", inside[at]) for at in range(len(sizes))]
     up = [(at, "all_gather", inside[at]) for at in reversed(range(len(sizes)))]
@@ -92,14 +65,6 @@ def transfers(op: str, sizes: Sequence[int], root: int = 0) -> list[Transfer]:
     """What passes between devices and switches: (step, source, target, chunk, "combine" or "copy").
 
     Chunk c of as many as there are devices belongs to device c; switches are `SWITCH` and below, others in each stage.
-
-    Args:
-        op: of `OPERATIONS`.
-        sizes: of the dimensions that the devices span, inner first.
-        root: that broadcasts.
-
-    Returns:
-        The transfers.
     """
     every, found, switch = range(math.prod(sizes)), [], SWITCH
     place = [[one // math.prod(sizes[:at]) % sizes[at] for at in range(len(sizes))] for one in every]
@@ -131,17 +96,7 @@ def transfers(op: str, sizes: Sequence[int], root: int = 0) -> list[Transfer]:
 
 
 def check(op: str, devices: int, rows: Iterable[Transfer], root: int = 0) -> None:
-    """Executes transfers on sets of contributions; the switch holds nothing before.
-
-    Args:
-        op: of `OPERATIONS`.
-        devices: that take part.
-        rows: transfers.
-        root: that broadcasts.
-
-    Raises:
-        UserError: where a contribution is counted twice, a chunk is sent that is not there, or a part never arrives.
-    """
+    """Executes transfers on sets of contributions; the switch holds nothing before."""
     every = range(devices)
     held: dict[tuple[int, int], frozenset[int]] = {}
     for one in every:

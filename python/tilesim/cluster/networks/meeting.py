@@ -16,19 +16,7 @@ MESSAGES = 1 << 18  # of more devices, where that is all that is simulated
 
 
 def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Closed forms of several groups, each alone, as they are where the groups share links.
-
-    Args:
-        cluster: the network.
-        requests: of each group.
-        answers: of each group alone.
-
-    Returns:
-        The same where no link is shared. Of up to 256 devices in all, and of more where 262,144 messages stand for all,
-        the time of all messages one by one, as `chunks` takes them; beyond, an estimate: as much longer as the busiest
-        link has more to carry. No such time is exact.
-        Where the algorithm was not named it is the one that all have that is the quickest for all together.
-    """
+    """Closed forms of several groups, each alone, as they are where the groups share links."""
     if len(requests) < 2 or _apart(cluster, requests):
         return answers
     if any(answer["algorithm"] == in_network.NAME for answer in answers):
@@ -53,15 +41,7 @@ def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict
 
 
 def chosen(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """Requests of several groups with the algorithm that `met` finds for them.
-
-    Args:
-        cluster: the network.
-        requests: of each group.
-
-    Returns:
-        The same where they name one, are one, or share no links.
-    """
+    """Requests of several groups with the algorithm that `met` finds for them."""
     several = len(requests) > 1 and all(one["algorithm"] == "auto" and len(one["devices"]) > 1 for one in requests)
     if not several or requests[0]["operation"] == "permute_devices" or _apart(cluster, requests):
         return requests

@@ -35,16 +35,7 @@ def _orders(sizes: Sequence[int], both_ways: bool) -> list[tuple[list[int], int]
 
 
 def walks(op: str, sizes: Sequence[int], both_ways: bool = True) -> list[list[Walk]]:
-    """The steps of each part, in their order.
-
-    Args:
-        op: all_reduce, all_gather, reduce_scatter.
-        sizes: of the axes, each 2 or more.
-        both_ways: whether links lead both ways round; else all parts go one way.
-
-    Returns:
-        Per part its steps; blocks are devices × parts to the whole.
-    """
+    """The steps of each part, in their order."""
     length = sum(sizes) - len(sizes)
     found = []
     for part, (order, way) in enumerate(_orders(sizes, both_ways)):
@@ -69,19 +60,7 @@ def picoseconds(
     latencies: Sequence[int],
     both_ways: bool = True,
 ) -> int:
-    """When all is done.
-
-    Args:
-        op: all_reduce, all_gather, reduce_scatter.
-        bytes_: the larger of what a device puts in and takes out.
-        sizes: of the axes, each 2 or more.
-        rates: bytes per second of a link of each axis, each direction.
-        latencies: of a link of each axis, in picoseconds.
-        both_ways: whether links lead both ways round.
-
-    Returns:
-        Picoseconds.
-    """
+    """When all is done."""
     parts = walks(op, sizes, both_ways)
     pieces = len(parts)
     for size in sizes:

@@ -19,16 +19,6 @@ def spread_by_shardy(core: _core.Graph) -> _core.Graph:
 
     Each operation is shown to Shardy as one that it knows nothing of but the sharding rule of its kind, so that any
     graph can be, wherever it comes from; what Shardy does with rules and given shardings is its own.
-
-    Args:
-        core: names a mesh, and its values shardings.
-
-    Returns:
-        The graph with its calls opened, and with the sharding of each result of an operation.
-
-    Raises:
-        UserError: for shardings that do not fit; naming what to install where jax is missing.
-        Unsupported: where Shardy refuses the module, with its message.
     """
     mlir, ir = need("jax.interpreters.mlir", "jax"), need("jaxlib.mlir.ir", "jax")
     passes = need("jaxlib.mlir.passmanager", "jax")

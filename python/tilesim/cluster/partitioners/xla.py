@@ -35,21 +35,7 @@ AXIS = re.compile(r'"([^"]+)"(:\(\d+\)\d+)?')
 
 
 def partition_by_xla(graph: Graph, mesh: str | None = None, shardings: Mapping[str, str] | None = None) -> Spmd:
-    """Compiles a graph's module for so many virtual devices, and reads what XLA's partitioner left.
-
-    Args:
-        graph: read from a module; its shardings are the module's, and what `annotate` said since.
-        mesh: in place of the graph's, as text.
-        shardings: of inputs and outputs by name, in Shardy's text, beside those of the graph.
-
-    Returns:
-        The program, with XLA's collectives; `records` has the given shardings that XLA left out.
-
-    Raises:
-        UserError: for a graph that no module is known of, for shardings of values inside, of a mesh or a part of an
-            axis that the module's way to write shardings has no words for; naming what to install where jax is missing.
-        Unsupported: where XLA refuses the module, or stops; with its last words.
-    """
+    """Compiles a graph's module for so many virtual devices, and reads what XLA's partitioner left."""
     need("jax", "jax")
     if not graph.module:
         raise user_error(

@@ -35,17 +35,7 @@ class Drawn:
 
 
 def drawn(c: Columns, of: Stages, summed: bool, forward: bool) -> Drawn:
-    """The passes of one step.
-
-    Args:
-        c: a workload and its plan, one row.
-        of: seconds of stages.
-        summed: whether the step's time is the sum of stages that are alike: chunks share the head's time then.
-        forward: whether nothing goes back.
-
-    Returns:
-        The passes.
-    """
+    """The passes of one step."""
     schedule, stages = SCHEDULES[int(c.schedule[0])], int(c.pipeline[0])
     virtual, row = int(c.virtual[0]), np.array([0])
     places = layout(schedule, stages, virtual)

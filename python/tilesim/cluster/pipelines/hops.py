@@ -37,14 +37,6 @@ class Layout:
 def layout(schedule: str, stages: int, virtual: int = 1) -> Layout:
     """Places of a named schedule. A pass that sends nothing, since what follows lies on the same stage or nothing does,
     is as long as if it sent over the border that the micro-batch came by.
-
-    Args:
-        schedule: its name.
-        stages: of the pipeline.
-        virtual: chunks of a stage, interleaved.
-
-    Returns:
-        The places.
     """
     placed = Placement(PLACED[schedule], stages, chunks_of(schedule, virtual))
     places = [(stage, chunk) for chunk in range(placed.chunks) for stage in range(stages)]
@@ -68,15 +60,7 @@ def layout(schedule: str, stages: int, virtual: int = 1) -> Layout:
 
 
 def part_layers(layers: int, parts: int) -> Array:
-    """Layers of each part of a model: the first have one more where they do not divide.
-
-    Args:
-        layers: of the model.
-        parts: how many.
-
-    Returns:
-        Their numbers.
-    """
+    """Layers of each part of a model: the first have one more where they do not divide."""
     least, more = divmod(layers, parts)
     return np.array([least + (part < more) for part in range(parts)], dtype=np.float64)
 
@@ -137,29 +121,13 @@ class Hops:
         return np.minimum(self.near, self.far)
 
     def between(self, row: int, stages: int) -> NDArray[np.bool_]:
-        """Which borders of a plan lie between nodes.
-
-        Args:
-            row: its number.
-            stages: of it.
-
-        Returns:
-            One per border.
-        """
+        """Which borders of a plan lie between nodes."""
         if not self.mixed[row]:
             return np.full(stages, bool(self.out[row]))
         return _far(stages, int(self.stride[row]), int(self.node[row]))
 
     def borders(self, rows: Whole, stages: int) -> Array:
-        """Seconds of every border.
-
-        Args:
-            rows: numbers of plans.
-            stages: of each of them.
-
-        Returns:
-            Shape [stages, rows].
-        """
+        """Seconds of every border."""
         found = np.repeat(self.far[rows][None], stages, axis=0)
         mixed = np.flatnonzero(self.mixed[rows])
         keys, index = distinct_rows(np.stack([self.stride[rows][mixed], self.node[rows][mixed]], axis=1))
@@ -170,15 +138,7 @@ class Hops:
         return found
 
     def counted(self, c: Columns, back: bool) -> Counted:
-        """Sends of stages per micro-batch.
-
-        Args:
-            c: workloads and plans.
-            back: whether gradients are sent too.
-
-        Returns:
-            Their number and seconds.
-        """
+        """Sends of stages per micro-batch."""
         calls = (2.0 if back else 1.0) * c.ways * c.virtual
         full = calls * self.far
         thin, last, whole, out = full.copy(), full.copy(), c.pipeline * full, np.where(self.out, calls, 0.0)

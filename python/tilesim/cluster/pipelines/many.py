@@ -18,30 +18,12 @@ Times = NDArray[np.int64]
 
 @lru_cache(16)
 def program(schedule: str, stages: int, microbatches: int, virtual: int = 1) -> _core.PipelineOrder:
-    """The passes of a named schedule, each behind those that it waits for.
-
-    Args:
-        schedule: its name.
-        stages: of the pipeline.
-        microbatches: of the step.
-        virtual: chunks of a stage, interleaved.
-
-    Returns:
-        The passes.
-    """
+    """The passes of a named schedule, each behind those that it waits for."""
     chunks = chunks_of(schedule, virtual)
     placed = Placement(PLACED[schedule], stages, chunks)
     return _core.PipelineOrder(schedule, stages, microbatches, chunks, *placed.neighbours())
 
 
 def run_many(passes: _core.PipelineOrder, times: list[Times]) -> tuple[Times, Times]:
-    """Carries out an order for several steps.
-
-    Args:
-        passes: of `program`.
-        times: picoseconds of forward passes, input and weight gradients, each of shape [places, steps].
-
-    Returns:
-        When each stage begins and ends, each of shape [stages, steps].
-    """
+    """Carries out an order for several steps."""
     return passes.run(np.concatenate([*times, times[1] + times[2]]), 0)

@@ -37,14 +37,7 @@ Order = list[list[Pass]]
 
 
 def text(row: Iterable[Pass]) -> str:
-    """Of one stage: F3 is micro-batch 3 forward, I3.1 its input gradient in chunk 1.
-
-    Args:
-        row: passes in their order.
-
-    Returns:
-        Words between blanks.
-    """
+    """Of one stage: F3 is micro-batch 3 forward, I3.1 its input gradient in chunk 1."""
     return " ".join(f"{one.kind}{one.micro}" + (f".{one.chunk}" if one.chunk else "") for one in row)
 
 
@@ -77,11 +70,7 @@ class Placement:
         object.__setattr__(self, "after", after)
 
     def neighbours(self) -> tuple[list[int], list[int]]:
-        """Places as numbers, chunk × stages + stage.
-
-        Returns:
-            Per place the one before it and the one behind it, -1: none.
-        """
+        """Places as numbers, chunk × stages + stage."""
         places = [(stage, chunk) for chunk in range(self.chunks) for stage in range(self.stages)]
 
         def numbers(ways: dict[tuple[int, int], tuple[int, int] | None]) -> list[int]:
@@ -91,29 +80,13 @@ class Placement:
         return numbers(self.before), numbers(self.after)
 
     def position(self, stage: int, chunk: int) -> int:
-        """Part of the model that a place computes.
-
-        Args:
-            stage: of the place.
-            chunk: of the place.
-
-        Returns:
-            From 0 on, in the order of the forward pass.
-        """
+        """Part of the model that a place computes."""
         if self.kind == "loop" or chunk == 0:
             return chunk * self.stages + stage
         return (2 * self.stages if self.kind == "v" else self.stages) - 1 - stage
 
     def micros(self, chunk: int, microbatches: int) -> range:
-        """Micro-batches that pass through a chunk of each stage.
-
-        Args:
-            chunk: number of the chunk.
-            microbatches: of the step.
-
-        Returns:
-            Their numbers.
-        """
+        """Micro-batches that pass through a chunk of each stage."""
         half = (microbatches + 1) // 2
         if self.kind != "both_ways":
             return range(microbatches)
@@ -121,19 +94,7 @@ class Placement:
 
 
 def parse(given: str | Sequence[str], stages: int) -> Order:
-    """Reads the order of each stage.
-
-    Args:
-        given: a text with a line per stage ("F0 F1 I0 W0 ..."; # begins a comment; "0:" before a line is allowed), or
-            a sequence of such lines.
-        stages: how many there must be.
-
-    Returns:
-        Passes per stage.
-
-    Raises:
-        UserError: for a word that is no pass, or another number of lines.
-    """
+    """Reads the order of each stage."""
     lines = given.splitlines() if isinstance(given, str) else list(given)
     if not all(isinstance(line, str) for line in lines):
         raise user_error("an order is text", place="schedule", value=shown(given), allowed="a line of text per stage")
@@ -162,16 +123,7 @@ def _one(word: str, stage: int) -> Pass:
 
 
 def check(order: Order, placement: Placement, microbatches: int) -> None:
-    """Whether each stage does each of its passes once, and none before what it needs of the same stage.
-
-    Args:
-        order: per stage.
-        placement: of the chunks.
-        microbatches: of the step.
-
-    Raises:
-        UserError: naming stage and pass.
-    """
+    """Whether each stage does each of its passes once, and none before what it needs of the same stage."""
     for stage, row in enumerate(order):
         _check_stage(row, f"schedule, stage {stage}", placement, microbatches)
 
@@ -206,14 +158,7 @@ def _check_stage(row: list[Pass], place: str, placement: Placement, microbatches
 
 
 def held(row: Iterable[Pass]) -> int:
-    """Most chunks whose activations a stage holds at once: from a forward pass to the end of its weight gradient.
-
-    Args:
-        row: order of the stage.
-
-    Returns:
-        Micro-batches, each chunk counted for itself.
-    """
+    """Most chunks whose activations a stage holds at once: from a forward pass to the end of its weight gradient."""
     now = most = 0
     for one in row:
         now += {"F": 1, "B": -1, "W": -1}.get(one.kind, 0)

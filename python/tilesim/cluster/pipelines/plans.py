@@ -10,15 +10,7 @@ __all__ = ["reasons"]
 
 
 def reasons(plan: Any, workload: Layered) -> list[tuple[str, str, str, str]]:
-    """Why a schedule cannot order the passes of a plan.
-
-    Args:
-        plan: a Plan, how the step is divided.
-        workload: to be divided.
-
-    Returns:
-        What, where, the value, what is allowed; empty where it can.
-    """
+    """Why a schedule cannot order the passes of a plan."""
     p, found = plan.pipeline, []
     micros = workload.global_batch // (plan.data * plan.micro_batch)
     if plan.virtual > 1 and (micros == 0 or micros % p):

@@ -166,28 +166,12 @@ def _sent(one: Pass, stage: int) -> tuple[str, int, int, int] | None:
 
 
 def write_events(events: list[dict[str, Any]], path: str | os.PathLike[str]) -> None:
-    """Writes trace events.
-
-    Args:
-        events: times in microseconds.
-        path: a file that ends in .json.
-
-    Raises:
-        UserError: for another ending, or where it cannot be written.
-    """
+    """Writes trace events."""
     write_trace({"displayTimeUnit": "ns", "traceEvents": events}, path)
 
 
 def write_trace(trace: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes a file of trace events.
-
-    Args:
-        trace: the JSON value.
-        path: a file that ends in .json.
-
-    Raises:
-        UserError: for another ending, or where it cannot be written.
-    """
+    """Writes a file of trace events."""
     if not path_text(path).lower().endswith(TEXT):
         raise user_error("this timeline is written as trace events", place=path_text(path), allowed="a name in .json")
     with writing(path) as file:

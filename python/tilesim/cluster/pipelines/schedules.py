@@ -22,18 +22,7 @@ PLACED = {
 
 
 def chunks_of(schedule: str, virtual: int) -> int:
-    """Chunks per stage of a named schedule.
-
-    Args:
-        schedule: its name.
-        virtual: as asked for; 1: what the schedule has.
-
-    Returns:
-        Their number.
-
-    Raises:
-        UserError: for a number that it cannot have.
-    """
+    """Chunks per stage of a named schedule."""
     two = PLACED[schedule] != "loop"
     if (two and virtual not in (1, 2)) or (schedule not in ("interleaved",) and not two and virtual != 1):
         raise user_error(f"schedule {schedule} has {'two chunks' if two else 'one chunk'} per stage", place="virtual",
@@ -43,20 +32,7 @@ def chunks_of(schedule: str, virtual: int) -> int:
 
 
 def make(schedule: str, stages: int, microbatches: int, virtual: int) -> Order:
-    """The order of a named schedule.
-
-    Args:
-        schedule: one of `PLACED`.
-        stages: of the pipeline.
-        microbatches: of the step.
-        virtual: chunks per stage, as `chunks_of` tells.
-
-    Returns:
-        Passes per stage.
-
-    Raises:
-        UserError: for an unknown name, or sizes that the schedule does not divide.
-    """
+    """The order of a named schedule."""
     if schedule not in PLACED:
         names = ", ".join(PLACED)
         raise user_error("no such schedule", place="schedule", value=repr(schedule),

@@ -58,18 +58,7 @@ class Stages:
 
 
 def lengths(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages, summed: bool = False) -> dict[str, Array]:
-    """Seconds of passes.
-
-    Args:
-        schedule: of the plans.
-        rows: numbers of plans, all of one number of stages and chunks, and one workload.
-        c: workloads and plans.
-        of: seconds of stages.
-        summed: whether all chunks of the last stage share the head, as sums of stages take it, or the last one has it.
-
-    Returns:
-        By kind, shape [places, rows], place chunk × stages + stage.
-    """
+    """Seconds of passes."""
     stages = int(c.pipeline[rows[0]])
     places = layout(schedule, stages, int(c.virtual[rows[0]]))
     parts = int(places.part.max()) + 1
@@ -95,16 +84,7 @@ def lengths(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages, summ
 
 
 def late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> Array:
-    """By how much of its computing each stage is late: all of it wait for its slowest device.
-
-    Args:
-        stages: of every plan.
-        devices: of each plan.
-        slow: devices with the share of their rate.
-
-    Returns:
-        Shape [stages, plans].
-    """
+    """By how much of its computing each stage is late: all of it wait for its slowest device."""
     found = np.zeros((stages, len(devices)))
     for device, share in slow:
         stage, plans = (device // (devices / stages)).astype(np.int64), np.arange(len(devices))
@@ -116,13 +96,6 @@ def forward_stages(c: Columns, of: Stages) -> tuple[Array, Array]:
     """A micro-batch's forward pass with each stage's own times, slow devices among them. Where nothing goes back and
     every micro-batch takes as long, all m of them, in whole groups of the stages where these have v chunks, are through
     after m times the slowest stage and a chunk of each other one: the slowest never waits once it has begun.
-
-    Args:
-        c: workloads and plans.
-        of: seconds of stages.
-
-    Returns:
-        Seconds of all chunks of the slowest stage, and of all stages one after the other; one per plan.
     """
     slowest, whole = np.empty(len(c)), np.empty(len(c))
     kinds = np.stack([c.schedule, c.pipeline, c.virtual, c.layers], axis=1)
@@ -138,14 +111,6 @@ def forward_stages(c: Columns, of: Stages) -> tuple[Array, Array]:
 def unlike(c: Columns, slow: bool, per_node: float) -> NDArray[np.bool_]:
     """Whether a plan of `SUMMED` has stages that differ beyond the head, in layers, computing or sends, so that sums
     are but a bound; its order is carried out then, where it has one of no more than `MOST_UNLIKE` passes.
-
-    Args:
-        c: workloads and plans.
-        slow: whether some devices are.
-        per_node: devices of a node.
-
-    Returns:
-        True or false per plan.
     """
     p, m, v = c.pipeline, c.micro_batches, c.virtual
     mixed = (c.devices > per_node) & (c.devices / p < per_node)
@@ -180,17 +145,7 @@ def _summed_at_least(names: NDArray[np.str_], c: Columns, of: Stages) -> Array:
 
 
 def carried_out(schedule: str, row: int, c: Columns, of: Stages) -> Pipeline:
-    """The passes of one plan in their order.
-
-    Args:
-        schedule: of `ts.cluster.pipeline`.
-        row: number of the plan.
-        c: workloads and plans.
-        of: seconds of stages.
-
-    Returns:
-        The pipeline.
-    """
+    """The passes of one plan in their order."""
     stages, virtual = int(c.pipeline[row]), int(c.virtual[row])
     times: dict[str, Any] = {
         name: table[:, 0].reshape(-1, stages).T.tolist()
@@ -203,14 +158,6 @@ def through(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, 
     """Seconds until all micro-batches are through, of those plans whose schedule is named.
 
     Of `zb-h2` it is the period: its optimizer does not wait for the other stages, and the next step follows as closely.
-
-    Args:
-        names: schedule of each plan, empty for those that are not carried out.
-        c: workloads and plans.
-        of: seconds of stages.
-
-    Returns:
-        Seconds (not a number where none is named), and the pipelines of `ORDERED` by number of the plan.
     """
     seconds, found = np.full(len(c), np.nan), {}
     for row, name in enumerate(names):
@@ -226,14 +173,6 @@ def through(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, 
 def at_least(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, Pipeline]]:
     """Seconds that a schedule takes at least. A stage begins when those before it have done a forward pass, and does
     all its passes; the busiest is no shorter than the mean.
-
-    Args:
-        names: schedule of each plan.
-        c: workloads and plans.
-        of: seconds of stages.
-
-    Returns:
-        Seconds (not a number for other schedules), and no pipelines.
     """
     p, m, table = c.pipeline, c.micro_batches, np.array(names)
     layer = of.forward + of.backward_input + of.backward_weight
@@ -255,16 +194,7 @@ def at_least(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int,
 
 
 def together(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, Pipeline]]:
-    """As `through`, for many plans: those of one schedule, stages and micro-batches are carried out at once.
-
-    Args:
-        names: schedule of each plan.
-        c: workloads and plans.
-        of: seconds of stages.
-
-    Returns:
-        Seconds (not a number for other schedules), and no pipelines.
-    """
+    """As `through`, for many plans: those of one schedule, stages and micro-batches are carried out at once."""
     seconds = np.full(len(c), np.nan)
     groups: dict[tuple[str, int, int, int], list[int]] = {}
     for row, name in enumerate(names):

@@ -24,16 +24,7 @@ class Times:
 
 
 def need(one: Pass, stage: int, placement: Placement) -> _Key | None:
-    """What a pass waits for beyond its own stage's order.
-
-    Args:
-        one: the pass.
-        stage: that does it.
-        placement: of the chunks.
-
-    Returns:
-        The pass of a neighbour; none: nothing.
-    """
+    """What a pass waits for beyond its own stage's order."""
     if one.kind == "W":
         return None
     other = (placement.before if one.kind == "F" else placement.after)[stage, one.chunk]
@@ -43,21 +34,7 @@ def need(one: Pass, stage: int, placement: Placement) -> _Key | None:
 def run(
     order: Order, placement: Placement, times: dict[str, list[list[int]]], transfer: int, microbatches: int
 ) -> Times:
-    """Runs each stage in its order; a pass waits for what its neighbour sends, and no stage for its sends.
-
-    Args:
-        order: legal on each stage.
-        placement: of the chunks.
-        times: picoseconds by kind of pass, stage and chunk.
-        transfer: picoseconds from one stage to another.
-        microbatches: of the step.
-
-    Returns:
-        Begin and end of each pass.
-
-    Raises:
-        UserError: where stages wait for each other; it names the passes. Where 63 bits are too few for the end.
-    """
+    """Runs each stage in its order; a pass waits for what its neighbour sends, and no stage for its sends."""
     rows = [np.array([(NUMBERED.index(one.kind), one.chunk, one.micro) for one in row], dtype=np.int32).reshape(-1, 3)
             for row in order]  # fmt: skip
     listed = _core.PipelineOrder(rows, microbatches, placement.chunks, *placement.neighbours())

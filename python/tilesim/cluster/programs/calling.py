@@ -63,19 +63,7 @@ class Options:
 
 
 def program_of(workload: Any, cluster: Any = None) -> Spmd | None:
-    """A program of several devices, where a workload is one or becomes one.
-
-    Args:
-        workload: an Spmd, a Graph, the path of a module (.mlir, .stablehlo) or of a saved Spmd (.spmd.json), or a
-            training graph's name ("llama3-1b", "resnet50").
-        cluster: whose devices a graph with a name is for.
-
-    Returns:
-        The program; none for anything else. A graph for one device is a program of one.
-
-    Raises:
-        UserError: as for reading and partitioning.
-    """
+    """A program of several devices, where a workload is one or becomes one."""
     if isinstance(workload, (str, os.PathLike)):
         path = path_text(workload, "workload")
         if path.endswith(".spmd.json"):
@@ -99,25 +87,11 @@ def program_of(workload: Any, cluster: Any = None) -> Spmd | None:
 
 
 def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Predicted] | None = None) -> Any:
-    """Time and memory of one step of a program.
-
-    Args:
-        spmd: the program.
-        cluster: a Cluster, or what `Cluster.load` takes, with at least as many devices.
-        options: how.
-        known: predictions by segment, which are taken and added to.
-
-    Returns:
-        The result.
-
-    Raises:
-        Unsupported: for operations that the predictor lacks, loops that communicate as often as data say.
-        UserError: for unknown names, a cluster with too few devices, a table without a row.
-    """
+    """Time and memory of one step of a program."""
     one_of("unknown overlap", "overlap", options.overlap, *OVERLAPS)
-    one_of("unknown network", "network", options.network, "closed", "flows", "chunks")
+    one_of("unknown network model", "network_model", options.network, "closed", "flows", "chunks")
     if options.library is not None and options.network != "closed":
-        raise user_error("a library has a form of its own", place="network", value=options.network,
+        raise user_error("a library has a form of its own", place="network_model", value=options.network,
                          allowed="closed, or no library")  # fmt: skip
     predictor = predictor_of(options.predictor)
     target = Cluster.load(cluster)

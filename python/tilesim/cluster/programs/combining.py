@@ -27,27 +27,12 @@ class Reach:
 
 
 def bytes_moved(entry: dict[str, Any]) -> int:
-    """The larger of what a device puts into a communication and takes out.
-
-    Args:
-        entry: the operation.
-
-    Returns:
-        Bytes.
-    """
+    """The larger of what a device puts into a communication and takes out."""
     return max(bytes_of(entry["operands"][0]), bytes_of(entry["results"][0]))
 
 
 def reach(flat: Flat) -> Reach:
-    """What comes before and after what.
-
-    Args:
-        flat: the operations.
-
-    Returns:
-        One bit per communication, in the order in which they are issued: by the last operation that one waits for;
-        where it waits for none, by the first that waits for it.
-    """
+    """What comes before and after what."""
     talking = [i for i, op in enumerate(flat.operations) if op.kind in COMMUNICATION]
     place = _places(flat)
     order = sorted(talking, key=lambda i: (place[i], i))
@@ -88,17 +73,7 @@ def _places(flat: Flat) -> list[int]:
 
 
 def combined(flat: Flat, found: Reach, devices: int, limit: int = COMBINED_BYTES) -> Reach:
-    """Puts neighbours in the order of issue that do the same for the same groups into one call.
-
-    Args:
-        flat: the operations.
-        found: of `reach`.
-        devices: of the program.
-        limit: bytes of a call of more than one.
-
-    Returns:
-        The same with fewer bits.
-    """
+    """Puts neighbours in the order of issue that do the same for the same groups into one call."""
     groups: list[list[int]] = []
     key, size, own = None, 0, 0  # own: bits of the last group
     for number, (i,) in enumerate(found.groups):

@@ -52,15 +52,7 @@ class Ring:
 
 
 def rings(core: _core.Graph, devices: int) -> list[Ring]:
-    """What can be taken apart in the entry of a graph of one class of devices.
-
-    Args:
-        core: the graph, shapes of one device.
-        devices: of the program.
-
-    Returns:
-        Gathers that products alone read, and scatters of one product that nothing else reads.
-    """
+    """What can be taken apart in the entry of a graph of one class of devices."""
     rows = core.operations()
     makers = {one["name"]: row for row in rows for one in row["results"] if one is not None}
     readers: dict[str, list[_Row]] = {}
@@ -148,16 +140,7 @@ def _place(row: _Row, side: int, number: int) -> int:
 
 
 def decomposed(core: _core.Graph, chosen: Collection[Ring], devices: int) -> _core.Graph:
-    """The graph with products in parts.
-
-    Args:
-        core: that `rings` were found in.
-        chosen: of them.
-        devices: of the program.
-
-    Returns:
-        A graph that computes the same (sums over what is gathered in another order).
-    """
+    """The graph with products in parts."""
     data = json.loads(core.to_json())
     entry = next(function for function in data["functions"] if function["name"] == core.main)
     rows = {row["name"]: row for row in core.operations()}

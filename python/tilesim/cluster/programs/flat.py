@@ -63,14 +63,7 @@ class Flat:
 
 
 def in_place(flat: Flat) -> set[int]:
-    """Updates that write where their operand lies: a value that was made before and that nothing else reads.
-
-    Args:
-        flat: the operations.
-
-    Returns:
-        Their numbers.
-    """
+    """Updates that write where their operand lies: a value that was made before and that nothing else reads."""
     reads: dict[int, int] = {}
     for op in flat.operations:
         for value in op.reads:
@@ -84,19 +77,7 @@ def in_place(flat: Flat) -> set[int]:
 
 
 def flatten(graph: _core.Graph) -> Flat:
-    """Writes out a graph of one class of devices.
-
-    Args:
-        graph: with shapes of one device.
-
-    Returns:
-        Its operations; loops that communicate as often as they run, of branches that communicate the one that sends
-        most (the notes say which).
-
-    Raises:
-        Unsupported: for a loop that communicates and whose trips only data know.
-        UserError: for more than `MOST` operations.
-    """
+    """Writes out a graph of one class of devices."""
     return _Flattener(graph).flat
 
 

@@ -22,18 +22,7 @@ def in_parts(
     spmd: Spmd, on_gpu: bool, first: ProgramResult, again: Callable[[_core.Graph], ProgramResult],
     passes: Callable[[Ring], float],
 ) -> ProgramResult:  # fmt: skip
-    """The step with products in parts where that is shorter, kind by kind.
-
-    Args:
-        spmd: the program; devices of several classes run it whole.
-        on_gpu: XLA takes apart only what has at least `GPU_LEAST_BYTES` there.
-        first: the step as it is.
-        again: a step of another graph in the place of the program's.
-        passes: seconds of a whole gather or scatter.
-
-    Returns:
-        The shortest step found; its notes say what runs in parts and what was tried.
-    """
+    """The step with products in parts where that is shorter, kind by kind."""
     if len(spmd.graphs) > 1:
         return first
     core = spmd.graphs[0].core.copy()

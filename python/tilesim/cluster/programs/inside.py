@@ -24,13 +24,6 @@ def exchange_of(found: CollectiveResult, latency_ps: int) -> Exchange:
 
     What a device passes on comes from memory, and what arrives goes there. In a sum over the network's links half of
     what arrives is added to what the device has, in a scatter all of it; where switches sum, nothing is.
-
-    Args:
-        found: its price.
-        latency_ps: of which so many picoseconds are there for one byte too.
-
-    Returns:
-        Bytes and times.
     """
     sent = received = math.ceil(found.wire_bytes)
     summed = {"all_reduce": -(-sent // 2), "reduce_scatter": sent}.get(found.op, 0)
@@ -51,16 +44,7 @@ class Inside(Communication):
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def taken(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
-        """Picoseconds of a collective on the simulated device: never less than the network takes.
-
-        Args:
-            key: what it is known by.
-            size: bytes.
-            priced: the network's price by bytes.
-
-        Returns:
-            Picoseconds.
-        """
+        """Picoseconds of a collective on the simulated device: never less than the network takes."""
         found = priced(size)
         exchange = exchange_of(found, priced(1).picoseconds)
         if not exchange.sent and not exchange.received:
@@ -80,11 +64,7 @@ class Inside(Communication):
         return max(found.picoseconds, inside)
 
     def note(self, found: Quotient) -> None:
-        """Writes what was simulated to the units of a trace, whose nodes say it where they are written.
-
-        Args:
-            found: units, priced by this.
-        """
+        """Writes what was simulated to the units of a trace, whose nodes say it where they are written."""
         of_message = {(size, *pair): self.within[key] for key in sorted(self.within, key=self.known.__getitem__)
                       if key[0] == "permute" for size in key[1:2] for pair in key[2]}  # fmt: skip
         for unit in found.units:
@@ -98,9 +78,5 @@ class Inside(Communication):
                     unit.within[at] = within
 
     def table(self) -> Table:
-        """What was simulated of each distinct communication.
-
-        Returns:
-            Rows: op, bytes, devices, seconds, network_seconds, bytes that pass, busy seconds of link, memory and units.
-        """
+        """What was simulated of each distinct communication."""
         return Table(list(self.rows.values()), empty="nothing was simulated")

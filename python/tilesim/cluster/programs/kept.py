@@ -24,14 +24,7 @@ VERSION = 1
 
 
 def opened(store: Any) -> AbstractContextManager[Store]:
-    """A store, closed behind its use where it is opened here.
-
-    Args:
-        store: one, or its path.
-
-    Returns:
-        A context.
-    """
+    """A store, closed behind its use where it is opened here."""
     return nullcontext(store) if isinstance(store, Store) else closing(Store(store))
 
 
@@ -63,45 +56,19 @@ class Kept:
     """Predictions of one predictor and device in a store."""
 
     def __init__(self, store: Store, predictor: Any, device: Any) -> None:
-        """Names what predictions depend on.
-
-        Args:
-            store: that holds them; several processes may use it.
-            predictor: that makes them.
-            device: that runs segments.
-
-        Raises:
-            UserError: for a predictor of one's own without a version.
-        """
+        """Names what predictions depend on."""
         self.store, self.facts = store, json.dumps(_facts(predictor, device), sort_keys=True)
 
     def _key(self, segment: str) -> str:
         return Store.key(kind="cluster_segment", segment=segment, of=self.facts)
 
     def get(self, segments: Iterable[str]) -> dict[str, Predicted]:
-        """Looks predictions up.
-
-        Args:
-            segments: keys of their content.
-
-        Returns:
-            Those that are known.
-
-        Raises:
-            UserError: for a store that is damaged, full, in use, or not writable.
-        """
+        """Looks predictions up."""
         keys = {self._key(segment): segment for segment in segments}
         return {keys[key]: _unpacked(value) for key, value in self.store.get(keys, _fits).items()}
 
     def put(self, found: dict[str, Predicted]) -> None:
-        """Writes predictions.
-
-        Args:
-            found: by segment.
-
-        Raises:
-            UserError: for a store that is damaged, full, in use, or not writable.
-        """
+        """Writes predictions."""
         self.store.put({self._key(segment): _packed(one) for segment, one in found.items()})
 
 

@@ -10,17 +10,7 @@ __all__ = ["peak_bytes"]
 
 
 def peak_bytes(split: Split, order: list[int], aliases: list[tuple[int, int]]) -> dict[str, int]:
-    """The largest set of tensors that are needed at one time, in program order.
-
-    Args:
-        split: of a class of devices.
-        order: its parts, none before what it waits for.
-        aliases: (output, input): the output overwrites the input.
-
-    Returns:
-        Bytes of inputs and constants ("inputs"), and of what parts make for each other and within themselves
-        ("activations"); views and elementwise results that only elementwise operations and sums read take none.
-    """
+    """The largest set of tensors that are needed at one time, in program order."""
     flat = split.flat
     base = _bases(flat)
     last: dict[int, int] = {}

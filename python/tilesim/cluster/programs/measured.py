@@ -21,14 +21,7 @@ Row = dict[str, Any]
 
 
 def signature(entry: Row) -> str:
-    """How a table names an operation: "contract bf16[8,4] bf16[4,2] -> bf16[8,2]"; elementwise ones by function.
-
-    Args:
-        entry: the operation.
-
-    Returns:
-        The text.
-    """
+    """How a table names an operation: "contract bf16[8,4] bf16[4,2] -> bf16[8,2]"; elementwise ones by function."""
 
     def text(values: list[Row | None]) -> str:
         return " ".join(f"{one['dtype']}[{','.join(map(str, one['shape']))}]" for one in values if one and one["name"])
@@ -44,16 +37,7 @@ class Measured:
     """
 
     def __init__(self, path: str | os.PathLike[str], interpolate: bool = False) -> None:
-        """Reads a table.
-
-        Args:
-            path: of the CSV.
-            interpolate: an operation without a row is put between two rows of its kind and dtypes, on logarithms of
-                bytes and seconds; the result names each.
-
-        Raises:
-            UserError: for a file that cannot be read, a column that is missing, a time that is none.
-        """
+        """Reads a table."""
         self.path, self.interpolate = os.fspath(path), interpolate
         self.name = f"table:{self.path}" + (":interpolate" if interpolate else "")
         self.rows: dict[str, list[tuple[str, str, float]]] = {}
@@ -68,16 +52,7 @@ class Measured:
             self.rows.setdefault(str(row["what"]).strip(), []).append((device, wanted, seconds))
 
     def find(self, what: str, device: str, attributes: Row | None = None) -> float | None:
-        """The first row that fits.
-
-        Args:
-            what: signature or segment.
-            device: its name.
-            attributes: of the operation; a row that states some fits where all it states are equal.
-
-        Returns:
-            Seconds, or none.
-        """
+        """The first row that fits."""
         for named, wanted, seconds in self.rows.get(what, []):
             asked = json.loads(wanted) if wanted else {}
             if named in ("", device) and all((attributes or {}).get(key) == value for key, value in asked.items()):
@@ -85,18 +60,7 @@ class Measured:
         return None
 
     def seconds(self, segment: Graph, device: Any) -> Predicted:
-        """Looks a segment up.
-
-        Args:
-            segment: of one device.
-            device: a name, or what has one.
-
-        Returns:
-            The sum of its rows.
-
-        Raises:
-            UserError: for an operation without a row.
-        """
+        """Looks a segment up."""
         name = str(getattr(device, "name", device))
         key = f"segment {content_key(segment)}"
         whole = self.find(key, name)

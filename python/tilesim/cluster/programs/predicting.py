@@ -42,15 +42,7 @@ class Predictor(Protocol):
     name: str
 
     def seconds(self, segment: Graph, device: Any) -> Predicted:
-        """The time of a graph without communication.
-
-        Args:
-            segment: of one device.
-            device: that runs it.
-
-        Returns:
-            Seconds, terms, provenance.
-        """
+        """The time of a graph without communication."""
         ...
 
 
@@ -65,18 +57,7 @@ class Closed:
 
     @uncollected()
     def seconds(self, segment: Graph, device: Any) -> Predicted:
-        """Closed forms. The host runs ahead of a GPU: launches are counted, and not part of a segment's time.
-
-        Args:
-            segment: of one device.
-            device: what `ts.estimate` takes.
-
-        Returns:
-            The sum of its kernels.
-
-        Raises:
-            Unsupported: for an operation or dtype that the device lacks; names the operation.
-        """
+        """Closed forms. The host runs ahead of a GPU: launches are counted, and not part of a segment's time."""
         target = device_of(device)
         if target.kind == "gpu":
             counted = count(segment, "xla")
@@ -105,15 +86,7 @@ class Closed:
 
     @staticmethod
     def host_seconds(kernels: int, device: Device) -> float:
-        """Seconds that the host takes for launches.
-
-        Args:
-            kernels: that are launched.
-            device: that runs them.
-
-        Returns:
-            Seconds; none where a device runs whole programs.
-        """
+        """Seconds that the host takes for launches."""
         return kernels * DISPATCH["xla"] if device.kind == "gpu" else 0.0
 
 
@@ -159,18 +132,7 @@ class Engine:
     name = "engine"
 
     def seconds(self, segment: Graph, device: Any) -> Predicted:
-        """Compiles and simulates.
-
-        Args:
-            segment: of one device.
-            device: a Machine, its name or file.
-
-        Returns:
-            The simulated time.
-
-        Raises:
-            UserError: for what is no machine.
-        """
+        """Compiles and simulates."""
         from ...timing.simulate import compile, simulate
 
         machine = Machine.load(device)
@@ -183,16 +145,7 @@ class Engine:
 
     @staticmethod
     def exchanged(exchange: Exchange, device: Any) -> Predicted:
-        """What a device does in a communication, simulated: tiles are loaded, sent as others arrive, summed, stored.
-
-        Args:
-            exchange: what passes its port, and what of the time is the link's.
-            device: a Machine, its name or file.
-
-        Returns:
-            The simulated time; `terms`: seconds in which the link, memory (its busiest channel, or what moves data)
-            and the vector unit are busy.
-        """
+        """What a device does in a communication, simulated: tiles are loaded, sent as others arrive, summed, stored."""
         machine, most = Machine.load(device), max(exchange.sent, exchange.received)
         if most <= 2 * STEADY:
             return _exchanged(exchange, machine)

@@ -20,18 +20,7 @@ _ALLOWED = ("closed", "table:FILE.csv", "table:FILE.csv:interpolate", "engine")
 
 
 def predictor_of(source: Any) -> Any:
-    """A predictor by name.
-
-    Args:
-        source: "closed", "table:FILE.csv" (measured rows; ":interpolate" behind it: between rows too), "engine", or an
-            object with a name and `seconds(segment, device)`.
-
-    Returns:
-        The predictor.
-
-    Raises:
-        UserError: for an unknown name, a file that cannot be read.
-    """
+    """A predictor by name."""
     if not isinstance(source, str):
         if callable(getattr(source, "seconds", None)) and isinstance(getattr(source, "name", None), str):
             return source
@@ -53,14 +42,7 @@ def predictor_of(source: Any) -> Any:
 
 
 def check_machine(cluster: Cluster) -> None:
-    """Whether the engine can run what a cluster consists of.
-
-    Args:
-        cluster: with a device.
-
-    Raises:
-        UserError: where that is no Machine, naming the shipped clusters whose device is one.
-    """
+    """Whether the engine can run what a cluster consists of."""
     if isinstance(target(cluster.device), Machine):
         return
     others = [name for name in Cluster.names() if isinstance(target(Cluster.load(name).device), Machine)]
@@ -74,18 +56,7 @@ def check_machine(cluster: Cluster) -> None:
 
 
 def checked_prediction(found: Any, predictor: Any) -> Predicted:
-    """What a predictor said of a segment, if it is a time.
-
-    Args:
-        found: a prediction, or a dict of seconds, terms, provenance.
-        predictor: that said it.
-
-    Returns:
-        The prediction.
-
-    Raises:
-        UserError: for anything else, naming the predictor.
-    """
+    """What a predictor said of a segment, if it is a time."""
     if isinstance(found, Mapping) and "seconds" in found:
         terms = found.get("terms") or {}
         if not isinstance(terms, Mapping) or not all(map(is_number, terms.values())):

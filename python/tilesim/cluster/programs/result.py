@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...base import figures
+from ...base.errors import user_error
 from ...base.table import Table
 from ..advice import LEAST, NOT_AGAIN
 from ..chakra.replayed import Replay, recorded
@@ -57,11 +58,7 @@ class ProgramResult(StepResult):
         return self.parts["wait"]
 
     def table(self) -> Table:
-        """Parts of the step, the largest first.
-
-        Returns:
-            Rows: part, seconds, share, what.
-        """
+        """Parts of the step, the largest first."""
         return parts_table(self)
 
     @property
@@ -77,12 +74,7 @@ class ProgramResult(StepResult):
                          f"{figures.duration(self.seconds)}")  # fmt: skip
 
     def advice(self) -> Table:
-        """What would be faster: the other ways to overlap, each run.
-
-        Returns:
-            Rows: kind ("overlap"), change, seconds, gain, peak_bytes, fits; those that gain half a percent or more,
-            the largest gain first.
-        """
+        """What would be faster: the other ways to overlap, each run."""
         if self.others is None:
             return Table([], empty=NOT_AGAIN)
         rows = []
@@ -94,20 +86,11 @@ class ProgramResult(StepResult):
         return Table(sorted(rows, key=lambda row: -row["gain"]), empty="no other way to overlap gains half a percent")
 
     def to_trace(self) -> Trace:
-        """What each class of devices does, for `ts.cluster.to_chakra` and `ts.cluster.replay`.
-
-        Returns:
-            The trace; computing lasts as long as it did beside communication and on slow devices.
-        """
-        assert self.replayed is not None
-        return recorded(self.replayed)
+        """What each class of devices does, for `ts.cluster.to_chakra` and `ts.cluster.replay`."""
+        return recorded(self._replay())
 
     def explain(self) -> str:
-        """Where the time goes, what was predicted, and what other ways to overlap would take, each computed.
-
-        Returns:
-            Lines of text.
-        """
+        """Where the time goes, what was predicted, and what other ways to overlap would take, each computed."""
         lines = [
             headline(self),
             f"predictor {self.predictor}, network {self.network}, overlap {self.overlap}",
@@ -127,57 +110,22 @@ class ProgramResult(StepResult):
         return "\n".join(lines + [f"  {note}" for note in self.notes])
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
-        """Writes trace events for Perfetto: a process per class of devices, a track per stream.
+        """Writes trace events for Perfetto: a process per class of devices, a track per stream."""
+        self._replay().timeline(path)
 
-        Args:
-            path: a file that ends in .json.
+    def _replay(self) -> Replay:
+        if self.replayed is None:
+            raise user_error(NOT_AGAIN, suggestion="ts.cluster.step(...) computes one with its timeline")
+        return self.replayed
 
-        Raises:
-            UserError: for another ending, or where it cannot be written.
-        """
-        assert self.replayed is not None
-        self.replayed.timeline(path)
-
-    def json(self) -> dict[str, Any]:
-        """As a JSON value, schema `tilesim.cluster_result`.
-
-        Returns:
-            The value.
-        """
+    def to_dict(self) -> dict[str, Any]:
+        """Every figure, schema `tilesim.cluster_result`."""
+        names = ("cluster_devices", "segments_distinct", "segments_count", "kernels", "kernel_bytes", "notes")
         return {
-            "schema": "tilesim.cluster_result",
-            "version": 1,
-            "workload": {"name": self.workload.name, "devices": self.workload.devices},
-            "plan": None,
-            "cluster": self.cluster,
-            "device": self.device,
-            "devices": self.devices,
-            "cluster_devices": self.cluster_devices,
-            "framework": self.framework,
-            "predictor": self.predictor,
-            "network": self.network,
-            "overlap": self.overlap,
-            "seconds": self.seconds,
-            "exposed_seconds": self.exposed_seconds,
-            "bubble_seconds": self.bubble_seconds,
-            "mfu": self.mfu,
-            "peak_bytes": self.peak_bytes,
-            "memory_bytes": self.memory_bytes,
-            "fits": self.fits,
-            "breakdown": self.breakdown.rows,
-            "parts": self.parts,
-            "memory": self.memory,
-            "classes": self.classes,
-            "stage": self.stage,
-            "communication": self.communication,
-            "segments_distinct": self.segments_distinct,
-            "segments_count": self.segments_count,
-            "kernels": self.kernels,
-            "kernel_bytes": self.kernel_bytes,
+            **super().to_dict(),
+            **{name: getattr(self, name) for name in names},
             "segments": self.segments.rows,
             "exchanges": self.exchanges.rows,
-            "notes": self.notes,
-            "provenance": self.provenance,
         }
 
 

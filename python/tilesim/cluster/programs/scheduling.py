@@ -21,15 +21,7 @@ Seconds = Callable[[Part, int], float]  # of a segment of the graph of a class
 
 
 def dimension_of(cluster: Cluster, groups: Sequence[Sequence[int]]) -> str:
-    """The outermost dimension of a network that groups of devices span: the stream that they use.
-
-    Args:
-        cluster: with its network.
-        groups: of devices.
-
-    Returns:
-        "network" and its number and name.
-    """
+    """The outermost dimension of a network that groups of devices span: the stream that they use."""
     outer, stride = 0, 1
     for number, one in enumerate(cluster.dimensions):
         if any(len({device // stride % one.size for device in group}) > 1 for group in groups):
@@ -49,20 +41,7 @@ def trace_of(
     serial: bool = False,
     slow: Mapping[int, float] | None = None,
 ) -> Trace:
-    """The trace of a program.
-
-    Args:
-        name: of the program.
-        splits: per class of devices.
-        classes: devices of each.
-        seconds: of a segment of a class.
-        price: that learns of permutes.
-        serial: each thing waits for the one before it in program order.
-        slow: factors on the computing times of devices.
-
-    Returns:
-        The trace; devices that send or receive otherwise, or are slower, have a class of their own.
-    """
+    """The trace of a program."""
     count = sum(map(len, classes))
     slow = dict(slow or {})
     made = _Maker(Trace(name, count, []), price, serial)
@@ -159,14 +138,7 @@ class _Maker:
 
 
 def order_of(split: Split) -> list[int]:
-    """Parts in program order, none before what it waits for; communications in the order of issue among themselves.
-
-    Args:
-        split: of a class of devices.
-
-    Returns:
-        Numbers of its parts.
-    """
+    """Parts in program order, none before what it waits for; communications in the order of issue among themselves."""
     count = len(split.parts)
     left = [len(part.deps) for part in split.parts]
     after: list[list[int]] = [[] for _ in range(count)]

@@ -51,14 +51,7 @@ class Exchange:
         return self.sent + self.summed
 
     def part(self, size: int) -> Exchange:
-        """As much of it as passes in `size` bytes each way, at the same rate of the link.
-
-        Args:
-            size: bytes, no more than it has.
-
-        Returns:
-            The same ways of bytes, of whole elements, and the whole latency.
-        """
+        """As much of it as passes in `size` bytes each way, at the same rate of the link."""
         most = max(self.sent, self.received)
         sent, received, summed = (
             one * size // most // 16 * 16 for one in (self.sent, self.received, self.summed)
@@ -96,18 +89,7 @@ class _Dealt:
 
 
 def exchange_program(machine: Machine, exchange: Exchange) -> Program:
-    """The tile program of a device's part in a communication.
-
-    Args:
-        machine: of the device.
-        exchange: what passes.
-
-    Returns:
-        The program, checked.
-
-    Raises:
-        UserError: for elements that are parts of bytes, or a machine whose scratchpad holds no tiles.
-    """
+    """The tile program of a device's part in a communication."""
     bits = _core.dtype_bits(exchange.dtype)
     dtype = exchange.dtype if exchange.summed else "u8"
     size = max(1, bits // 8) if exchange.summed else 1

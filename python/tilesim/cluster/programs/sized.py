@@ -28,19 +28,7 @@ class Sized:
 
 
 def sized(workload: Any, axis: str | None = None) -> Sized | None:
-    """What makes a program of a number of devices, where a workload is one.
-
-    Args:
-        workload: a Graph with a mesh, what `ts.partition` made of one, a module (.mlir, .stablehlo) with shardings, or
-            the name of a training graph.
-        axis: of the mesh that grows; none: the first.
-
-    Returns:
-        It; none for anything else.
-
-    Raises:
-        UserError: for a program whose whole graph nobody knows, or an unknown axis.
-    """
+    """What makes a program of a number of devices, where a workload is one."""
     if isinstance(workload, (str, os.PathLike)):
         path = path_text(workload, "workload")
         if path in LLAMA3 or path in RESNETS:

@@ -69,17 +69,6 @@ def split(graph: Any, devices: int, combine: bool = False) -> Split:
     Two operations are of one segment where the same communications come before them and after them: such sets are
     convex, no larger ones are, and a segment never waits for what it could run without. An elementwise operation goes
     with those that read it where they are of one segment, as compilers fuse it; nothing is sent later for that.
-
-    Args:
-        graph: of the core, shapes of one device.
-        devices: of the program.
-        combine: small communications of one kind are one, as XLA combines them.
-
-    Returns:
-        The parts.
-
-    Raises:
-        Unsupported, UserError: as `flatten`.
     """
     flat = flatten(graph)
     found = reach(flat)
@@ -283,14 +272,7 @@ def _key(flat: Flat, part: Part) -> str:
 
 
 def content_key(segment: Graph) -> str:
-    """The key of a segment's content, as results and tables name it.
-
-    Args:
-        segment: a graph of one device.
-
-    Returns:
-        Equal for segments of equal kinds, shapes, dtypes, attributes and ties between operations.
-    """
+    """The key of a segment's content, as results and tables name it."""
     core = segment.core
     entries = core.operations()
     made = {one["name"] for entry in entries for one in entry["results"] if one is not None}
@@ -317,15 +299,7 @@ def _hash(entries: Any, reads: Any, writes: Any, inputs: dict[Any, Any], outputs
 
 
 def graph_of(split: Split, part: Part) -> Graph:
-    """A segment as a graph of its own.
-
-    Args:
-        split: that it is of.
-        part: the segment.
-
-    Returns:
-        The graph; what it reads from elsewhere are inputs, what others read outputs.
-    """
+    """A segment as a graph of its own."""
     flat = split.flat
     entries = [flat.operations[i].entry for i in part.operations]
     made = {one["name"] for entry in entries for one in entry["results"] if one is not None}

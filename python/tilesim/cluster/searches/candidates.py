@@ -104,15 +104,7 @@ def _choices(w: Layered, fabric: Fabric) -> Array:
 
 
 def candidates(w: Layered, fabric: Fabric) -> Array:
-    """Every plan that divides a workload, each once.
-
-    Args:
-        w: to be divided.
-        fabric: of so many devices, all of which are used.
-
-    Returns:
-        Shape [plans, 13]: `AXES`, names as numbers in their lists.
-    """
+    """Every plan that divides a workload, each once."""
     layouts = np.array(list(_layouts(w, fabric.devices)), dtype=np.float64).reshape(-1, _LAYOUT)
     left = _schedules(w, layouts)
     copies = np.where(left[:, -1] == SCHEDULES.index("dualpipe"), 2, 1)
@@ -133,30 +125,13 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
 
 
 def replicas(w: Layered, fabric: Fabric) -> int:
-    """The fewest replicas of any layout over all devices, whatever the batch: what a batch has to be a multiple of.
-
-    Args:
-        w: to be divided.
-        fabric: of so many devices.
-
-    Returns:
-        Their number.
-    """
+    """The fewest replicas of any layout over all devices, whatever the batch: what a batch has to be a multiple of."""
     every = replace(w, global_batch=fabric.devices)
     return min(data for _, _, data, *_ in _layouts(every, fabric.devices))
 
 
 def in_order(w: Layered, rows: Array, fabric: Fabric) -> NDArray[np.bool_]:
-    """Plans whose time is that of their passes in their order.
-
-    Args:
-        w: of every plan.
-        rows: of `candidates`.
-        fabric: links and devices.
-
-    Returns:
-        True or false per plan; without gradients none.
-    """
+    """Plans whose time is that of their passes in their order."""
     found = rows[:, AXES.index("schedule")] >= SCHEDULES.index("zb-h1")
     for at in range(0, len(rows) if w.phase == "train" else 0, _ROWS):
         part = slice(at, at + _ROWS)
@@ -165,15 +140,7 @@ def in_order(w: Layered, rows: Array, fabric: Fabric) -> NDArray[np.bool_]:
 
 
 def canonical(plan: Plan, w: Layered) -> Plan:
-    """The spelling of a plan that a search has: two plans with one canonical form do the same.
-
-    Args:
-        plan: that divides the workload.
-        w: to be divided.
-
-    Returns:
-        The plan.
-    """
+    """The spelling of a plan that a search has: two plans with one canonical form do the same."""
     changes: dict[str, Any] = {}
     plan = plan.filled(w)
     batches = w.global_batch // (plan.data * plan.micro_batch)
@@ -191,19 +158,11 @@ def canonical(plan: Plan, w: Layered) -> Plan:
     copies = 2 if plan.schedule == "dualpipe" else 1
     if plan.data * plan.context * copies == 1:
         changes["shard"] = "none"
-    return plan.replaced(**changes)
+    return plan.replace(**changes)
 
 
 def plan_of(row: Sequence[float], phase: str) -> Plan:
-    """A row as a plan.
-
-    Args:
-        row: of `candidates`.
-        phase: of the workload; in training one sequence at a time is said by nothing.
-
-    Returns:
-        The plan.
-    """
+    """A row as a plan."""
     values: dict[str, Any] = {name: int(value) for name, value in zip(AXES, row, strict=True)}
     values["sequence"] = bool(values["sequence"])
     for name, names in _CODES.items():
@@ -214,13 +173,5 @@ def plan_of(row: Sequence[float], phase: str) -> Plan:
 
 
 def table_of(w: Layered, rows: Array) -> Columns:
-    """Rows as columns.
-
-    Args:
-        w: of every plan.
-        rows: of `candidates`.
-
-    Returns:
-        The columns.
-    """
+    """Rows as columns."""
     return of_table(w, {name: rows[:, number] for number, name in enumerate(AXES)})

@@ -24,39 +24,19 @@ class Constants:
     """Of the frameworks that plans of one search run under."""
 
     def __init__(self, fabric: Fabric, phase: str, framework: str | None) -> None:
-        """Names and constants.
-
-        Args:
-            fabric: whose devices run the plans.
-            phase: of the workload.
-            framework: of all plans; none: what trains, or serves, so.
-        """
+        """Names and constants."""
         self.names = [framework or framework_of(fabric.device, example, phase) for example in _EXAMPLES]
         self.first = Framework.load(self.names[0])
         self._each = [Framework.load(name).constants for name in self.names]
 
     def kinds(self, rows: Array) -> NDArray[np.int64]:
-        """Which of `names` each row runs under; of one name alone all have the first.
-
-        Args:
-            rows: of `candidates`.
-
-        Returns:
-            Places in `names`.
-        """
+        """Which of `names` each row runs under; of one name alone all have the first."""
         several = self.names[0] != self.names[1]
         zero3 = (rows[:, AXES.index("shard")] == SHARDS.index("zero3")) & several
         return np.asarray(zero3, dtype=np.int64)
 
     def of(self, rows: Array) -> Iterator[tuple[NDArray[np.int64], Any]]:
-        """Numbers of rows that run under one framework, and its constants.
-
-        Args:
-            rows: of `candidates`.
-
-        Yields:
-            Both.
-        """
+        """Numbers of rows that run under one framework, and its constants."""
         kinds = self.kinds(rows)
         for kind, constants in enumerate(self._each):
             own = np.flatnonzero(kinds == kind)
@@ -65,14 +45,7 @@ class Constants:
 
 
 def said(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The fastest plan of each framework, where plans of several were compared.
-
-    Args:
-        rows: of `SearchStudy.table`.
-
-    Returns:
-        Lines of text; none where one framework runs all.
-    """
+    """The fastest plan of each framework, where plans of several were compared."""
     best: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         best.setdefault(row["framework"], row)

@@ -32,7 +32,7 @@ def _facts(workload: Layered, fabric: Fabric, framework: str | None) -> dict[str
         if key not in ("device", "library", "prices", "devices", "name")
     }
     return {
-        "workload": workload.json(),
+        "workload": workload.to_dict(),
         "device": repr(fabric.device),
         "links": {key: list(value) if isinstance(value, tuple) else value for key, value in links.items()},
         "library": repr(fabric.library),
@@ -65,17 +65,7 @@ def priced(
     parts: Sequence[Part],
     run: Callable[[list[Part]], Iterable[Array]],
 ) -> list[Array]:
-    """Seconds of parts of a search: those that the store has, and others, which it gets one by one.
-
-    Args:
-        store: of an earlier search too.
-        asked: workload, links, name of the framework.
-        parts: plans, and whether their orders are carried out.
-        run: prices parts, in their order.
-
-    Returns:
-        Per part seconds of its plans.
-    """
+    """Seconds of parts of a search: those that the store has, and others, which it gets one by one."""
     facts = repr(_facts(*asked))
     keys = [_key(facts, part) for part in parts]
     known = store.get(keys, _fits)

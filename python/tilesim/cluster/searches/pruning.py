@@ -31,11 +31,7 @@ class Peak:
     """
 
     def __init__(self, price: Pricer) -> None:
-        """Takes the place of prices.
-
-        Args:
-            price: whose device computes.
-        """
+        """Takes the place of prices."""
         self.device: Device = price.device
         self.dtype = price.dtype
         self.peak = max(rate.flops_per_second for rate in self.device.matrix.values())
@@ -44,41 +40,17 @@ class Peak:
             self.peak = self.device.rate(name).flops_per_second
 
     def product(self, m: Array, n: Array, k: Array, batch: Array | float = 1.0) -> Array:
-        """Seconds of products at the peak.
-
-        Args:
-            m: rows.
-            n: columns.
-            k: what is summed.
-            batch: how many.
-
-        Returns:
-            Seconds.
-        """
+        """Seconds of products at the peak."""
         return np.asarray(m * n * k * batch * (2.0 / self.peak))
 
     def flash(self, batch: Array, *others: Array) -> Array:
-        """Nothing.
-
-        Args:
-            batch: of sequences.
-            others: extents.
-
-        Returns:
-            Zeros.
-        """
+        """Nothing."""
         return np.zeros(np.shape(batch))
 
 
 def rises(c: Columns) -> NDArray[np.bool_]:
     """Whether the time of a plan rises with its prices. Attention hides the keys that go round, and launches by the
     host; a layer hides its parameters and what goes to the host, each as if the other were not.
-
-    Args:
-        c: workloads and plans.
-
-    Returns:
-        True or false per plan.
     """
     away = (c.offload == OFFLOAD.index("activations")) | (c.recompute == RECOMPUTE.index("offload"))
     return np.asarray(((c.context == 1) | c.by_heads) & ~away)
@@ -90,15 +62,7 @@ class Found:
     def __init__(
         self, peak: Array, cell: NDArray[np.int64], keep: int, kind: NDArray[np.int64], all_: bool = True
     ) -> None:
-        """Nothing is priced.
-
-        Args:
-            peak: bytes of all plans.
-            cell: number of each plan's pair of axes.
-            keep: how many of the fastest are wanted.
-            kind: which framework each plan runs under.
-            all_: whether the best of each pair of axes and framework, and those that are unbeaten, are wanted too.
-        """
+        """Nothing is priced."""
         self.peak, self.cell, self.keep, self.kind, self.all = peak, cell, keep, kind, all_
         self.seconds = np.full(len(peak), np.inf)
         self.priced = np.zeros(len(peak), dtype=bool)
@@ -108,12 +72,7 @@ class Found:
         self._front = np.empty(0), np.empty(0)  # bytes that rise, the least seconds with no more
 
     def put(self, which: NDArray[np.int64], seconds: Array) -> None:
-        """Plans have been priced.
-
-        Args:
-            which: numbers of plans that fit.
-            seconds: of each.
-        """
+        """Plans have been priced."""
         self.seconds[which], self.priced[which] = seconds, True
         np.minimum.at(self._best, self.cell[which], seconds)
         np.minimum.at(self._of_kind, self.kind[which], seconds)
@@ -127,16 +86,7 @@ class Found:
         self._front = bytes_[first], times[first]
 
     def matters(self, which: NDArray[np.int64], bound: Array) -> NDArray[np.bool_]:
-        """Whether plans may still be wanted.
-
-        Args:
-            which: numbers of plans.
-            bound: seconds that each takes at least.
-
-        Returns:
-            True where a plan may be among the fastest, the best of its axes or framework, or unbeaten in time and
-            memory.
-        """
+        """Whether plans may still be wanted."""
         last = self._fastest[-1] if len(self._fastest) == self.keep else np.inf
         bound = bound * SLACK
         if not self.all:
@@ -150,18 +100,7 @@ class Found:
 def rounds(
     found: Found, which: NDArray[np.int64], bound: Array, first: int, price: Callable[[NDArray[np.int64]], Any]
 ) -> Iterator[Any]:
-    """Prices plans by rising bound, more of them each time, and asks before each time which still matter.
-
-    Args:
-        found: what is known.
-        which: numbers of plans.
-        bound: seconds of each at least.
-        first: plans of the first time.
-        price: gets numbers of plans.
-
-    Yields:
-        What it returns, while `found` is told by the caller.
-    """
+    """Prices plans by rising bound, more of them each time, and asks before each time which still matter."""
     order = np.lexsort((which, bound))
     at, count = 0, first
     while at < len(order):

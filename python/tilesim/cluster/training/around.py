@@ -20,16 +20,7 @@ Array = NDArray[np.float64]
 
 
 def hops(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Hops:
-    """What a send from stage to stage takes, each tensor rank its part: stages may share a node.
-
-    Args:
-        c: workloads and plans.
-        fabric: links.
-        k: constants of the framework.
-
-    Returns:
-        The sends.
-    """
+    """What a send from stage to stage takes, each tensor rank its part: stages may share a node."""
     along = group(c, "pipeline", fabric)
     near, far = sends(_wide(c) / c.tensor, along, fabric, k, c.virtual > 1)
     node = np.minimum(fabric.per_node, c.devices)
@@ -44,16 +35,7 @@ def _wide(c: Columns) -> Array:
 
 
 def gathers(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
-    """What the ranks of a stage gather of each other of what they were sent, unless the sequence is divided anyway.
-
-    Args:
-        c: workloads and plans.
-        fabric: links.
-        k: constants of the framework.
-
-    Returns:
-        The gather behind one send.
-    """
+    """What the ranks of a stage gather of each other of what they were sent, unless the sequence is divided anyway."""
     tensor = group(c, "tensor", fabric)
     none = c.sequence_parallel | (c.pipeline == 1)
     whole = np.where(none, 0.0, gather(np.where(none, 0.0, _wide(c)), tensor, fabric, k))
@@ -63,16 +45,6 @@ def gathers(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
 def between(c: Columns, of: Hops, counted: Counted, gathered: Moved, fabric: Fabric) -> tuple[Moved, ...]:
     """What the slowest of the stages with most layers sends in a pass of one chunk, in the mean: between nodes, inside
     one, and the gathers.
-
-    Args:
-        c: workloads and plans.
-        of: sends from stage to stage.
-        counted: how many go which way.
-        gathered: behind each.
-        fabric: links.
-
-    Returns:
-        Sends and gathers, whose `calls` are shares of all.
     """
     along, bytes_ = group(c, "pipeline", fabric), _wide(c) / c.tensor
     inside = Group(along.size, along.size, along.beside, along.stride)
@@ -87,14 +59,6 @@ def between(c: Columns, of: Hops, counted: Counted, gathered: Moved, fabric: Fab
 def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, ...]:
     """What passes once per step, after the last micro-batch: without zero, and of zero1, gradients are summed; of zero2
     the updated parameters are gathered. Experts pass over the devices that have them.
-
-    Args:
-        c: workloads and plans.
-        fabric: links.
-        k: constants of the framework.
-
-    Returns:
-        Sums and gathers, one per group of devices.
     """
     found = [_summed(c, part, fabric, k) for part in replicated(c, fabric)]
     if np.any(c.shard == 2):
@@ -112,15 +76,6 @@ def tables(
     """What passes of embedding and head once per micro-batch, where zero divides it: gradients (zero2, zero3), and
     parameters (zero3). Layers have theirs in `layer_passes`. The next micro-batch's forward pass, or the one before,
     hides it; one micro-batch of a step has none.
-
-    Args:
-        c: workloads and plans.
-        fabric: links.
-        k: constants of the framework.
-        ahead: seconds of a micro-batch's forward pass on a stage.
-
-    Returns:
-        What passes in a step with its exposed seconds, and the seconds by which the rest slows what hides it.
     """
     slowing, found = np.zeros(len(c)), []
     if not np.any(c.shard >= 2):
@@ -143,14 +98,6 @@ def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
     """The gradient of an embedding that is the head's table too, summed between the first stage and the last where each
     has it, as Megatron-LM does behind the sums over replicas (its embedding group, Shoeybi et al. 2019, 1909.08053, and
     Narayanan et al. 2021, 2104.04473). What replicas divide before is summed part by part.
-
-    Args:
-        c: workloads and plans.
-        fabric: links.
-        k: constants of the framework.
-
-    Returns:
-        The sum; no seconds where one device has both uses, or there are two tables.
     """
     both, one = c.tied & (c.pipeline > 1) & (c.ways == 1) & (c.copies == 1), np.ones(len(c))
     bytes_ = c.table_parameters / c.tensor * k["gradient_bytes"] / np.where(c.shard >= 2, c.state_replicas, 1.0)

@@ -59,16 +59,7 @@ class Layer:
 
 
 def hidden(compute: Array, moved: Array, share: float) -> tuple[Array, Array]:
-    """What is exposed of bytes that move while something is computed, and by how much computing is slowed.
-
-    Args:
-        compute: seconds of computing.
-        moved: seconds of bytes.
-        share: of the time beside them by which computing is slowed; 1 is a step without overlap, which exposes all.
-
-    Returns:
-        Both.
-    """
+    """What is exposed of bytes that move while something is computed, and by how much computing is slowed."""
     if share == 1.0:
         return moved, np.zeros(np.shape(moved))
     return np.maximum(moved - compute, 0.0), share * np.minimum(moved, compute)
@@ -77,15 +68,6 @@ def hidden(compute: Array, moved: Array, share: float) -> tuple[Array, Array]:
 def beside(c: Columns, products: Array, sums: Array, k: Mapping[str, float]) -> tuple[Array, Array]:
     """What is exposed of a tensor group's sums where products run in parts beside them, and by how much those are
     slowed. Of n parts, one for each device, the messages of n - 1 pass behind the part before.
-
-    Args:
-        c: workloads and plans.
-        products: seconds of a layer's products.
-        sums: seconds of what the group sums.
-        k: constants of the framework.
-
-    Returns:
-        Both.
     """
     return hidden(k["tensor_overlap"] * (c.tensor - 1) / c.tensor * products, sums, k["interference"])
 
@@ -112,46 +94,19 @@ def _divided(
 
 
 def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
-    """Seconds in which a layer's parameters are gathered, where they are divided.
-
-    Args:
-        c: workloads and plans.
-        fabric: links.
-        k: constants of the framework.
-
-    Returns:
-        Seconds; 0 where each device has them.
-    """
+    """Seconds in which a layer's parameters are gathered, where they are divided."""
     return np.sum([one.seconds for one in _divided(c, fabric, k, "all_gather", c.element_bytes)], axis=0)
 
 
 def state(c: Columns, fabric: Fabric) -> Moved:
-    """The optimizer's state on its way from the host and back, once a step.
-
-    Args:
-        c: workloads and plans.
-        fabric: links.
-
-    Returns:
-        Bytes of each direction, which pass at the same time.
-    """
+    """The optimizer's state on its way from the host and back, once a step."""
     bytes_ = to_host(c, False).state
     calls = np.where(bytes_ > 0, 2.0, 0.0)
     return Moved("offload", "copy", bytes_, calls, seconds(bytes_, fabric), None)
 
 
 def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> tuple[Layer, Layer]:
-    """A layer forward and backward, with what it recomputes and what passes between devices.
-
-    Args:
-        c: workloads and plans.
-        w: what a device computes.
-        fabric: links.
-        k: constants of the framework.
-
-    Returns:
-        Both, in seconds.
-    """
+    """A layer forward and backward, with what it recomputes and what passes between devices."""
     tensor = group(c, "tensor", fabric)
     wide = c.tokens * c.hidden * c.element_bytes
     sums = 2 * all_reduce(wide, tensor, fabric, k)

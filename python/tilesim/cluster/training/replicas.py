@@ -44,15 +44,7 @@ def _both(c: Columns, of: Group, fabric: Fabric) -> Group:
 
 
 def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
-    """Parameters of a device by the group that has them.
-
-    Args:
-        c: workloads and plans.
-        fabric: links.
-
-    Returns:
-        What all replicas have; experts, where a plan divides them.
-    """
+    """Parameters of a device by the group that has them."""
     layers = c.copies * c.stage_layers
     shared, routed = c.shared_layer_parameters, c.routed_layer_parameters
     tables = c.copies * c.tables(0.0) * c.table_parameters / c.tensor
@@ -65,13 +57,6 @@ def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
 def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
     """Devices over which parameters or their gradients are divided: those that have the same; inside a slice where
     slices are joined by another network.
-
-    Args:
-        c: workloads and plans.
-        fabric: links.
-
-    Returns:
-        As `replicated`.
     """
     parts = replicated(c, fabric)
     if not fabric.slices:
@@ -86,13 +71,6 @@ def placed(c: Columns, fabric: Fabric) -> Columns:
     """Plans that know over how many devices they divide parameters, gradients and the optimizer's state: over those of
     `sharded`, which scatter gradients of zero2 and zero3 and gather what these updated. zero1 sums whole gradients over
     all replicas, which is a scatter over all and a gather of what each updated: its state is divided over all.
-
-    Args:
-        c: workloads and plans.
-        fabric: links.
-
-    Returns:
-        The plans, the same where no slices are joined by another network.
     """
     if not fabric.slices:
         return c

@@ -33,12 +33,7 @@ class Breakdown(Table):
     seconds, share, what; the largest first."""
 
     def __init__(self, rows: list[dict[str, Any]], title: str) -> None:
-        """Holds rows.
-
-        Args:
-            rows: of `breakdown`.
-            title: of the picture.
-        """
+        """Holds rows."""
         super().__init__(rows, lines)
         self.title = title
 
@@ -75,26 +70,12 @@ class Breakdown(Table):
 
 
 def called(row: Mapping[str, Any]) -> str:
-    """A part of a step as texts name it.
-
-    Args:
-        row: of a breakdown.
-
-    Returns:
-        As "data (nodes)".
-    """
+    """A part of a step as texts name it."""
     return f"{row['part']} ({row['dimension']})" if row["dimension"] else str(row["part"])
 
 
 def lines(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of a breakdown as text, with bars on terminals that have their letters.
-
-    Args:
-        rows: of `breakdown`.
-
-    Returns:
-        The lines.
-    """
+    """Rows of a breakdown as text, with bars on terminals that have their letters."""
     columns = [
         name("part", least=10),
         name("exposed on", 1, 6),
@@ -119,16 +100,7 @@ def lines(rows: list[dict[str, Any]]) -> Lines:
 
 
 def breakdown(result: Any, meanings: Mapping[str, str]) -> Breakdown:
-    """What the time of a step goes to.
-
-    Args:
-        result: a StepResult.
-        meanings: of its parts.
-
-    Returns:
-        Rows part, dimension, seconds, share, what: parts that wait for bytes are told apart by the dimension of the
-        network on which these pass. Rows sum to the step's seconds.
-    """
+    """What the time of a step goes to."""
     found: dict[tuple[str, str], float] = {}
     for row in result.communication:
         part = "pipeline" if row["when"] == "sent" else row["axis"]

@@ -28,14 +28,7 @@ _WIRE = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_al
 
 
 def dimensions(fabric: Fabric) -> tuple[str, str]:
-    """What the dimensions are called: inside a node, and between nodes.
-
-    Args:
-        fabric: links.
-
-    Returns:
-        Both names.
-    """
+    """What the dimensions are called: inside a node, and between nodes."""
     return ("slice", "slices") if fabric.slices else ("node", "nodes")
 
 
@@ -58,20 +51,7 @@ def _row(moved: Moved, when: str, times: float, exposed: float, fabric: Fabric) 
 
 
 def communication(c: Columns, found: Times, fabric: Fabric) -> list[dict[str, Any]]:
-    """Rows of what passes in a step on the fullest device.
-
-    Args:
-        c: columns with one row.
-        found: its times.
-        fabric: links.
-
-    Returns:
-        Rows: axis, when (a key of `WHEN`), operation, dimension, devices (of a group), calls, bytes (of a call),
-        wire_bytes (all calls, sent by the device), seconds (of all calls, hidden or not), exposed_seconds (of them);
-        without those that never take place. Exposed seconds of the axes sum to the step's parts, what a tensor group
-        gathers behind a send to part "pipeline". What goes to a host and back has axis "offload", dimension "host" and
-        one device. Empty where the times have no detail.
-    """
+    """Rows of what passes in a step on the fullest device."""
     detail = found.detail
     if detail is None:
         return []
@@ -104,22 +84,7 @@ def _by_axis(moved: Iterable[Moved]) -> list[tuple[str, list[Moved]]]:
 
 
 def stage_seconds(c: Columns, found: Times) -> dict[str, float]:
-    """What stages take per micro-batch, in seconds.
-
-    Args:
-        c: columns with one row.
-        found: its times.
-
-    Returns:
-        forward, backward: of the slowest stage; with detail also slowest and whole (all stages, one after the other),
-        through (from the first pass to the end of the last), layers (of the stages that have
-        most), head (what a head, loss and embedding add to the slowest
-        stage), waits (what slow devices add to it), first (seconds in which nothing but the first layer's parameters
-        pass), and by pass what it computes of its layers (forward_compute, backward_compute), makes again
-        (backward_recompute), waits for its host (forward_host, backward_host) and is slowed by
-        what passes beside it (forward_interference, backward_interference); alone: what of the first layer's gather is
-        exposed beyond that of the others; tables: by how much divided tables slow what they pass beside.
-    """
+    """What stages take per micro-batch, in seconds."""
     rows = {"forward": float(found.stage_forward[0]), "backward": float(np.ravel(found.stage_backward)[0])}
     detail = found.detail
     if detail is None:

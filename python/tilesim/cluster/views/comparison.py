@@ -29,15 +29,7 @@ class StepComparison(SideBySide):
     noun = "part"
 
     def __init__(self, results: Sequence[Any], names: Sequence[str] | None = None) -> None:
-        """Holds results.
-
-        Args:
-            results: of `ts.cluster.step`, or saved ones, two or more.
-            names: what each is; none: what tells them apart (plan, cluster, predictor, ...).
-
-        Raises:
-            UserError: for a number of names that is not that of the results.
-        """
+        """Holds results."""
         super().__init__(results, names, _told_apart)
 
     def total(self, index: int) -> float:

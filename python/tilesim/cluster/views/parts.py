@@ -33,14 +33,7 @@ PROGRAM_PARTS = {
 
 
 def parts_table(result: Any) -> Table:
-    """Parts of a step, the largest first.
-
-    Args:
-        result: a StepResult, or a saved one; one without a plan is of a program.
-
-    Returns:
-        Rows: part, seconds, share, what; parts that round to nothing are left out.
-    """
+    """Parts of a step, the largest first."""
     known = PROGRAM_PARTS if result.plan is None else PARTS
     rows = [
         {"part": name, "seconds": value, "share": value / result.seconds,

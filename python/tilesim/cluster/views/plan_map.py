@@ -29,12 +29,7 @@ class PlanMap(Table):
     tried"), reason; it prints as a grid and `.plot()` draws it."""
 
     def __init__(self, rows: list[dict[str, Any]], title: str) -> None:
-        """Holds rows.
-
-        Args:
-            rows: of `cells`.
-            title: of the picture.
-        """
+        """Holds rows."""
         super().__init__(rows, lines)
         self.title = title
 
@@ -78,14 +73,7 @@ def _grid(rows: Sequence[dict[str, Any]]) -> tuple[list[int], list[int], dict[tu
 
 
 def lines(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of `cells` as a grid, and why some of it is empty.
-
-    Args:
-        rows: of `cells`.
-
-    Returns:
-        The lines; axes that no plan has are told below, with the reason.
-    """
+    """Rows of `cells` as a grid, and why some of it is empty."""
     tensors, pipelines, at = _grid(rows)
     best = min((row["seconds"] for row in rows if row["seconds"] is not None), default=None)
     own = next((row["pipeline"] for row in rows if best is not None and row["seconds"] == best), 1)
@@ -115,20 +103,7 @@ def lines(rows: list[dict[str, Any]]) -> Lines:
 def cells(
     w: Layered, devices: int, table: dict[str, Array], seconds: Array, peak: Array, fits: NDArray[np.bool_], whole: bool
 ) -> list[dict[str, Any]]:
-    """One row per tensor and pipeline axis that the devices divide into, up to the workload's heads and layers.
-
-    Args:
-        w: the workload.
-        devices: all of them are used.
-        table: columns "tensor" and "pipeline" of the plans that were priced.
-        seconds: of each.
-        peak: bytes of each.
-        fits: which fit.
-        whole: whether all plans were priced.
-
-    Returns:
-        Rows tensor, pipeline, seconds, number (of the plan), peak_bytes (of it, or the least), kind, reason.
-    """
+    """One row per tensor and pipeline axis that the devices divide into, up to the workload's heads and layers."""
     rows = []
     divisors = [one for one in range(1, max(w.heads, w.layers) + 1) if devices % one == 0]
     for tensor in (one for one in divisors if one <= w.heads):

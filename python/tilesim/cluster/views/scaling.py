@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,18 +38,11 @@ class Scaling(Table):
     """Rows of `scaling`; `results` has the step of each row that ran. `.plot()` draws tokens per second."""
 
     def __init__(self, rows: list[dict[str, Any]], results: list[StepResult], title: str, grows: bool = False) -> None:
-        """Holds rows.
-
-        Args:
-            rows: one per number of devices.
-            results: of those that ran.
-            title: of the picture.
-            grows: the batch grows with the devices.
-        """
+        """Holds rows."""
         super().__init__(rows, lines)
         self.results, self.title, self.grows = results, title, grows
 
-    def json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As a JSON value.
 
         Returns:
@@ -102,14 +95,7 @@ class Scaling(Table):
 
 
 def lines(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of `scaling` as text.
-
-    Args:
-        rows: one per number of devices.
-
-    Returns:
-        The lines.
-    """
+    """Rows of `scaling` as text."""
     columns = [number("devices"), number("time"), number("tokens/s"), number("efficiency, %"), number("exposed, %", 2),
                number("bubble, %", 2), number("of peak, %", 3), text("plan")]  # fmt: skip
     cells = []
@@ -129,14 +115,14 @@ def scaling(
     workload: Layered | Spmd | Graph | str | os.PathLike[str],
     cluster: Any,
     devices: Sequence[int],
-    plan: Plan | None = None,
+    plan: Plan | str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     overlap: str = "library",
     library: Any = None,
     framework: str | None = None,
     grow_batch: bool = False,
     axis: str | None = None,
-    network: str = "closed",
+    network_model: str = "closed",
 ) -> Scaling:
     """The same step on several numbers of devices.
 
@@ -152,7 +138,7 @@ def scaling(
         framework: as of `step`.
         grow_batch: the global batch grows with the devices, from the first number on; programs have their own.
         axis: of a program's mesh that grows; none: the first.
-        network: as of `step`; a search finds its plan in closed form, and that plan is timed so.
+        network_model: as of `step`; a search finds its plan in closed form, and that plan is timed so.
 
     Returns:
         Rows: devices, seconds, tokens_per_second (none of programs), efficiency (tokens, or steps, per second and
@@ -165,22 +151,21 @@ def scaling(
     """
     if isinstance(devices, (str, bytes)) or not isinstance(devices, Sequence) or not devices:
         raise user_error("no numbers of devices", place="devices", value=shown(devices), allowed="as [8, 64, 512]")
-    if plan is not None and not isinstance(plan, Plan):
-        raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
+    plan = None if plan is None else Plan.load(plan)
     counts = [whole("devices", one, 1, 2**31 - 1) for one in devices]
     name = cluster.partition(":")[0] if isinstance(cluster, str) else str(getattr(cluster, "name", "") or "cluster")
     program = None if isinstance(workload, Layered) else sized(workload, axis)
     if program is not None:
         unused("a program says itself how it is divided, and what it runs", "none, or a layered workload",
                plan=(plan, None), framework=(framework, None), grow_batch=(grow_batch, False))  # fmt: skip
-        return _of_program(program, cluster, sorted(set(counts)), name, (overlap, library, network))
+        return _of_program(program, cluster, sorted(set(counts)), name, (overlap, library, network_model))
     unused("a layered workload has a plan, and no mesh", "none", axis=(axis, None))
     workload = workload if isinstance(workload, Layered) else layered(workload)  # type: ignore[arg-type]
     rows, results = [], []
     for count in sorted(set(counts)):
         batch = workload.global_batch * count // counts[0] if grow_batch else workload.global_batch
         work = replace(workload, global_batch=max(1, batch))
-        asked = {"overlap": overlap, "library": library, "framework": framework, "network": network}
+        asked = {"overlap": overlap, "library": library, "framework": framework, "network_model": network_model}
         found, reason = _one(work, cluster, count, plan, asked)
         row: dict[str, Any] = {"devices": count, **dict.fromkeys(_NONE), "plan": "", "reason": reason}
         if found is not None:
@@ -214,7 +199,7 @@ def _of_program(program: Sized, cluster: Any, counts: list[int], name: str, how:
             continue
         title = spmd.name
         target = f"{name}:{count}" if isinstance(cluster, str) else cluster
-        found = step(spmd, target, overlap=how[0], library=how[1], network=how[2], check_memory=False)
+        found = step(spmd, target, overlap=how[0], library=how[1], network_model=how[2], check_memory=False)
         row["peak_bytes"] = found.peak_bytes
         if not found.fits:
             need, have = found.peak_bytes / GIB, found.memory_bytes / GIB
@@ -251,7 +236,7 @@ def _one(
     others = plan.tensor * plan.pipeline * plan.context
     if fabric.devices % others:
         return None, f"tensor x pipeline x context = {others} does not divide {fabric.devices:,} devices"
-    grown = plan.replaced(data=fabric.devices // others)
+    grown = plan.replace(data=fabric.devices // others)
     for what, axis, value, allowed in grown.reasons(work, fabric.devices):
         return None, f"{what}: {axis}={value}, allowed {allowed}"
     found = step(work, sized, grown, **asked, check_memory=False)

@@ -14,16 +14,9 @@ APPROXIMATE = "; approximate: up to 80 % below the time of messages taken one by
 
 
 def headline(result: Any) -> str:
-    """What ran on what, how long, at which share of the peak.
-
-    Args:
-        result: a StepResult.
-
-    Returns:
-        A line.
-    """
+    """What ran on what, how long, at which share of the peak."""
     plan = f", plan {result.plan.text()}" if result.plan is not None else ""
-    every = getattr(result, "cluster_devices", 0)  # a saved step of an older file does not say it
+    every = getattr(result, "cluster_devices", 0)
     where = f"{result.devices:,} of {every:,} devices of {result.cluster}" if every > result.devices else result.cluster
     work = result.workload
     phase = "" if getattr(work, "phase", "train") == "train" else f" {work.phase}"
@@ -35,14 +28,7 @@ def headline(result: Any) -> str:
 
 
 def heading(result: Any) -> list[str]:
-    """What ran on what, how long, and by which models.
-
-    Args:
-        result: a StepResult.
-
-    Returns:
-        Lines.
-    """
+    """What ran on what, how long, and by which models."""
     work = result.workload
     setting = [": ".join(filter(None, (work.setting, work.source)))] if hasattr(work, "setting") else []
     return [
@@ -54,29 +40,14 @@ def heading(result: Any) -> list[str]:
 
 
 def filled(result: Any) -> list[str]:
-    """What fills the memory of the fullest device.
-
-    Args:
-        result: a StepResult.
-
-    Returns:
-        A line.
-    """
+    """What fills the memory of the fullest device."""
     kept = ", ".join(f"{name} {value / GIB:.1f}" for name, value in result.memory.items() if value)
     room = f" of {result.memory_bytes / GIB:.1f}" if result.memory_bytes else ""
     return [f"{result.peak_bytes / GIB:.1f}{room} GiB on the fullest device: {kept}"]
 
 
 def of_collective(result: Any, each: str = "") -> str:
-    """What a collective takes, how it was priced, and how far off that may be.
-
-    Args:
-        result: a CollectiveResult.
-        each: how many devices, in words.
-
-    Returns:
-        A line.
-    """
+    """What a collective takes, how it was priced, and how far off that may be."""
     how = f"costs of {result.library}" if result.library else f"{result.algorithm}, {result.model}"
     how += "" if result.exact else ", message by message" if result.messages else ", an estimate"
     alone = "" if result.library else ", network alone, no library costs"

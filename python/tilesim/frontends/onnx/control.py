@@ -56,19 +56,7 @@ def captured(scope: OnnxScope, body: Any) -> list[str]:
 def function_of(
     scope: OnnxScope, body: Any, stem: str, inputs: Sequence[Type], outer: Sequence[str], always: str = ""
 ) -> tuple[OnnxScope, list[Tensor]]:
-    """A function of the graph for a subgraph.
-
-    Args:
-        scope: around it.
-        body: the subgraph.
-        stem: of the name.
-        inputs: shapes and dtypes of its declared inputs, but for `always`.
-        outer: names from outside that are further inputs.
-        always: a declared input that is true.
-
-    Returns:
-        Its scope, and its outputs.
-    """
+    """A function of the graph for a subgraph."""
     scope.model.bodies += 1
     if scope.model.bodies > MAX_BODIES:
         raise Unsupported(f"more than {MAX_BODIES} bodies of loops and branches")
@@ -190,20 +178,7 @@ def while_loop(
 def counted_loop(
     scope: OnnxScope, body: Any, trips: int, state: Sequence[Value], rows: Sequence[Tensor] = (), scans: bool = False
 ) -> list[Value] | None:
-    """One body that runs so many times.
-
-    Args:
-        scope: around it.
-        body: of Loop, which takes a counter and whether to go on; or of Scan, which takes parts of `rows`.
-        trips: at least one.
-        state: what it carries.
-        rows: [trips, ..] each: trip i reads part i.
-        scans: whether the body is one of Scan.
-
-    Returns:
-        The last state, and the results of all trips, [trips, ..] each. None where its end depends on data, where shapes
-        depend on its counter, and where its state is a sequence or changes its type.
-    """
+    """One body that runs so many times."""
     outer = captured(scope, body)
     if not all(isinstance(x, Tensor) for x in [*state, *(scope.value(name) for name in outer)]):
         return None

@@ -104,14 +104,7 @@ def symbolic_sizes(source: str | os.PathLike[str] | bytes | Any, batch: int, con
 
 
 def symbolic_names(model: Any) -> set[str]:
-    """Names of the symbolic dimensions of a model's inputs.
-
-    Args:
-        model: of onnx.
-
-    Returns:
-        The names.
-    """
+    """Names of the symbolic dimensions of a model's inputs."""
     return {
         dim.dim_param
         for declared in model.graph.input

@@ -57,15 +57,7 @@ class ModelReader(StoredTensors):
     def __init__(
         self, model: Any, directory: str, name: str, sizes: Mapping[str, int], fixed: Mapping[str, Any]
     ) -> None:
-        """Reads versions and functions.
-
-        Args:
-            model: ModelProto.
-            directory: where external data lie.
-            name: of the graph.
-            sizes: extents of symbolic dimensions by name.
-            fixed: values of inputs that become constants.
-        """
+        """Reads versions and functions."""
         super().__init__(directory)
         self.model, self.sizes, self.fixed = model, sizes, fixed
         self.opsets = {"" if o.domain == "ai.onnx" else o.domain: int(o.version) for o in model.opset_import}
@@ -121,14 +113,7 @@ class ModelReader(StoredTensors):
         return found
 
     def counted(self, more: int) -> None:
-        """Counts what is about to be built: nodes, and the parts that a node splits a tensor into.
-
-        Args:
-            more: operations, about.
-
-        Raises:
-            Unsupported: for more than a model has.
-        """
+        """Counts what is about to be built: nodes, and the parts that a node splits a tensor into."""
         self.steps += more
         if self.steps > MAX_NODES:
             raise Unsupported(f"more than {MAX_NODES} nodes after loops, functions and splits are built in place")

@@ -21,15 +21,7 @@ class Activation:
     def __init__(
         self, scope: OnnxScope, name: str, alpha: float | None, beta: float | None, clip: float | None
     ) -> None:
-        """Holds one activation.
-
-        Args:
-            scope: where it is built.
-            name: as in the node.
-            alpha: its first number.
-            beta: its second.
-            clip: bound of its operand.
-        """
+        """Holds one activation."""
         self.scope, self.name, self.alpha, self.beta, self.clip = scope, name.lower(), alpha, beta, clip
 
     def __call__(self, x: Tensor) -> Tensor:

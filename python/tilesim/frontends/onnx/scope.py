@@ -48,33 +48,14 @@ HANDLERS: dict[tuple[str, str], Handler] = {}
 
 
 def dtype_of(number: int, place: str) -> str:
-    """The dtype of a number of TensorProto.DataType.
-
-    Args:
-        number: as in the file.
-        place: for messages.
-
-    Returns:
-        Its name.
-
-    Raises:
-        Unsupported: for one that no tensor has here.
-    """
+    """The dtype of a number of TensorProto.DataType."""
     if number not in DTYPES:
         raise Unsupported(f"{place}: element type {OTHER_TYPES.get(number, number)}")
     return DTYPES[number]
 
 
 def handles(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
-    """Registers the meaning of operators.
-
-    Args:
-        names: of operators.
-        domain: "" or "com.microsoft".
-
-    Returns:
-        A decorator.
-    """
+    """Registers the meaning of operators."""
 
     def register(handler: Handler) -> Handler:
         for name in names:
@@ -88,13 +69,7 @@ class Node:
     """One node: operator, operands by name, attributes as Python values."""
 
     def __init__(self, proto: Any, attributes: dict[str, Any], opset: int) -> None:
-        """Reads a node.
-
-        Args:
-            proto: NodeProto.
-            attributes: by name.
-            opset: version of its domain.
-        """
+        """Reads a node."""
         self.proto, self.attributes, self.opset = proto, attributes, opset
         self.op, self.domain = str(proto.op_type), "" if proto.domain == "ai.onnx" else str(proto.domain)
         self.inputs, self.outputs = [str(name) for name in proto.input], [str(name) for name in proto.output]
@@ -140,13 +115,7 @@ class OnnxScope(Building):
     """Values of one graph, function body or subgraph of the model."""
 
     def __init__(self, model: Any, builder: GraphBuilder, outer: OnnxScope | None = None) -> None:
-        """Starts without values.
-
-        Args:
-            model: its reader.
-            builder: of the function of the graph.
-            outer: scope whose names are visible too.
-        """
+        """Starts without values."""
         super().__init__(builder, model.fresh)
         self.model, self.outer = model, outer
         self.names: dict[str, Value] = {}
@@ -182,19 +151,7 @@ class OnnxScope(Building):
         return [self.get(node, i) for i in range(len(node.inputs))]
 
     def numbers(self, node: Node, index: int, what: str) -> NDArray[Any]:
-        """Elements of an operand that must be known to build the graph.
-
-        Args:
-            node: whose operand.
-            index: which one.
-            what: it says, for messages.
-
-        Returns:
-            The elements.
-
-        Raises:
-            Unsupported: where they depend on data.
-        """
+        """Elements of an operand that must be known to build the graph."""
         tensor = self.get(node, index)
         array = self.array(tensor) if tensor is not None else None
         if array is None:
@@ -261,19 +218,7 @@ class OnnxScope(Building):
 
 
 def axis_of(axis: int, rank: int, place: str) -> int:
-    """An axis counted from the front.
-
-    Args:
-        axis: may be negative.
-        rank: number of axes.
-        place: for messages.
-
-    Returns:
-        0 to rank - 1.
-
-    Raises:
-        UserError: where there is no such axis.
-    """
+    """An axis counted from the front."""
     if not -rank <= axis < max(rank, 1):
         raise user_error("an axis that does not exist", place=place, value=str(axis), allowed=f"{-rank} to {rank - 1}")
     return axis + rank if axis < 0 else axis

@@ -25,11 +25,7 @@ class StoredTensors:
     """Reads the tensors of a model, whose external data lie beside or below it."""
 
     def __init__(self, directory: str) -> None:
-        """Reads nothing yet.
-
-        Args:
-            directory: where external data lie.
-        """
+        """Reads nothing yet."""
         self.onnx = need("onnx", "onnx")
         self.directory = directory
         self.fresh = namer()

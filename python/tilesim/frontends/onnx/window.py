@@ -30,16 +30,7 @@ class Window:
     """Kernel, strides, dilations and pads of a node, with `auto_pad` resolved."""
 
     def __init__(self, node: Node, extents: Sequence[int], kernel: Sequence[int]) -> None:
-        """Reads the attributes.
-
-        Args:
-            node: with strides, dilations, pads, auto_pad, ceil_mode.
-            extents: of the spatial axes.
-            kernel: extents of the window.
-
-        Raises:
-            UserError: for lists of the wrong length.
-        """
+        """Reads the attributes."""
         rank = len(extents)
         self.kernel = list(kernel)
         self.strides = node.integers("strides", [1] * rank)

@@ -79,12 +79,7 @@ class Reader:
     """A file on its way to a torch.fx graph, which torch.export then reads."""
 
     def __init__(self, data: Any, stored: Mapping[str, Stored]) -> None:
-        """Checks the outline.
-
-        Args:
-            data: the parsed JSON.
-            stored: weights by name in the state dictionary; those that are missing have no elements.
-        """
+        """Checks the outline."""
         self.torch, self.stored = need("torch", "torch"), stored
         self.fx = need("torch.fx", "torch")
         self.data = data

@@ -30,11 +30,7 @@ class Writer:
     """An exported program on its way to JSON."""
 
     def __init__(self, program: Any) -> None:
-        """Holds the program.
-
-        Args:
-            program: what torch.export.export returns.
-        """
+        """Holds the program."""
         self.torch = need("torch", "torch")
         self.program = program
         self.entries: dict[Any, list[dict[str, Any]]] = {}

@@ -51,17 +51,7 @@ def unmarked(value: Any) -> Any:
 
 
 def combiner_of(block: Any, index: int, count: int, replace: bool = False) -> str | None:
-    """The combiner of result `index` of a body of 2 * count arguments, or None.
-
-    Args:
-        block: the body.
-        index: which result.
-        count: number of results.
-        replace: whether "set" (the second argument) and "subtract" (first minus second) count.
-
-    Returns:
-        A combiner of the graph. "logical_and" and "logical_or" for bool alone.
-    """
+    """The combiner of result `index` of a body of 2 * count arguments, or None."""
     value = unmarked(terminator(block).operands[index])
     first, second = block.arguments[index], block.arguments[count + index]
     if replace and value == second:
@@ -108,16 +98,7 @@ def choosing(block: Any, constants: Sequence[float] = ()) -> bool:
 
 
 def evaluated(module: Any, block: Any, columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Results of an elementwise body on columns of scalars.
-
-    Args:
-        module: the reader.
-        block: the body.
-        columns: one array per argument, of equal lengths.
-
-    Returns:
-        One array per result.
-    """
+    """Results of an elementwise body on columns of scalars."""
     builder = GraphBuilder("body")
     scope = Scope(module, builder)
     arguments = []

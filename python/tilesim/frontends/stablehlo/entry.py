@@ -107,18 +107,7 @@ def translated(source: bytes, place: str) -> str:
 
 
 def parsed(source: str | bytes, place: str) -> Any:
-    """A module from text or bytecode.
-
-    Args:
-        source: its contents.
-        place: for messages.
-
-    Returns:
-        The module of MLIR.
-
-    Raises:
-        UserError: for contents that are no module, or exceed the limits.
-    """
+    """A module from text or bytecode."""
     need("jax", "jax")
     mlir = need("jax.interpreters.mlir", "jax")
     ir = need("jaxlib.mlir.ir", "jax")

@@ -76,15 +76,7 @@ def _crossed(
 
 
 def full_to_shard(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str], shape: Sequence[int]) -> Tensor:
-    """Each device's own part of a tensor that all have.
-
-    Args:
-        scope: where.
-        x: the whole tensor.
-        sharding: of it.
-        manual: axes of the mesh over which the part is a device's own.
-        shape: of the part.
-    """
+    """Each device's own part of a tensor that all have."""
     mesh = scope.module.devices.mesh
     axes = over(sharding, manual)
     counts, indices = divided(mesh, axes)

@@ -43,15 +43,7 @@ class ModuleReader:
     """A parsed module on its way to a graph."""
 
     def __init__(self, module: Any, name: str) -> None:
-        """Finds the functions.
-
-        Args:
-            module: of MLIR.
-            name: of the graph.
-
-        Raises:
-            UserError: for a module without an entry function.
-        """
+        """Finds the functions."""
         self.module = module
         self.root = GraphBuilder(name)
         self.fresh = namer()  # of weights and functions
@@ -164,19 +156,7 @@ class ModuleReader:
     def region_function(
         self, scope: Scope, block: Any, stem: str, passed: list[Any], remade: list[Any], returned: list[Any]
     ) -> str:
-        """A function of the graph for a region.
-
-        Args:
-            scope: around it.
-            block: its body.
-            stem: of the name.
-            passed: values from outside that are further inputs.
-            remade: values from outside that are constants.
-            returned: values from outside that are further outputs.
-
-        Returns:
-            The function's name.
-        """
+        """A function of the graph for a region."""
         return self._new_function(scope, block, stem, passed, remade, returned)
 
     def _new_function(
@@ -263,14 +243,7 @@ class ModuleReader:
     # --- the entry ---
 
     def entry(self) -> Graph:
-        """Builds the entry function.
-
-        Returns:
-            The graph, checked.
-
-        Raises:
-            UserError: where no function is the entry.
-        """
+        """Builds the entry function."""
         public = [
             name
             for name, function in self.functions.items()

@@ -15,33 +15,14 @@ from .types import BITS, Shaped, text
 
 
 def halved(shape: Sequence[int]) -> tuple[int, list[int]]:
-    """The axis along which 32-bit results of Threefry alternate, and the shape of its counters.
-
-    Args:
-        shape: of the result, not empty.
-
-    Returns:
-        The first even axis, else the longest (as XLA's expansion of the operation), and the shape with half of it.
-    """
+    """The axis along which 32-bit results of Threefry alternate, and the shape of its counters."""
     even = [axis for axis, extent in enumerate(shape) if extent % 2 == 0]
     axis = even[0] if even else max(range(len(shape)), key=lambda i: shape[i])
     return axis, [-(-extent // 2) if i == axis else extent for i, extent in enumerate(shape)]
 
 
 def by_threefry(scope: Scope, key: Tensor, low: Tensor, high: Tensor, shape: list[int], wide: bool) -> tuple[Any, int]:
-    """Bits of Threefry and how many counters they took.
-
-    Args:
-        scope: where it is built.
-        key: u64 without axes.
-        low: lower half of the first counter.
-        high: upper half.
-        shape: of the result.
-        wide: 64 bits for each element, else 32.
-
-    Returns:
-        u64 or u32 of the shape, and the number of counters.
-    """
+    """Bits of Threefry and how many counters they took."""
     if wide or not shape:
         count = math.prod(shape)
         a, b = threefry(scope, words(scope, key), counters(scope, count, low, high))
@@ -58,20 +39,7 @@ def by_threefry(scope: Scope, key: Tensor, low: Tensor, high: Tensor, shape: lis
 def by_philox(
     scope: Scope, key: Tensor, low: Tensor, high: Tensor, upper: Tensor, shape: list[int], wide: bool
 ) -> tuple[Any, int]:
-    """Bits of Philox and how many counters they took: four words for each.
-
-    Args:
-        scope: where it is built.
-        key: u64 without axes.
-        low: lowest word of the first counter of 128 bits.
-        high: second word.
-        upper: both upper words, u64.
-        shape: of the result.
-        wide: 64 bits for each element, else 32.
-
-    Returns:
-        u64 or u32 of the shape, and the number of counters.
-    """
+    """Bits of Philox and how many counters they took: four words for each."""
     size = math.prod(shape)
     count = -(-size // (2 if wide else 4))
     first, second = counters(scope, count, low, high)

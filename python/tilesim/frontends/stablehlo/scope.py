@@ -21,12 +21,7 @@ class Complex:
     """A complex tensor as two real ones."""
 
     def __init__(self, re: Tensor, im: Tensor) -> None:
-        """Pairs the parts.
-
-        Args:
-            re: real part.
-            im: imaginary part, of the same shape.
-        """
+        """Pairs the parts."""
         self.re, self.im = re, im
 
     @property
@@ -76,14 +71,7 @@ HANDLERS: dict[str, Handler] = {}
 
 
 def handles(*names: str) -> Callable[[Handler], Handler]:
-    """Registers the meaning of operations.
-
-    Args:
-        names: with dialect, as "stablehlo.add".
-
-    Returns:
-        A decorator.
-    """
+    """Registers the meaning of operations."""
 
     def register(handler: Handler) -> Handler:
         for name in names:
@@ -127,14 +115,7 @@ def placed(error: Unsupported) -> Unsupported:
 
 
 def path_of(source: str) -> str:
-    """The scopes of the user's function around an operation: "jit(f)/layer1/dot_general (f.py:3)" is layer1.
-
-    Args:
-        source: of the operation.
-
-    Returns:
-        Their names with dots between; empty where there are none.
-    """
+    """The scopes of the user's function around an operation: "jit(f)/layer1/dot_general (f.py:3)" is layer1."""
     name, file, _ = source.partition(" (")
     parts = [part for part in name.split("/") if part] if file or source.startswith("jit(") else []
     while parts and parts[0].startswith(("jit(", "pjit(")):
@@ -146,12 +127,7 @@ class Scope(Building):
     """Values of one function under construction."""
 
     def __init__(self, module: Any, builder: GraphBuilder) -> None:
-        """Starts without values.
-
-        Args:
-            module: the module that is read (a `stablehlo.ModuleReader`).
-            builder: of the function.
-        """
+        """Starts without values."""
         super().__init__(builder, module.fresh)
         self.module = module
         self.values: dict[Any, Value] = {}

@@ -37,15 +37,7 @@ class Devices:
     """Replicas, partitions and the mesh of a module, and its shardings in terms of that mesh."""
 
     def __init__(self, module: Any) -> None:
-        """Looks through a module.
-
-        Args:
-            module: of MLIR.
-
-        Raises:
-            UserError: for meshes or shardings about different numbers of devices.
-            Unsupported: for meshes that no single one stands for.
-        """
+        """Looks through a module."""
         attributes = module.operation.attributes
         counts = [
             int(attributes[name].value) if name in attributes else 0
@@ -111,16 +103,7 @@ class Devices:
         raise Unsupported(f"shardings over two meshes that differ: <{own}> and <{self.mesh}>")
 
     def gspmd(self, text: str, ranks: Sequence[int], note: str = "") -> list[tuple[str, str]]:
-        """Shardings of GSPMD's text, and as the replicated axes of another text those that are a device's own already.
-
-        Args:
-            text: of `mhlo.sharding`.
-            ranks: of the tensors.
-            note: `backend_config` of the operation, which may name axes that are open.
-
-        Returns:
-            Per tensor both, as texts; empty where nothing is said.
-        """
+        """Shardings of GSPMD's text; axes that are a device's own already stand in another text, as replicated ones."""
         if not self.mesh:
             return [("", "")] * len(ranks)
         dims = re.search(r"unspecified_dims=\[[\d,]*\]", note)

@@ -41,15 +41,7 @@ class Shaped:
     """Dtype, shape and whether elements are complex, of a tensor type."""
 
     def __init__(self, mlir_type: Any, place: str) -> None:
-        """Reads a ranked tensor type with static extents.
-
-        Args:
-            mlir_type: the type.
-            place: for messages.
-
-        Raises:
-            Unsupported: for another type, a dynamic extent or an unknown element type.
-        """
+        """Reads a ranked tensor type with static extents."""
         text = str(mlir_type)
         found = re.match(r"tensor<((?:\d+x)*)(complex<(\w+)>|\w+)(?:,.*)?>$", text)
         if not found:
@@ -95,19 +87,7 @@ def _parsed(text: str, dtype: str, count: int, width: int) -> NDArray[Any]:
 
 
 def dense(op: Any, shaped: Shaped, place: str) -> tuple[NDArray[Any], bool]:
-    """Elements of a constant.
-
-    Args:
-        op: operation with attribute "value".
-        shaped: its type.
-        place: for messages.
-
-    Returns:
-        The elements in their shape ([.., 2] for complex ones), or a single one and True where all are equal.
-
-    Raises:
-        Unsupported: for an attribute that holds no elements here.
-    """
+    """Elements of a constant."""
     width = 2 if shaped.complex else 1
     tail = [2] if shaped.complex else []
     try:
@@ -135,16 +115,7 @@ def dense(op: Any, shaped: Shaped, place: str) -> tuple[NDArray[Any], bool]:
 
 
 def integers(op: Any, name: str, fallback: list[int] | None = None) -> list[int]:
-    """A list of integers, however it is written.
-
-    Args:
-        op: the operation.
-        name: of the attribute.
-        fallback: where it is absent.
-
-    Returns:
-        The integers, flattened.
-    """
+    """A list of integers, however it is written."""
     if name not in op.attributes:
         return list(fallback or [])
     attribute = op.attributes[name]
@@ -155,46 +126,19 @@ def integers(op: Any, name: str, fallback: list[int] | None = None) -> list[int]
 
 
 def integer(op: Any, name: str, fallback: int = 0) -> int:
-    """An integer attribute.
-
-    Args:
-        op: the operation.
-        name: of the attribute.
-        fallback: where it is absent.
-
-    Returns:
-        Its value.
-    """
+    """An integer attribute."""
     return int(op.attributes[name].value) if name in op.attributes else fallback
 
 
 def flag(op: Any, name: str, fallback: bool = False) -> bool:
-    """A boolean attribute.
-
-    Args:
-        op: the operation.
-        name: of the attribute.
-        fallback: where it is absent.
-
-    Returns:
-        Its value.
-    """
+    """A boolean attribute."""
     if name not in op.attributes:
         return fallback
     return bool(getattr(op.attributes[name], "value", True))  # a unit attribute says yes by being there
 
 
 def text(op: Any, name: str, fallback: str = "") -> str:
-    """An attribute as a word: the last one of an enumeration's text.
-
-    Args:
-        op: the operation.
-        name: of the attribute.
-        fallback: where it is absent.
-
-    Returns:
-        Text of a string attribute, or "LT" of `#stablehlo<comparison_direction LT>`.
-    """
+    """An attribute as a word: the last one of an enumeration's text."""
     if name not in op.attributes:
         return fallback
     attribute = op.attributes[name]

@@ -70,14 +70,7 @@ def from_torch(
 
 
 def is_pretrained(value: Any) -> bool:
-    """Whether a value is a model or configuration of transformers, found out without importing that.
-
-    Args:
-        value: anything.
-
-    Returns:
-        Whether it is.
-    """
+    """Whether a value is a model or configuration of transformers, found out without importing that."""
     names = {f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in type(value).__mro__}
     return not names.isdisjoint(
         ("transformers.PreTrainedModel", "transformers.PretrainedConfig", "transformers.PreTrainedConfig")

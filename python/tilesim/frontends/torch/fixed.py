@@ -15,19 +15,7 @@ Fixed: TypeAlias = Mapping[str, Any] | Sequence[str]
 
 
 def fixed_values(program: Any, fixed: Fixed) -> dict[str, Any]:
-    """Tensors that inputs stand for in a program.
-
-    Args:
-        program: what torch.export.export returns.
-        fixed: patterns of names (cache_position, cumulative_length_*) of tensor arguments and of buffers that the
-            module changes; with a mapping the value of each, otherwise the value that the program was exported with.
-
-    Returns:
-        Values by the name of the argument or buffer.
-
-    Raises:
-        UserError: where no input has the name, or there is no such value.
-    """
+    """Tensors that inputs stand for in a program."""
     wanted = fixed if isinstance(fixed, Mapping) else dict.fromkeys([fixed] if isinstance(fixed, str) else fixed)
     if not wanted:
         return {}

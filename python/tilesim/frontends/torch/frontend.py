@@ -84,21 +84,7 @@ def _register_caches() -> None:
 
 
 def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, strict: bool = False) -> Any:
-    """torch.export with errors named in our words.
-
-    Args:
-        module: an nn.Module.
-        args: positional arguments, examples of shape and dtype (meta and fake tensors serve too).
-        kwargs: keyword arguments.
-        strict: trace the Python bytecode; some static caches need it.
-
-    Returns:
-        The ExportedProgram.
-
-    Raises:
-        UserError: when a module or an argument is of the wrong type.
-        Unsupported: when torch cannot export the module, with its reason.
-    """
+    """torch.export with errors named in our words."""
     if not isinstance(module, torch.nn.Module):
         raise user_error("the model is no torch.nn.Module", value=type(module).__name__, allowed="a torch.nn.Module")
     if not isinstance(args, tuple):
@@ -252,24 +238,7 @@ def from_exported(
     names: Mapping[str, str] | None = None,
     foreign: bool = False,
 ) -> Graph:
-    """A graph of an exported program.
-
-    Args:
-        program: what torch.export.export returns.
-        name: of the graph.
-        functions: whether layers that repeat become one function.
-        passes: recognition passes, as `tilesim.optimize`.
-        fixed: inputs that become constants, as `tilesim.from_torch`.
-        names: of weights in the graph by their names in the program; others keep theirs.
-        foreign: the program is what a file of somebody says: of what depends on no input only harmless overloads are
-            evaluated.
-
-    Returns:
-        The graph; parameters are weights by reference, mutated buffers inputs whose new values are outputs.
-
-    Raises:
-        Unsupported: naming the overload and its place in the user's code.
-    """
+    """A graph of an exported program."""
     return read(program, name, functions, passes, fixed, names, foreign)[0]
 
 

@@ -18,15 +18,7 @@ __all__ = ["exported", "seconds_by_name"]
 
 
 def exported(module: Any, args: Any) -> tuple[Any, Graph]:
-    """An exported program in functional form, and its graph.
-
-    Args:
-        module: a torch.nn.Module.
-        args: its arguments.
-
-    Returns:
-        The program and the graph; layers that repeat stay apart.
-    """
+    """An exported program in functional form, and its graph."""
     program = decomposed(export(module, () if args is None else args))
     importer = Importer(program, type(module).__name__, functions=False)
     graph = importer.run()
@@ -60,16 +52,7 @@ def _values(program: Any, args: Any) -> list[Any]:
 
 
 def seconds_by_name(program: Any, args: Any, runs: int) -> dict[str, float]:
-    """Runs an exported program on eager torch.
-
-    Args:
-        program: from `exported`.
-        args: of the module.
-        runs: how often; the fastest counts for each operation.
-
-    Returns:
-        Seconds by module path and operation, as the importer names operations.
-    """
+    """Runs an exported program on eager torch."""
     best: dict[str, float] = {}
     values = _values(program, args)
     with torch.no_grad():

@@ -27,14 +27,7 @@ _SPELLED_OUT = (
 
 
 def trains(inputs: Sequence[Any]) -> bool:
-    """Whether a captured graph is to have gradients.
-
-    Args:
-        inputs: its arguments.
-
-    Returns:
-        True where torch records gradients and an argument asks for them.
-    """
+    """Whether a captured graph is to have gradients."""
     return torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
 
 
@@ -50,16 +43,7 @@ def _decompositions() -> dict[Any, Any]:
 
 
 def training(module: Any, inputs: Sequence[Any], runner: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
-    """A function with gradients whose forward and backward graphs run as programs of their own.
-
-    Args:
-        module: the captured graph.
-        inputs: examples of its arguments.
-        runner: makes what is called in the place of a graph.
-
-    Returns:
-        What torch calls instead of the captured graph.
-    """
+    """A function with gradients whose forward and backward graphs run as programs of their own."""
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.aot_autograd import make_boxed_func
 

@@ -19,12 +19,7 @@ class Against:
     """A result and its baseline, operation by operation."""
 
     def __init__(self, result: Any, baseline: Any) -> None:
-        """Matches their operations.
-
-        Args:
-            result: of the page.
-            baseline: what it is compared with.
-        """
+        """Matches their operations."""
         self.comparison = found = ASKED["compare"](baseline, result, names=["baseline", "this result"])
         self._form = "count" if found.unit == "cycles" else "duration"
         self._times, self.joined_kernels, self._alone = self._matched(result)
@@ -61,14 +56,7 @@ class Against:
         ]
 
     def joined(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of the table of operations with those columns.
-
-        Args:
-            rows: of `operation_rows`.
-
-        Returns:
-            The rows; where the baseline lacks an operation, its whole time is difference.
-        """
+        """Rows of the table of operations with those columns."""
         second = 1.0 if self.comparison.unit == "cycles" else 1 / self.comparison.b.data["hertz"]
         found = []
         for row in rows:
@@ -108,13 +96,5 @@ class Against:
 
 
 def against(result: Any, baseline: Any) -> Against:
-    """A result and its baseline.
-
-    Args:
-        result: of the page.
-        baseline: what it is compared with.
-
-    Returns:
-        Columns and sections.
-    """
+    """A result and its baseline."""
     return Against(result, baseline)

@@ -113,16 +113,7 @@ def _read(functions: Sequence[Mapping[str, Any]]) -> list[_Cluster]:
 
 
 def graph_data(result: Any, program: Any) -> dict[str, Any]:
-    """What is drawn of the graph, small: repeated layers are one box.
-
-    Args:
-        result: any.
-        program: that was simulated, or None.
-
-    Returns:
-        functions: name, boxes (name, cycles, kernels: places in the result's operations) and arrows (pairs of boxes)
-        of each; or why: the reason why there are none.
-    """
+    """What is drawn of the graph, small: repeated layers are one box."""
     if program is None or getattr(program, "graph", None) is None:
         return {"why": LACKING}
     if program.placement.rows:
@@ -183,13 +174,7 @@ def _drawn(cluster: _Cluster, whole: int, left: float, places_of: Sequence[int])
 
 
 def graph_section(result: Any, data: Mapping[str, Any], places: Sequence[int]) -> Section:
-    """Kernels and what flows between them.
-
-    Args:
-        result: any.
-        data: of `graph_data`.
-        places: in the table of operations, of each of the result's.
-    """
+    """Kernels and what flows between them."""
     if result.data["source"] != "engine":
         return Section("", [])
     if "why" in data:

@@ -12,11 +12,7 @@ __all__ = ["cards", "dtype_of", "mapping", "parts_section", "subtitle"]
 
 
 def dtype_of(program: Any) -> str:
-    """The dtype that most of the graph's weights have, of a graph without weights its inputs; "" where not known.
-
-    Args:
-        program: the compiled program, or None.
-    """
+    """The dtype that most of the graph's weights have, of a graph without weights its inputs; "" where not known."""
     graph = getattr(program, "graph", None)
     if graph is None:
         return ""
@@ -30,20 +26,12 @@ def dtype_of(program: Any) -> str:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """What a file holds by name; nothing where it holds something else, which no schema excludes.
-
-    Args:
-        value: anything.
-    """
+    """What a file holds by name; nothing where it holds something else, which no schema excludes."""
     return value if isinstance(value, dict) else {}
 
 
 def subtitle(result: Any) -> str:
-    """Which machine, how the program was lowered, and what computed the figures.
-
-    Args:
-        result: any.
-    """
+    """Which machine, how the program was lowered, and what computed the figures."""
     configuration = mapping(result.data.get("configuration"))
     about = configuration.get("description") or mapping(configuration.get("device")).get("description", "")
     source = "estimated by closed forms" if result.estimated else "simulated"
@@ -53,12 +41,7 @@ def subtitle(result: Any) -> str:
 
 
 def cards(result: Any, program: Any) -> Cards:
-    """Time, cycles, bottleneck, bytes, bytes over the bound, utilisation, dtype.
-
-    Args:
-        result: any.
-        program: that was simulated, where it is known.
-    """
+    """Time, cycles, bottleneck, bytes, bytes over the bound, utilisation, dtype."""
     bound = result.bounds
     how = "estimated, " if result.estimated else ""
     found = [
@@ -89,11 +72,7 @@ def cards(result: Any, program: Any) -> Cards:
 
 
 def parts_section(result: Any) -> list[Section]:
-    """Cores, jobs, cache, energy and accuracy, of results that have them.
-
-    Args:
-        result: any.
-    """
+    """Cores, jobs, cache, energy and accuracy, of results that have them."""
     found = _terms(result)
     shares = dict.fromkeys(("array", "vector", "load", "store"), "percent")
     sizes = dict.fromkeys(("load_bytes", "store_bytes", "send_bytes"), "size")

@@ -21,36 +21,19 @@ def _program(result: Any) -> Any:
 
 
 def memory_of(result: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, Any]:
-    """The memory plan as `plan_section` takes it.
-
-    Args:
-        result: any.
-        most: tensors that are drawn.
-        steps: of the bytes in use.
-    """
+    """The memory plan as `plan_section` takes it."""
     program, stored = _program(result), getattr(result, "_held", {})
     return dict(stored["memory"]) if program is None and "memory" in stored else plan_data(program, most, steps)
 
 
 def graph_of(result: Any) -> dict[str, Any]:
-    """The graph as `graph_section` takes it.
-
-    Args:
-        result: any.
-    """
+    """The graph as `graph_section` takes it."""
     program, stored = _program(result), getattr(result, "_held", {})
     return dict(stored["graph"]) if program is None and "graph" in stored else graph_data(result, program)
 
 
 def held(result: Any) -> dict[str, Any]:
-    """What a result's file holds for its page.
-
-    Args:
-        result: any.
-
-    Returns:
-        memory, graph and advice, each where there is one.
-    """
+    """What a result's file holds for its page."""
     found: dict[str, Any] = {}
     if result.data["source"] == "engine" and len(result.data["operations"]) <= LARGEST:
         try:
@@ -69,19 +52,7 @@ def held(result: Any) -> dict[str, Any]:
 
 
 def checked_held(found: dict[str, Any], kernels: int, place: str) -> dict[str, Any]:
-    """What a file holds, where its parts agree; the schema has looked at their types.
-
-    Args:
-        found: of the file.
-        kernels: operations of the result.
-        place: the file.
-
-    Returns:
-        The same.
-
-    Raises:
-        UserError: for columns of different lengths, or a place that is not there.
-    """
+    """What a file holds, where its parts agree; the schema has looked at their types."""
     memory, graph = found.get("memory", {}), found.get("graph", {})
     if "memory" in found:
         columns = list(memory["boxes"].values())

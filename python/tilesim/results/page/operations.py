@@ -20,16 +20,7 @@ _NAMED = 400_000  # characters of names of fused operations that a page holds
 
 
 def operation_rows(result: Any) -> list[dict[str, Any]]:
-    """Every kernel with what the table, the roofline and the plots are made of, the longest first.
-
-    Args:
-        result: any.
-
-    Returns:
-        Rows with operation, place (in the result's operations), runs, cycles (attributed: they add up to the total),
-        elapsed (cycles), bound, busy, bytes, load_bytes, store_bytes, multiply_adds, flops (two for each, and vector
-        operations), start, names.
-    """
+    """Every kernel with what the table, the roofline and the plots are made of, the longest first."""
     rows = [
         {
             "operation": name,
@@ -53,14 +44,7 @@ def operation_rows(result: Any) -> list[dict[str, Any]]:
 
 
 def folded(result: Any) -> list[tuple[int, str, str]]:
-    """Operations with repeated layers as one, where the same part bounds them; the longest first.
-
-    Args:
-        result: any.
-
-    Returns:
-        Cycles, name (with the number of operations, of several), bound.
-    """
+    """Operations with repeated layers as one, where the same part bounds them; the longest first."""
     groups = fold(operation_rows(result), lambda row: str(row["operation"]), lambda row: str(row["bound"]))
     found = [
         (sum(row["cycles"] for row in rows), f"{name} ({len(rows)})" if len(rows) > 1 else rows[0]["operation"], bound)
@@ -70,12 +54,7 @@ def folded(result: Any) -> list[tuple[int, str, str]]:
 
 
 def longest(result: Any, most: int = _LONGEST) -> Bars:
-    """The operations that take the most cycles, repeated layers as one, in the colour of what bounds them.
-
-    Args:
-        result: any.
-        most: bars.
-    """
+    """The operations that take the most cycles, repeated layers as one, in the colour of what bounds them."""
     total = max(1, result.cycles)
     groups = folded(result)
     bars = [
@@ -108,12 +87,7 @@ def _units(result: Any) -> Bars:
 
 
 def time_section(result: Any, every: bool) -> Section:
-    """Bars of operations and of units.
-
-    Args:
-        result: any.
-        every: also for a result without operations, in words.
-    """
+    """Bars of operations and of units."""
     parts: list[Any] = [longest(result)] if result.data["operations"] else []
     if result.data["units"]:
         parts.append(_units(result))
@@ -121,13 +95,7 @@ def time_section(result: Any, every: bool) -> Section:
 
 
 def operations_section(result: Any, reasons: Sequence[Any] = (), compared: Any = None) -> Section:
-    """The table of all operations.
-
-    Args:
-        result: any.
-        reasons: why they take their time, elements.
-        compared: with a baseline, or None.
-    """
+    """The table of all operations."""
     rows = operation_rows(result)
     total, second = max(1, result.cycles), result.data["hertz"]
     columns = [

@@ -16,11 +16,7 @@ BOXES, STEPS = 4_000, 2_000
 
 
 def plan_of(program: Any) -> tuple[Any, str]:
-    """The memory plan of a program, or why there is none.
-
-    Args:
-        program: that was simulated, or None.
-    """
+    """The memory plan of a program, or why there is none."""
     if program is None:
         return (
             None,
@@ -32,23 +28,13 @@ def plan_of(program: Any) -> tuple[Any, str]:
 
 
 def own_rows(plan: Any, level: str) -> list[dict[str, Any]]:
-    """Tensors with bytes of their own at a level, the largest first.
-
-    Args:
-        plan: of `Program.memory_plan`.
-        level: "memory" or "scratchpad".
-    """
+    """Tensors with bytes of their own at a level, the largest first."""
     rows = [row for row in plan.table().rows if row["level"] == level and not row["alias_of"] and row["bytes"] > 0]
     return sorted(rows, key=lambda row: -row["bytes"])
 
 
 def live_bytes(rows: list[dict[str, Any]], kernels: int) -> list[int]:
-    """Bytes that are taken during each kernel.
-
-    Args:
-        rows: of `own_rows`.
-        kernels: their number.
-    """
+    """Bytes that are taken during each kernel."""
     change = [0] * (kernels + 1)
     for row in rows:
         first, last = min(max(0, row["first"]), kernels), min(max(0, row["last"]), kernels - 1)
@@ -67,18 +53,7 @@ def _stays(row: dict[str, Any], kernels: int) -> bool:
 
 
 def plan_data(program: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, Any]:
-    """What is drawn of the memory plan, small.
-
-    Args:
-        program: that was simulated, or None.
-        most: tensors that are drawn, those that take most bytes for most kernels.
-        steps: of the bytes in use, each the most of some kernels.
-
-    Returns:
-        kernels, tensors and peak_bytes of the memory, what stays in scratchpads, the tensors that are drawn by column
-        (of those that come and go, where there are any; others: how many, kept_bytes) and live: bytes in use by them;
-        or why: the reason why there are none.
-    """
+    """What is drawn of the memory plan, small."""
     plan, why = plan_of(program)
     if plan is None:
         return {"why": why}
@@ -107,12 +82,7 @@ def plan_data(program: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, 
 
 
 def plan_section(result: Any, data: Mapping[str, Any]) -> Section:
-    """Tensors over kernels and addresses; bytes in use.
-
-    Args:
-        result: any.
-        data: of `plan_data`.
-    """
+    """Tensors over kernels and addresses; bytes in use."""
     if result.data["source"] != "engine":
         return Section("", [])
     if "why" in data:

@@ -16,16 +16,7 @@ _MISSING = "Of this one the page holds no terms: it has those of the longest ope
 
 
 def reasons_of(result: Any, recorded: Any, order: Sequence[int]) -> list[Any]:
-    """Elements of the section of operations.
-
-    Args:
-        result: any.
-        recorded: the same run with intervals, or None.
-        order: places in the result's operations, row by row of the table.
-
-    Returns:
-        The reasons; or a note, where the result's configuration is not known to this version; nothing without rows.
-    """
+    """Elements of the section of operations."""
     if not order:
         return []
     try:  # a file's configuration may be of another version, or of anybody's making

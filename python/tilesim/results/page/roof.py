@@ -17,14 +17,7 @@ __all__ = ["ceilings", "roof_points", "roof_section"]
 
 
 def ceilings(result: Any) -> tuple[dict[str, float], float]:
-    """Peak rates by name, FLOP per second, and bytes per second of the memory.
-
-    Args:
-        result: any.
-
-    Returns:
-        Both; nothing and 0.0 where the result's configuration does not say.
-    """
+    """Peak rates by name, FLOP per second, and bytes per second of the memory."""
     try:  # a file's configuration may be of another version, or of anybody's making
         rates, memory = _ceilings(result.data.get("configuration", {}))
         own = Rates(result.data)  # the memory reaches less than its peak: the bound of `Result.why`, too
@@ -55,15 +48,7 @@ def _merged(rates: dict[str, float]) -> dict[str, float]:
 
 
 def roof_points(result: Any) -> tuple[list[dict[str, Any]], int]:
-    """Operations that compute and move something.
-
-    Args:
-        result: any.
-
-    Returns:
-        Rows with operation, row (its place in `operation_rows`), intensity (FLOP per byte), attained (FLOP per second)
-        and bound; how many are left out.
-    """
+    """Operations that compute and move something."""
     rows = operation_rows(result)
     found = [
         {
@@ -81,17 +66,7 @@ def roof_points(result: Any) -> tuple[list[dict[str, Any]], int]:
 def lines(
     rates: dict[str, float], memory: float, low: float, high: float
 ) -> list[tuple[str, list[float], list[float]]]:
-    """Ceilings as lines between two intensities: the slope of the memory, each rate from its ridge.
-
-    Args:
-        rates: FLOP per second by name.
-        memory: bytes per second.
-        low: least intensity.
-        high: largest one.
-
-    Returns:
-        Name, intensities and rates of each.
-    """
+    """Ceilings as lines between two intensities: the slope of the memory, each rate from its ridge."""
     rates = {name: rate for name, rate in rates.items() if 0 < rate < math.inf}
     if not rates or not 0 < memory < math.inf:
         return []
@@ -102,11 +77,7 @@ def lines(
 
 
 def roof_section(result: Any) -> Section:
-    """Intensity against attained rate of all operations.
-
-    Args:
-        result: any.
-    """
+    """Intensity against attained rate of all operations."""
     points, left = roof_points(result)
     if not points:
         return Section("Roofline", [Notes(["No operation both computes and moves bytes of memory."])], "roofline")

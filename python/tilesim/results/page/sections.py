@@ -25,27 +25,13 @@ RECORDED = 300_000
 
 
 def picture(result: Any) -> str:
-    """What a notebook shows of a result: no script, nothing loaded.
-
-    Args:
-        result: of a simulation or an estimate.
-
-    Returns:
-        HTML: the headline, where the time goes, the longest operations.
-    """
+    """What a notebook shows of a result: no script, nothing loaded."""
     sections = [Section("", [cards(result, None)]), time_section(result, False)]
     return fragment(title_of(result), [*sections, operations_section(result), traffic_section(result)])
 
 
 def title_of(result: Any) -> str:
-    """Program and machine.
-
-    Args:
-        result: any.
-
-    Returns:
-        The text, not escaped.
-    """
+    """Program and machine."""
     return f"{result.data['program']} on {result.data['machine']}"
 
 
@@ -70,17 +56,7 @@ def _recorded(result: Any, again: Any) -> tuple[Any, str]:
 
 
 def page(result: Any, advice: Sequence[Any] | None = None, left_out: str = "", baseline: Any = None) -> str:
-    """A whole document that opens in any browser and loads nothing.
-
-    Args:
-        result: of a simulation or an estimate.
-        advice: changes that were simulated again, as `Result.explain` gives them; None: not asked for.
-        left_out: why there are none, in words.
-        baseline: a result that each operation is compared with, or None.
-
-    Returns:
-        The HTML text.
-    """
+    """A whole document that opens in any browser and loads nothing."""
     again = getattr(result, "_again", None)
     program = getattr(again, "program", None)
     recorded, word = _recorded(result, again if program is not None else None)

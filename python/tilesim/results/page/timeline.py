@@ -21,13 +21,6 @@ _SHORT = 0.002  # of the whole, below which two intervals of one unit and operat
 def spans(data: dict[str, Any], most: int = SPANS) -> tuple[list[tuple[int, int, int, int]], int]:
     """Intervals of a result, merged until there are few enough: neighbours of one unit and operation, first those with
     no gap between them, then over growing gaps.
-
-    Args:
-        data: JSON form of a result with intervals.
-        most: number of intervals wanted; each pair of unit and operation keeps one.
-
-    Returns:
-        (unit, label, start, finish) of each, and the longest gap that was closed, in cycles.
     """
     rows: dict[tuple[int, int], list[list[int]]] = {}
     for unit, label, start, finish in data["intervals"]:
@@ -55,15 +48,7 @@ def spans(data: dict[str, Any], most: int = SPANS) -> tuple[list[tuple[int, int,
 
 
 def bandwidth(data: dict[str, Any], most: int = _STEPS) -> tuple[float, list[float], float] | None:
-    """Bytes per second of all memory channels together.
-
-    Args:
-        data: JSON form of a result.
-        most: number of steps wanted.
-
-    Returns:
-        Seconds of a step, the rate in each, cycles of the core clock of a step; None where none was recorded.
-    """
+    """Bytes per second of all memory channels together."""
     memory = data.get("memory")
     if not memory or not any(memory["channel_bytes"]):
         return None
@@ -116,13 +101,7 @@ def _boxes(data: dict[str, Any], places: dict[str, list[int]]) -> tuple[Boxes, l
 
 
 def timeline_section(result: Any, word: str, places: dict[str, list[int]]) -> Section:
-    """Intervals of units, and bandwidth below them; both zoom together.
-
-    Args:
-        result: with intervals; None: there are none.
-        word: where they come from, or why there are none.
-        places: rows of the table of operations by name.
-    """
+    """Intervals of units, and bandwidth below them; both zoom together."""
     if result is None:
         return Section("Timeline", [Notes([word])], "timeline")
     data = result.data

@@ -18,13 +18,7 @@ WORTH = 1.01
 
 
 def advice_section(result: Any, advice: Sequence[Any] | None, left_out: str) -> Section:
-    """Changes that were simulated again, the best first.
-
-    Args:
-        result: that they are changes of.
-        advice: as `Result.explain` gives them; None: not asked for.
-        left_out: why there are none, in words.
-    """
+    """Changes that were simulated again, the best first."""
     again = "estimated" if result.estimated else "simulated"
     title = f"What would help, {again} again"
     if not advice:
@@ -52,11 +46,7 @@ def _sources(configuration: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def modelled_section(result: Any) -> Section:
-    """Approximations, fidelities, options, data that timing read, and where the machine's numbers come from.
-
-    Args:
-        result: any.
-    """
+    """Approximations, fidelities, options, data that timing read, and where the machine's numbers come from."""
     data = result.data
     parts: list[Any] = [Notes(result.approximations or ["Nothing was approximated."])]
     facts = [("fidelity of " + name, text) for name, text in mapping(data.get("fidelity")).items()]

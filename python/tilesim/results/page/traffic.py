@@ -25,14 +25,7 @@ COLOURS = {
 
 
 def level_rows(result: Any) -> list[tuple[str, dict[str, float]]]:
-    """Bytes of each level by what they were.
-
-    Args:
-        result: any.
-
-    Returns:
-        Level, and bytes by name; the first row is the memory as it was asked for.
-    """
+    """Bytes of each level by what they were."""
     data = result.data
     found: list[tuple[str, dict[str, float]]] = [
         ("memory, asked for", {"read": data["memory_read_bytes"], "written": data["memory_written_bytes"]})
@@ -62,11 +55,7 @@ def level_rows(result: Any) -> list[tuple[str, dict[str, float]]]:
 
 
 def traffic_section(result: Any) -> Section:
-    """A bar for each level.
-
-    Args:
-        result: any.
-    """
+    """A bar for each level."""
     rows = level_rows(result)
     bars = [Bar(name, parts, figures.size(sum(parts.values()))) for name, parts in rows]
     if not any(bar.parts and sum(bar.parts.values()) for bar in bars):

@@ -18,18 +18,7 @@ _ROWS = 8
 
 
 def page(before: Result, now: Result, error: str, took: float, notes: Sequence[str] = ()) -> str:
-    """A fragment of HTML, of the elements that all pages have.
-
-    Args:
-        before: result of the start.
-        now: result of the settings as they stand.
-        error: what is wrong with them; then `now` is of the last legal ones.
-        took: seconds of the last turn.
-        notes: what sliders leave out.
-
-    Returns:
-        The text.
-    """
+    """A fragment of HTML, of the elements that all pages have."""
     change = ratio(before.seconds / now.seconds) if now.seconds else "–"
     cards = [
         Card("time", duration(now.seconds), f"simulated in {duration(took)}"),

@@ -96,17 +96,7 @@ def _remedy(result: Result) -> list[tuple[str, str, str]]:
 
 
 def reasons(result: Result, recorded: Result | None = None) -> dict[str, Any]:
-    """Terms of every operation.
-
-    Args:
-        result: of a simulation or estimate.
-        recorded: the same run with its intervals, where there is one; the longest operations are then measured by them.
-
-    Returns:
-        terms (name and meaning), rows (of each of the result's operations: shares by number of term, least cycles,
-        part that bounds, how the terms were told apart, peak FLOP/s, bytes moved, tiles; none: it is not among the
-        longest), rates (cycles per second, bytes per second) and remedy (lines that say what to ask next).
-    """
+    """Terms of every operation."""
     operations = result.data["operations"]
     told = _Told(result, recorded)
     by_name: dict[str, list[int]] = {}

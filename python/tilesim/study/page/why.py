@@ -63,24 +63,10 @@ def _sections(data: Mapping[str, Any]) -> list[Section]:
 
 
 def picture(data: Mapping[str, Any]) -> str:
-    """What a notebook shows.
-
-    Args:
-        data: JSON form of a `Why`.
-
-    Returns:
-        HTML.
-    """
+    """What a notebook shows."""
     return fragment(f"Why: {data['operation']}", _sections(data))
 
 
 def page(data: Mapping[str, Any]) -> str:
-    """A whole document that opens in any browser and loads nothing.
-
-    Args:
-        data: JSON form of a `Why`.
-
-    Returns:
-        The HTML text.
-    """
+    """A whole document that opens in any browser and loads nothing."""
     return document(f"Why: {data['operation']}", _sections(data), f"{data['program']} on {data['machine']}")

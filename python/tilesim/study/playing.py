@@ -40,16 +40,7 @@ _RATIOS = tuple(i / 20 for i in range(1, 21))
 
 
 def positions(setting: Setting, value: Any, ends: tuple[float, float] | None = None) -> list[Any]:
-    """The values that a slider offers: in equal ratios where a setting has no natural step, all within its range.
-
-    Args:
-        setting: the declaration.
-        value: the machine's own, as in a file; it is one of them.
-        ends: least and most, in whole or base units; none: up to 32 times less and more than the machine has.
-
-    Returns:
-        Values as in a file, in order; of a text or a flag all that are allowed.
-    """
+    """The values that a slider offers: in equal ratios where a setting has no natural step, all within its range."""
     number = setting.number(value)
     if number is None:
         found = [False, True] if isinstance(value, bool) else list(setting.allowed)
@@ -86,14 +77,7 @@ class Play:
         settings: Mapping[str, list[Any]],
         run: Callable[[Machine], Result],
     ) -> None:
-        """Simulates the machine as it is; made by `ts.play`.
-
-        Args:
-            graph: the workload.
-            machine: to start from.
-            settings: path to the values that its slider offers.
-            run: compiles and simulates for a machine.
-        """
+        """Simulates the machine as it is; made by `ts.study.play`."""
         self.graph, self.start, self.settings = graph, machine, dict(settings)
         self.machine = machine
         """The last legal one."""

@@ -243,19 +243,7 @@ def _shared(table: str, groups: list[list[Measured]], start: Mapping[str, float]
 
 
 def left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict[str, Any]], np.ndarray]:
-    """Predicts every row from constants that it was not used for.
-
-    Args:
-        table: kind of the rows.
-        rows: measured rows, all of status "ok".
-        holdout: as of `calibrate`.
-
-    Returns:
-        Per group the mean, median and largest error as ratios; and the predicted seconds, shape [rows].
-
-    Raises:
-        UserError: if nothing can be left out as asked.
-    """
+    """Predicts every row from constants that it was not used for."""
     predictor = PREDICTORS[table]
     predicted = np.full(len(rows), np.nan)
     folds = _folds(rows, _fold_of(holdout, table))
