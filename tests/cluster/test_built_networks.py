@@ -318,7 +318,7 @@ def test_members_that_stand_for_others_have_their_times(seed: int) -> None:
         every = AsBuilt(cluster, "closed", 0.0)._groups(size, stride, whole=True)[1]
         groups = every if draw.random() < 0.5 else every[:stride]
         how = {"algorithm": draw.choice(["ring", "direct", "torus", "bruck", "auto"]),
-               "model": draw.choice(["chunks", "chunks", "flows"])}  # fmt: skip
+               "network_model": draw.choice(["chunks", "chunks", "flows"])}  # fmt: skip
         operation, bytes_ = draw.choice(["all_gather", "all_reduce", "all_to_all"]), draw.choice([1, 1000, 12345678])
         one, all_ = (
             ts.cluster.collective(operation, bytes_, cluster, groups, symmetry=symmetry, **how)
@@ -326,7 +326,9 @@ def test_members_that_stand_for_others_have_their_times(seed: int) -> None:
         )
         reduced += one.classes < all_.classes
         assert one.seconds == pytest.approx(
-            all_.seconds, rel=1e-6 if how["model"] == "flows" else 0, abs=1e-11 if how["model"] == "flows" else 0
+            all_.seconds,
+            rel=1e-6 if how["network_model"] == "flows" else 0,
+            abs=1e-11 if how["network_model"] == "flows" else 0,
         )
 
 
@@ -347,7 +349,7 @@ def test_many_devices_are_priced_as_all_groups_message_by_message(
         found = ts.cluster.collective(operation, bytes_, part, devices=some)
         assert prices._one(operation, bytes_, size, stride) == found.seconds
         _, every = prices._groups(size, stride, whole=True)
-        how = {"algorithm": found.algorithm, "model": "chunks", "symmetry": False}
+        how = {"algorithm": found.algorithm, "network_model": "chunks", "symmetry": False}
         assert found.picoseconds == ts.cluster.collective(operation, bytes_, cluster, devices=every, **how).picoseconds
 
 

@@ -162,7 +162,7 @@ def layers(width=256, hidden=512, batch=64, count=3):
 @pytest.mark.parametrize("overlap", ["none", "ready", "library"])
 @pytest.mark.parametrize(
     "more",
-    [{}, {"network": "chunks"}, {"network": "flows"}, {"library": "nccl"}, {"slow": {3: 1.25}},
+    [{}, {"network_model": "chunks"}, {"network_model": "flows"}, {"library": "nccl"}, {"slow": {3: 1.25}},
      {"faults": [{"device": 2, "compute": 0.7}]}, {"faults": [{"device": 2, "share": 0.7}]}],
 )  # fmt: skip
 def test_a_replay_takes_what_its_step_took(overlap, more, tmp_path):

@@ -67,7 +67,7 @@ def test_clusters_go_to_other_processes(tmp_path: pathlib.Path) -> None:
     [
         ("dgx-h100:8", ts.Plan(tensor=8), {}),
         ("dgx-h100:16", ts.Plan(tensor=2, pipeline=4, data=2), {}),
-        ("dgx-h100:16", ts.Plan(tensor=2, data=8), {"network": "flows"}),
+        ("dgx-h100:16", ts.Plan(tensor=2, data=8), {"network_model": "flows"}),
         ("tpu-v4:64", ts.Plan(tensor=4, pipeline=2, data=8), {}),
         ("dgx-h100:8", ts.Plan(pipeline=4, data=2), {"library": "nccl", "slow": {1: 1.5}}),
     ],

@@ -287,7 +287,7 @@ def test_constants_fitted_on_half_of_the_sizes() -> None:
     assert sum(errors) / 720 <= 0.08
 
 
-@pytest.mark.parametrize("more", [{"model": "flows"}, {"algorithm": "ring"}])
+@pytest.mark.parametrize("more", [{"network_model": "flows"}, {"algorithm": "ring"}])
 def test_what_a_library_would_not_look_at(more):
     with pytest.raises(ts.UserError, match=f"{next(iter(more))}.*no library"):
         ts.cluster.collective("all_reduce", 1 << 20, "dgx-h100:8", library="nccl", **more)

@@ -202,7 +202,7 @@ def test_auto_takes_the_switch_where_it_sums() -> None:
         ({"cluster": "dgx-a100"}, "no switch of this network"),
         ({"cluster": "dgx-h100", "dtype": "i8"}, "two bytes"),
         ({"cluster": "dgx-h100", "op": "all_to_all"}, "no switch"),
-        ({"cluster": "dgx-h100", "model": "chunks"}, "closed"),
+        ({"cluster": "dgx-h100", "network_model": "chunks"}, "closed"),
         ({"cluster": "dgx-h100:64"}, "no switch"),
         ({"cluster": "tpu-v4:64"}, "no switch"),
         ({"cluster": "dgx-h100", "op": "broadcast_devices", "root": 8}, "root"),

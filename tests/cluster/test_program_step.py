@@ -370,7 +370,7 @@ def test_traces_of_programs(tmp_path: Path) -> None:
         ({"predictor": "closd"}, "unknown predictor.*closed"),
         ({"predictor": "table:nowhere.csv"}, "nowhere.csv"),
         ({"overlap": "all"}, "unknown overlap"),
-        ({"network": "waves"}, "unknown network"),
+        ({"network_model": "waves"}, "unknown network"),
         ({"plan": ts.Plan(data=2)}, "says itself how it is divided"),
         ({"slow": {7: 2.0}}, "no slow device"),
         ({"library": "ncl"}, "nccl"),

@@ -69,7 +69,7 @@ def test_groups_whose_links_have_no_fault_take_as_long():
                {"kind": "switch", "size": 4, "bandwidth_bytes_per_second": 25e9, "latency_seconds": 2e-6}]  # fmt: skip
     slow = ts.Cluster(network=network, faults=[{"device": 20, "share": 0.5}])
     for op in SPREAD:
-        asked = {"devices": list(range(8)), "model": "chunks", "algorithm": "direct"}
+        asked = {"devices": list(range(8)), "network_model": "chunks", "algorithm": "direct"}
         one = ts.cluster.collective(op, 1 << 24, ts.Cluster(network=network), **asked)
         assert ts.cluster.collective(op, 1 << 24, slow, **asked).picoseconds == one.picoseconds
 

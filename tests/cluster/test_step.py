@@ -297,7 +297,7 @@ def test_a_cluster_from_a_file(tmp_path: Path) -> None:
     ("values", "told"),
     [
         ({"predictor": "close"}, "closed"),
-        ({"network": "flow"}, "closed"),
+        ({"network_model": "flow"}, "closed"),
         ({"overlap": "all"}, "library"),
         ({"framework": "megatrom"}, "Did you mean 'megatron'"),
         ({"plan": "tensor=8"}, "no plan .*allowed: a Plan"),

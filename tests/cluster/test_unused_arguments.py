@@ -104,7 +104,7 @@ def test_replays_with_a_price_have_no_cluster() -> None:
     def replay(trace: Any, **more: Any) -> Any:
         return ts.cluster.replay(trace, price=lambda *_: 1e-6, **more)
 
-    for one in ({"cluster": CLUSTER}, {"library": "nccl"}, {"algorithm": "ring"}, {"network": "flows"}):
+    for one in ({"cluster": CLUSTER}, {"library": "nccl"}, {"algorithm": "ring"}, {"network_model": "flows"}):
         refused(replay, trace, **one)
 
 

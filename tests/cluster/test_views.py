@@ -205,7 +205,7 @@ def test_scaling_takes_the_network_of_a_step(network: str) -> None:
         torus[0]["seconds"]
         == ts.cluster.step(WORK, "tpu-v4:8", ts.Plan(tensor=2, data=4), network_model=network).seconds
     )
-    for more in ({"library": "nccl", "network": "flows"}, {"network": "chunks"}):
+    for more in ({"library": "nccl", "network_model": "flows"}, {"network_model": "chunks"}):
         with pytest.raises(ts.UserError, match="network"):
             ts.cluster.scaling(WORK, "dgx-a100", [8], ts.Plan(tensor=8), **more)
 

@@ -25,7 +25,7 @@ SOURCES = {".cpp", ".hpp", ".py", ".md"}
 #: Methods of a class and files that define them; longer classes are listed in `budgets.toml`.
 METHODS, FILES = 40, 4
 DEFINED = re.compile(r"^[^\s#/][^\n;={]*?\b([A-Z]\w+)::(~?\w+)\(", re.MULTILINE)
-LONG = 60  # lines of a Python function
+LONG = 60  # lines of the statements of a Python function
 
 
 def lines_by_folder(folder: str) -> dict[str, int]:
@@ -98,7 +98,8 @@ def test_functions_and_docstrings_of_the_package() -> None:
     for tree in python_trees().values():
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                long += node.end_lineno - node.lineno + 1 > LONG  # type: ignore[operator]
+                body = node.body[ast.get_docstring(node) is not None :]
+                long += bool(body) and body[-1].end_lineno - body[0].lineno + 1 > LONG  # type: ignore[operator]
             if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)) and ast.get_docstring(node) is not None:
                 text += node.body[0].end_lineno - node.body[0].lineno + 1  # type: ignore[operator]
     limits = BUDGETS["package"]

@@ -234,28 +234,13 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     data = found.data()
     data["machine"] = target.label
     data_of.tell(data)
-    if elsewhere and program.machine is not None:
-        data["approximations"].append(
-            f"the program was compiled for {program.machine.name}: its tiles, layouts and units suit that machine; to "
-            f"know {target.name}, compile for it"
-        )
-    if fabric != "simple" and program.sends and program.machine and program.machine.get("network.kind") == "simple":
-        data["approximations"].append(
-            "the program was compiled for multicasts that pass the sender's port once; routers take one packet per "
-            f"destination: compile for a machine with network.kind={fabric}"
-        )
-    if over := over_capacity(program, target):
-        text = f"memory.capacity is not enforced: {over[0]} on {over[1]}; compile with capacity='error' to refuse it"
-        data["approximations"].append(text)
+    data["approximations"] += _unlike(program, target, fabric)
     data["approximations"] += [*(program.graph.assumptions if program.graph is not None else []), *program.loops_said]
     if program.graph is not None and program.graph.setting:
         data["setting"] = program.graph.setting
     if latencies is not None:
         data["tile_latencies"] = counts = latencies.close_books(target, books)
-        if latencies.source not in (CLOSED_FORM, INSTRUCTION):
-            looked = f"tile latencies: {counts['hits']} lookups from '{latencies.source}' in place of closed forms"
-            lacking = f"; {counts['misses']} found nothing there: closed forms instead" if counts["misses"] else ""
-            data["approximations"].append(looked + lacking)
+        data["approximations"] += _looked_up(latencies, counts)
     if program.machine is not None:
         data["lowering"] = "native" if has_profile(program.machine) else "best"
     if program.graph is not None and (options.memory or target.get("memory.kind")) != "ideal":
@@ -270,6 +255,35 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         data["options"] = named
     data["approximations"] += [*left_open(target.to_dict()), *scale_sim_told(data, program.graph, target), *told(data)]
     return Result(data, Again(program, target, options, _simulate))
+
+
+def _unlike(program: Program, target: Machine, fabric: str) -> list[str]:
+    """Approximations of a program on a machine that it was not compiled for, or whose memory it exceeds."""
+    said = []
+    if program.machine is not None and program.machine.name != target.name:
+        said.append(
+            f"the program was compiled for {program.machine.name}: its tiles, layouts and units suit that machine; to "
+            f"know {target.name}, compile for it"
+        )
+    if fabric != "simple" and program.sends and program.machine and program.machine.get("network.kind") == "simple":
+        said.append(
+            "the program was compiled for multicasts that pass the sender's port once; routers take one packet per "
+            f"destination: compile for a machine with network.kind={fabric}"
+        )
+    if over := over_capacity(program, target):
+        said.append(
+            f"memory.capacity is not enforced: {over[0]} on {over[1]}; compile with capacity='error' to refuse it"
+        )
+    return said
+
+
+def _looked_up(latencies: TileLatencies, counts: dict[str, Any]) -> list[str]:
+    """Where tile computes take times from elsewhere than closed forms and kernels."""
+    if latencies.source in (CLOSED_FORM, INSTRUCTION):
+        return []
+    looked = f"tile latencies: {counts['hits']} lookups from '{latencies.source}' in place of closed forms"
+    lacking = f"; {counts['misses']} found nothing there: closed forms instead" if counts["misses"] else ""
+    return [looked + lacking]
 
 
 def _simulate_jobs(jobs: Sequence[Job], machine: MachineLike | None, options: SimulateOptions) -> Result:
