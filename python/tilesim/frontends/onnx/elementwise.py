@@ -10,52 +10,10 @@ import numpy as np
 from ..._core import Unsupported
 from ...base.dtypes import FLOATS, NUMPY
 from ...graph.tensor import Tensor
+from ..functions import functions_of
 from .scope import Node, OnnxScope, Value, dtype_of, handles
 
-PLAIN = {
-    "Abs": "abs",
-    "Acos": "acos",
-    "And": "logical_and",
-    "Asin": "asin",
-    "Atan": "atan",
-    "BitwiseAnd": "bitwise_and",
-    "BitwiseNot": "bitwise_not",
-    "BitwiseOr": "bitwise_or",
-    "BitwiseXor": "bitwise_xor",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Div": "divide",
-    "Equal": "equal",
-    "Erf": "erf",
-    "Exp": "exp",
-    "Floor": "floor",
-    "Greater": "greater",
-    "GreaterOrEqual": "greater_equal",
-    "IsNaN": "is_nan",
-    "Less": "less",
-    "LessOrEqual": "less_equal",
-    "Log": "log",
-    "Mul": "multiply",
-    "Neg": "negate",
-    "Not": "logical_not",
-    "Or": "logical_or",
-    "Reciprocal": "reciprocal",
-    "Relu": "relu",
-    "Round": "round_even",
-    "Sigmoid": "sigmoid",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Softplus": "softplus",
-    "Sqrt": "sqrt",
-    "Sub": "subtract",
-    "Tan": "tan",
-    "Tanh": "tanh",
-    "Where": "select",
-    "Xor": "logical_xor",
-    "Add": "add",
-}
+PLAIN = functions_of("onnx")
 VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
 
 

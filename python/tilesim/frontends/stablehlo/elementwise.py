@@ -11,39 +11,13 @@ import numpy as np
 
 from ...base.dtypes import FLOATS, NUMPY
 from ...graph.tensor import Tensor
+from ..functions import functions_of
 from .complex import compared, complex_function
 from .movement import as_complex
 from .scope import Complex, Scope, Value, each, handles, named
 from .types import BITS, Shaped, integer, text
 
-PLAIN = {
-    "abs": "abs",
-    "atan2": "atan2",
-    "cbrt": "cbrt",
-    "ceil": "ceil",
-    "clamp": "clamp",
-    "cosine": "cos",
-    "exponential": "exp",
-    "exponential_minus_one": "expm1",
-    "floor": "floor",
-    "is_finite": "is_finite",
-    "log": "log",
-    "log_plus_one": "log1p",
-    "logistic": "sigmoid",
-    "negate": "negate",
-    "popcnt": "popcount",
-    "power": "power",
-    "round_nearest_even": "round_even",
-    "rsqrt": "rsqrt",
-    "shift_left": "shift_left",
-    "sign": "sign",
-    "sine": "sin",
-    "sqrt": "sqrt",
-    "subtract": "subtract",
-    "tan": "tan",
-    "tanh": "tanh",
-}
-CHLO = {"acos": "acos", "asin": "asin", "atan": "atan", "cosh": "cosh", "erf": "erf", "erfc": "erfc", "sinh": "sinh"}
+PLAIN = functions_of("stablehlo")
 BOOLEAN = {"add": "logical_or", "maximum": "logical_or", "multiply": "logical_and", "minimum": "logical_and"}
 COMPARE = {
     "EQ": "equal",
@@ -60,7 +34,7 @@ def short(op: Any) -> str:
     return named(op).split(".", 1)[1]
 
 
-@handles(*(f"stablehlo.{name}" for name in PLAIN), *(f"chlo.{name}" for name in CHLO), "chlo.tan")
+@handles(*PLAIN)
 def plain(scope: Scope, op: Any) -> Sequence[Value]:
     """Functions that the graph has under one name."""
     name = short(op)
@@ -70,7 +44,7 @@ def plain(scope: Scope, op: Any) -> Sequence[Value]:
     x = scope.operands(op)
     if name == "negate" and x[0].dtype == "bool":
         return [x[0]]
-    return [scope.apply(PLAIN.get(name) or CHLO[name], *x)]
+    return [scope.apply(PLAIN[named(op)], *x)]
 
 
 @handles("stablehlo.add", "stablehlo.multiply", "stablehlo.maximum", "stablehlo.minimum")

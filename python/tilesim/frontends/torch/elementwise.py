@@ -9,6 +9,7 @@ import torch
 
 from ...graph.tensor import Tensor
 from ...graph.torch_arrays import dtype_name, torch_dtype
+from ..functions import functions_of
 from .complex import Complex, product
 from .importing import Importer
 from .table import TABLE, handles
@@ -16,38 +17,8 @@ from .table import TABLE, handles
 _FLOATS = ("f64", "f32", "f16", "bf16")
 
 # one operand, result of the operand's dtype (integers become f32 first where torch says so)
-_UNARY = {
-    "abs": "abs",
-    "acos": "acos",
-    "asin": "asin",
-    "atan": "atan",
-    "bitwise_not": "bitwise_not",
-    "ceil": "ceil",
-    "cos": "cos",
-    "cosh": "cosh",
-    "erf": "erf",
-    "erfc": "erfc",
-    "exp": "exp",
-    "exp2": "exp2",
-    "expm1": "expm1",
-    "floor": "floor",
-    "log": "log",
-    "log1p": "log1p",
-    "log2": "log2",
-    "neg": "negate",
-    "reciprocal": "reciprocal",
-    "relu": "relu",
-    "round": "round_even",
-    "rsqrt": "rsqrt",
-    "sigmoid": "sigmoid",
-    "silu": "silu",
-    "sin": "sin",
-    "sinh": "sinh",
-    "sqrt": "sqrt",
-    "tan": "tan",
-    "tanh": "tanh",
-    "trunc": "trunc",
-}
+_UNARY = functions_of("torch")
+_COMPARE = {name: _UNARY.pop(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 _IDENTITY_ON_INTEGERS = ("ceil", "floor", "round_even", "trunc")
 
 # two operands of one dtype
@@ -78,8 +49,6 @@ _BINARY = {
     "aten.floor_divide.default": "floor_divide",
     "aten.floor_divide.Scalar": "floor_divide",
 }
-
-_COMPARE = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 
 
 def _float_of(value: Any) -> float | None:
