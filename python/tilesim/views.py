@@ -1,4 +1,4 @@
-"""Pictures of memory and network: bandwidth over time, banks, load of links (matplotlib; a page with plotly)."""
+"""Pictures of memory and network: bandwidth over time, banks, load of links (matplotlib; a page)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from .base.arguments import one_of
 from .base.checked import checked
-from .base.drawing import axes_or_new, plain, plotly
+from .base.drawing import axes_or_new, plain
 from .base.lazy import listed
+from .base.view import Section, Steps, document
 from .graph import user_error
 
 if TYPE_CHECKING:
@@ -185,28 +186,19 @@ def plot_links(source: Result | NetworkResult, axes: Any = None) -> Any:
 
 @checked()
 def bandwidth_page(result: Result) -> str:
-    """Bandwidth over time as a page to hover over.
+    """Bandwidth over time as a page.
 
     Args:
         result: of `simulate`.
 
     Returns:
-        HTML; the library is loaded from its public address.
+        HTML that loads nothing.
 
     Raises:
-        UserError: without plotly, and as `bandwidth_rows`.
+        UserError: as `bandwidth_rows`.
     """
-    graph_objects = plotly()
     memory = _memory(result)
-    step = memory["step_cycles"] / memory["hertz"] * 1e6
-    figure = graph_objects.Figure()
-    for channel, row in enumerate(bandwidth_rows(result)):
-        figure.add_scatter(
-            x=[step * i for i in range(len(row))],
-            y=[value / 1e9 for value in row],
-            name=f"channel {channel}",
-            stackgroup="channels",
-            line={"shape": "hv"},
-        )
-    figure.update_layout(title=result.data["program"], xaxis_title="time, µs", yaxis_title="GB/s")
-    return str(figure.to_html(include_plotlyjs="cdn"))
+    step = memory["step_cycles"] / memory["hertz"]
+    series = [(f"channel {channel}", row) for channel, row in enumerate(bandwidth_rows(result))]
+    chart = Steps("bandwidth", step, series, ("time", "bandwidth"), ("duration", "rate:B/s"))
+    return document(str(result.data["program"]), [Section("Bandwidth", [chart], "bandwidth")])

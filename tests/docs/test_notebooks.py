@@ -23,7 +23,7 @@ def test_notebook(path: Path, kernel: Kernel) -> None:
     pytest.importorskip("nbclient")
     notebook = nbformat.read(path, as_version=4)
     text = "\n".join(cell.source for cell in notebook.cells)
-    for library in ("torch", "jax", "onnx", "pandas", "matplotlib", "plotly"):
+    for library in ("torch", "jax", "onnx", "pandas", "matplotlib", "bokeh"):
         if f"import {library}" in text or (library == "pandas" and "to_pandas" in text):
             pytest.importorskip(library)
     if "os.environ" not in text:

@@ -196,11 +196,10 @@ def test_tables_align() -> None:
 def test_what_cannot_be_drawn_on(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ts.UserError, match="no axes"):
         drawing.axes_or_new("axes")
-    for name, draw in (("matplotlib", drawing.axes_or_new), ("plotly.graph_objects", lambda _: drawing.plotly())):
-        monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(ts.UserError, match=name.partition(".")[0]) as caught:
-            draw(None)
-        assert "notebook" in str(caught.value)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ts.UserError, match="matplotlib") as caught:
+        drawing.axes_or_new(None)
+    assert "notebook" in str(caught.value)
 
 
 def test_reports_are_one_file(tmp_path: Path) -> None:

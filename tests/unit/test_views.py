@@ -49,14 +49,15 @@ def test_pages() -> None:
     graph = ts.models.build("mlp")
     bound, result = ts.roofline(graph, "t4"), ts.estimate(graph, "t4")
     page = views.html_report(result, bound)
-    assert "What would help" in page and "<script" not in page
-    assert page.count("<circle") == len(bound.table()) and page.count("<rect") >= len(result.terms())
-    pytest.importorskip("plotly")
+    assert "What would help" in page and "https://" not in page.partition("<script")[0]
+    assert page.count("<circle") == len(bound.table())
     assert "predicted" in views.roofline_page(bound, result)
-    assert '"barmode":"stack"' in views.terms_page(result)
-    assert '"type":"bar"' in views.suite_page(compare_suite("scaling", ["t4", "h100"]))
+    assert views.terms_page(result).count('class="name"') == len(result.terms())
+    suite = compare_suite("scaling", ["t4", "h100"])
+    assert views.suite_page(suite).count('class="name"') == len(suite)
     summary = ts.crossover("h100")
-    assert '"type":"heatmap"' in views.crossover_map_page(summary)
+    boxes = sum(len(part.rows) for part in summary.parts if part.possible)
+    assert views.crossover_map_page(summary).count("<rect") == boxes
     assert "at best" in views.crossover_page(summary)
     row = {"device": "t4", "dtype": "fp32", "m": "64", "status": "ok", "measured_ms": 1.0, "predicted_ms": 1.1}
     shown = views.validation_page({"rows": [row], "groups": {"t4|fp32": {"mean_abs_error": 0.1}}})
@@ -78,7 +79,6 @@ def test_bandwidth_adds_up(routed: ts.Result) -> None:
     moved = sum(map(sum, rows)) * memory["step_cycles"] / memory["hertz"]
     assert moved == pytest.approx(routed.memory_bytes)
     assert len(ts.views.plot_bandwidth(routed).collections) == len(rows) == 4
-    pytest.importorskip("plotly")
     assert "channel 3" in ts.views.bandwidth_page(routed)
 
 

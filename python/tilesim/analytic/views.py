@@ -1,4 +1,4 @@
-"""Pictures of the closed-form side: matplotlib for papers; the pages to hover over are those of `pages`."""
+"""Pictures of the closed-form side: matplotlib for papers; pages are those of `pages`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..base import figures
 from ..base.drawing import axes_or_new, plain
 from ..base.figures import duration
 from ..base.palette import BOUND
-from ..base.view import Card, Cards, Column, Points, Rows, Section, fragment
-from ..results.page.roof import lines
+from ..base.view import Card, Cards, Column, Rows, Section, fragment
 from ..results.result import Table
 from .pages import (
     crossover_map_page,
     crossover_page,
     html_report,
+    roof_of,
     roofline_page,
     suite_page,
     terms_page,
@@ -184,11 +184,6 @@ def roofline_picture(bound: Any) -> str:
     ]
     sections = [Section("", [Cards(cards)])]
     if rows:
-        rates = {name: rate.flops_per_second for name, rate in device.matrix.items() if rate.how == "native"}
-        spread = [row["intensity"] for row in rows]
-        roof = lines(rates, device.memory.bytes_per_second, min(spread), max(spread))
-        keys = ("intensity", "ceiling", "operation", "bound")
-        titles, forms = ("FLOP / byte", "ceiling"), ("rate:", "rate:FLOP/s")
-        sections.append(Section("", [Points("roofline", rows, titles, forms, roof, BOUND, "", keys)]))
+        sections.append(roof_of(bound))
     table = Rows("operations", columns, rows, choice="bound", colours=BOUND, what="operations")
     return fragment(f"{bound.name} on {device.name}", [*sections, Section("Operations", [table])])

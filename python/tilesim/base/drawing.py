@@ -1,4 +1,4 @@
-"""The drawing libraries, imported when something is drawn."""
+"""matplotlib, imported when something is drawn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from .errors import shown, user_error
 
-__all__ = ["axes_or_new", "plain", "plotly"]
+__all__ = ["axes_or_new", "plain"]
 
 _REMEDY = "pip install 'tilesim[notebook]'"
 
@@ -27,12 +27,3 @@ def axes_or_new(axes: Any, height: float = 4.8) -> Any:
 def plain(text: object) -> str:
     """A text that a picture shows as it is: matplotlib sets what stands between two "$" as mathematics."""
     return str(text).replace("$", r"\$")
-
-
-def plotly() -> Any:
-    """The module plotly.graph_objects."""
-    try:
-        import plotly.graph_objects as plot
-    except ImportError:
-        raise user_error("plotly is needed for a page", suggestion=_REMEDY) from None
-    return plot

@@ -54,7 +54,6 @@ EXTRAS = (
     "safetensors",
     "pandas",
     "matplotlib",
-    "plotly",
     "bokeh",
     "scipy",
     "pyarrow",

@@ -13,7 +13,7 @@ from ..rates import Rates
 from .head import mapping
 from .operations import operation_rows
 
-__all__ = ["ceilings", "roof_points", "roof_section"]
+__all__ = ["ceilings", "lines", "merged", "roof_points", "roof_section"]
 
 
 def ceilings(result: Any) -> tuple[dict[str, float], float]:
@@ -33,13 +33,13 @@ def _ceilings(configuration: dict[str, Any]) -> tuple[dict[str, float], float]:
             name: float(rate["flops_per_second"]) for name, rate in device["matrix"].items() if rate["how"] == "native"
         }
         vector = float(device.get("vector", {}).get("f32", {}).get("flops_per_second", 0.0))
-        return {**_merged(rates), "vector f32": vector}, float(device["levels"][-1]["bytes_per_second"])
+        return {**merged(rates), "vector f32": vector}, float(device["levels"][-1]["bytes_per_second"])
     view = _core.Machine.from_json(json.dumps(configuration), "result").device()
     vector = view["vector_flops_per_second"].get("f32", 0.0)
-    return {**_merged(view["matrix_flops_per_second"]), "vector f32": vector}, view["memory_bytes_per_second"]
+    return {**merged(view["matrix_flops_per_second"]), "vector f32": vector}, view["memory_bytes_per_second"]
 
 
-def _merged(rates: dict[str, float]) -> dict[str, float]:
+def merged(rates: dict[str, float]) -> dict[str, float]:
     """Dtypes of one rate under one name."""
     names: dict[float, list[str]] = {}
     for name, rate in rates.items():
