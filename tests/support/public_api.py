@@ -41,10 +41,10 @@ def function_of(member: Any) -> Any:
 
 
 def members(owner: type) -> dict[str, Any]:
-    """Public members that a class defines, those of private bases too."""
+    """Public members of a class, those of bases that have no name in `ts` too."""
     found: dict[str, Any] = {}
     for base in reversed(owner.__mro__):
-        if base is owner or (base.__module__.startswith("tilesim.") and base.__name__.startswith("_")):
+        if base is owner or (base.__module__.startswith("tilesim.") and base.__name__ not in ts.__all__):
             found |= {key: value for key, value in vars(base).items() if not key.startswith("_")}
     return found
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base.checked import checked, is_iterable
 from ..base.errors import Unsupported, shown
+from ..base.table import Tabled
 from ..graph import user_error
 from ..machine.device import Device
 from ..results.result import Table
@@ -42,7 +43,7 @@ def _intensity(how: Any, m: float, n: float, k: float, batch: float) -> float:
     return 2 * m * n * k * batch / (moved * batch)
 
 
-class Crossover:
+class Crossover(Tabled):
     """Predicted times of a scheme and a baseline over shapes."""
 
     def __init__(
@@ -125,7 +126,7 @@ class Crossover:
         return f"<Crossover {self.summary()}>"
 
 
-class CrossoverSummary:
+class CrossoverSummary(Tabled):
     """Every scheme against a baseline on one device."""
 
     def __init__(self, device: Device, against: str, parts: Sequence[Crossover]) -> None:

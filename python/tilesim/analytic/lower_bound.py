@@ -12,6 +12,7 @@ from ..base.arguments import as_array
 from ..base.checked import checked, checked_class
 from ..base.errors import nearest, unsupported, user_error
 from ..base.figures import duration
+from ..base.table import Tabled
 from ..graph.graph import Graph
 from ..loading import GraphLike, as_graph
 from ..machine.device import Device
@@ -109,7 +110,7 @@ def _of_arrays(op: Mapping[str, Any]) -> bool:
 
 
 @checked_class()
-class Roofline:
+class Roofline(Tabled):
     """A bound that no run undercuts, and where each operation lies below it."""
 
     def __init__(self, graph: Graph, device: Device) -> None:

@@ -144,7 +144,8 @@ def suite_page(table: Table) -> str:
 def crossover_map_page(summary: Any) -> str:
     """Which schemes help at which shape."""
     parts = [part for part in summary.parts if part.possible]
-    boxes, texts = [], []
+    boxes: list[tuple[float, float, float, float, int, int]] = []
+    texts: list[str] = []
     for height, part in enumerate(parts):
         for place, row in enumerate(part.rows):
             sort = 0 if row["speedup"] > _EVEN else 2 if row["speedup"] < 1 / _EVEN else 1

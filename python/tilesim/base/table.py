@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -17,11 +18,40 @@ if TYPE_CHECKING:
 
     from .screen import Lines
 
-__all__ = ["Table", "keyed"]
+__all__ = ["Table", "Tabled", "keyed"]
 
 
-class Table:
-    """Rows of equal keys: prints as text, turns into pandas."""
+class Tabled:
+    """A result that has a table."""
+
+    def table(self) -> Table:
+        """The rows.
+
+        Returns:
+            A table.
+        """
+        raise NotImplementedError
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the table as a page that loads nothing; its rows sort and filter.
+
+        Args:
+            path: file to write.
+
+        Raises:
+            UserError: for a file that cannot be written.
+        """
+        from .files import writing
+        from .view import Section, document, rows_of
+
+        rows = self.table().rows
+        title = "" if isinstance(self, Table) else repr(self).partition("\n")[0].strip("<>")
+        with writing(path) as file:
+            file.write(document(title or "Table", [Section("", [rows_of("rows", rows, {}, "rows")])]))
+
+
+class Table(Tabled):
+    """Rows of equal keys: prints as text, turns into pandas and into a page."""
 
     def __init__(
         self,
@@ -31,6 +61,14 @@ class Table:
     ) -> None:
         """Holds rows."""
         self.rows, self._printed, self._empty = rows, printed, empty
+
+    def table(self) -> Table:
+        """The table itself.
+
+        Returns:
+            This table.
+        """
+        return self
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame.

@@ -17,7 +17,7 @@ from ..base.arguments import whole
 from ..base.checked import checked
 from ..base.errors import shown, user_error
 from ..base.store import Store
-from ..base.table import Table
+from ..base.table import Table, Tabled
 from ..models.layered import Layered
 from ..models.layered_presets import layered
 from .fabric import Fabric, as_run, fabric_of
@@ -41,7 +41,7 @@ ORDERS = 1 << 8  # plans whose orders are carried out at once
 
 
 @dataclass(frozen=True)
-class SearchStudy:
+class SearchStudy(Tabled):
     """Plans: how many there are (`evaluated`), `fits` into memory and had to be `priced`; the best of them, and those
     that no other beats in both time and memory. `confirmed` has the fastest run again with messages that share links:
     plan, seconds, flows_seconds. `frameworks` are those of `plans`; the fastest of each is listed."""

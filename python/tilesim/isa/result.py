@@ -7,14 +7,14 @@ from typing import Any
 
 from ..base.checked import checked_class
 from ..base.errors import user_error
-from ..base.table import Table
+from ..base.table import Table, Tabled
 from .views import marks_table, table_of, write_pipeline
 
 __all__ = ["IsaResult", "trap_text"]
 
 
 @checked_class()
-class IsaResult:
+class IsaResult(Tabled):
     """What a run of instructions did."""
 
     def __init__(

@@ -19,6 +19,7 @@ from ..base.arguments import whole
 from ..base.checked import checked, checked_class
 from ..base.errors import user_error
 from ..base.lazy import listed
+from ..base.table import Tabled
 from ..machine.dram_part import Part
 from ..results.result import Table
 from .dram_trace import Trace
@@ -32,7 +33,7 @@ _REFRESHES = {"refresh_all": "REFab", "refresh_bank": "REFpb"}
 
 
 @checked_class()
-class MemoryResult:
+class MemoryResult(Tabled):
     """What a run of DRAM channels did."""
 
     def __init__(self, data: dict[str, Any], part: Part) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import _core
 from ..base.checked import checked, checked_class
+from ..base.table import Tabled
 from ..graph import Graph
 from ..loading import GraphLike, as_graph
 from ..lowering.placer import prefixes
@@ -94,7 +95,7 @@ def _scopes(program: Program, main: str) -> Iterator[tuple[str, str, tuple[str, 
 
 
 @checked_class()
-class Coverage:
+class Coverage(Tabled):
     """Per operation: what models it, and its share of FLOPs, bytes and time."""
 
     def __init__(self, rows: list[dict[str, Any]], result: Result) -> None:

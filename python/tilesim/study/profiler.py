@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _core
 from ..base.checked import checked, checked_class
+from ..base.table import Tabled
 from ..frontends.torch.entry import is_module
 from ..graph import Graph, user_error
 from ..loading import as_graph
@@ -21,7 +22,7 @@ __all__ = ["OperationTimes", "profile"]
 
 
 @checked_class()
-class OperationTimes:
+class OperationTimes(Tabled):
     """Per operation: measured seconds on this computer, simulated seconds on a machine."""
 
     def __init__(self, rows: list[dict[str, Any]], result: Result) -> None:

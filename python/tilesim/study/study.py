@@ -8,6 +8,7 @@ from typing import Any
 from ..base.checked import checked_class
 from ..base.drawing import plain
 from ..base.errors import user_error
+from ..base.table import Tabled
 from ..graph import Graph
 from ..machine.machine import Machine
 from ..mapping import MappingTable
@@ -15,7 +16,7 @@ from ..results.result import Result, Table
 
 
 @checked_class()
-class Study:
+class Study(Tabled):
     """What tuning found: `best` (a table that `compile` takes), `result`, and every candidate in `rows`.
 
     After Ctrl-C the whole graph has not been simulated yet: that is done when `best`, `result`, `baseline` or `gain` is

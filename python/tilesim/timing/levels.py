@@ -7,6 +7,7 @@ from typing import Any
 from .. import _core
 from ..base.checked import checked
 from ..base.errors import unsupported
+from ..base.table import Tabled
 from ..loading import GraphLike
 from ..machine.machine import Machine, MachineLike
 from ..program.mixed import MixedProgram
@@ -20,7 +21,7 @@ __all__ = ["Levels", "levels"]
 FAR = 0.15  # computes whose levels differ by more say why
 
 
-class Levels:
+class Levels(Tabled):
     """What a program takes at each level, and which computes make the difference."""
 
     def __init__(self, results: dict[str, Result], computes: list[dict[str, Any]], notes: list[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from .. import _core
 from ..base.checked import checked, checked_class
 from ..base.errors import user_error
+from ..base.table import Tabled
 from ..machine.machine import Machine, MachineLike
 from ..program.program import Program
 from ..results.result import Table
@@ -31,7 +32,7 @@ def _bytes(text: Any) -> int:
 
 
 @checked_class()
-class Residency:
+class Residency(Tabled):
     """A residency plan: an iterable of names for `simulate(resident=...)`, with what speaks for each."""
 
     def __init__(self, rows: list[dict[str, Any]], capacity: int) -> None:

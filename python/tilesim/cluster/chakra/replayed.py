@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...base.table import Table
+from ...base.table import Table, Tabled
 from ..pipelines.result import PICO, write_events
 from ..trace import Trace, TraceClass
 from .matching import Quotient
@@ -19,7 +19,7 @@ SCHEMA, VERSION = "tilesim.cluster_replay", 1
 
 
 @dataclass(frozen=True)
-class Replay:
+class Replay(Tabled):
     """A trace on a cluster.
 
     `seconds` is when the last device is done; `exposed_seconds` what of it that device communicates and computes

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...base.errors import path_text, user_error
 from ...base.files import writing
-from ...base.table import Table
+from ...base.table import Table, Tabled
 from ...results.perfetto import TEXT
 from ..trace import Trace, TraceClass, TraceNode
 from .order import Order, Pass, Placement, held, text
@@ -22,7 +22,7 @@ _LONG = {"F": "forward", "B": "backward", "I": "input gradient", "W": "weight gr
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class Pipeline(Tabled):
     """A step of micro-batches on stages.
 
     `seconds` is from the first pass to the end of the last; `period_seconds` the longest time from a stage's first

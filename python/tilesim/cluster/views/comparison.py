@@ -8,7 +8,7 @@ from typing import Any
 
 from ...base.checked import checked_class
 from ...base.errors import shown, user_error
-from ...base.table import Table
+from ...base.table import Table, Tabled
 from ...results.beside import Comparable
 from ...results.side_by_side import SideBySide, finite
 from .breakdown import called
@@ -158,7 +158,7 @@ def _told_apart(results: Sequence[Any]) -> list[str]:
             for at in range(len(results))]  # fmt: skip
 
 
-class ComparableStep(Comparable):
+class ComparableStep(Comparable, Tabled):
     """A step of many devices, of this run or saved."""
 
     def beside(self, others: Sequence[Any], names: Sequence[str] | None = None) -> StepComparison:
