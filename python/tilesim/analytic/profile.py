@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from ..base.checked import checked_class
 from ..base.errors import path_text
-from ..base.files import read_json, writing
+from ..base.files import Saved, read_json
 from ..base.kinds import of_kind
 from ..base.paths import configs_dir
 from ..graph import nearest, user_error
@@ -21,7 +20,7 @@ __all__ = ["Profile", "engine_named"]
 
 
 @checked_class()
-class Profile:
+class Profile(Saved):
     """Constants per operation, source, engine, device and scheme; never used unless named."""
 
     def __init__(
@@ -87,15 +86,6 @@ class Profile:
             given.get("held_out", []),
             given.get("refused", []),
         )
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the profile.
-
-        Args:
-            path: file to write, schema "tilesim.profile".
-        """
-        with writing(path) as file:
-            file.write(json.dumps(self.to_dict(), indent=1) + "\n")
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form.

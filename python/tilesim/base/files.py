@@ -159,3 +159,28 @@ def read_yaml(path: str | os.PathLike[str]) -> Any:
         hint = "Give the file that pytimeloop wrote of its templates" if "{{" in text or "<<<" in text else ""
         what = " ".join(str(error).split())[:120]
         raise user_error("this is no YAML", place=name, value=what, suggestion=hint) from None
+
+
+class Saved:
+    """A value whose dict is what its file holds."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The value.
+
+        Returns:
+            A dict for JSON.
+        """
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes what `to_dict` gives.
+
+        Args:
+            path: of the file, JSON.
+
+        Raises:
+            UserError: when it cannot be written.
+        """
+        with writing(path) as file:
+            json.dump(self.to_dict(), file, indent=1)
+            file.write("\n")

@@ -14,7 +14,7 @@ from typing import Any
 from .. import _core
 from ..base.checked import checked, is_number
 from ..base.errors import nearest, path_text, placed, shown, user_error
-from ..base.files import YAML, read_json, writing
+from ..base.files import YAML, Saved, read_json
 from ..base.paths import configs_dir
 from ..base.presets import is_shipped
 from .hosts.faults import without_computing
@@ -119,7 +119,7 @@ def _odd(value: Any, place: str, depth: int = 0) -> tuple[str, Any] | None:
     return None if plain else (place, value)
 
 
-class Cluster:
+class Cluster(Saved):
     """Devices of one kind and the links between them. Devices are numbered with the innermost dimension first."""
 
     @checked("others")
@@ -277,18 +277,6 @@ class Cluster:
         if self.host_bytes_per_second is None:
             kept.pop("host_bytes_per_second")
         return kept
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a file that `load` reads.
-
-        Args:
-            path: of the file.
-
-        Raises:
-            UserError: where it cannot be written.
-        """
-        with writing(path) as file:
-            file.write(json.dumps(self.to_dict(), indent=1) + "\n")
 
     def dimension_of(self, axis: str | int) -> int:
         """The number of a dimension.

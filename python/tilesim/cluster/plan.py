@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -12,7 +11,7 @@ from typing import Any
 from ..base.arguments import one_of, whole
 from ..base.checked import checked
 from ..base.errors import nearest, path_text, shown, user_error
-from ..base.files import read_json, writing
+from ..base.files import Saved, read_json
 from ..models.layered import Layered
 from .inference.plans import reasons as phase_reasons
 from .pipelines.plans import reasons as schedule_reasons
@@ -39,7 +38,7 @@ _UNSAID = _Unsaid(1)
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Saved):
     """How a step is divided: tensor innermost, then context, data, pipeline.
 
     `tensor`, `pipeline`, `data`, `context` multiply to the devices; `expert` divides the experts over the data axis.
@@ -180,19 +179,6 @@ class Plan:
         """
         said = {key: value for key, value in asdict(self).items() if value is not _UNSAID}
         return {"schema": SCHEMA, "version": VERSION, **said}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the plan.
-
-        Args:
-            path: of the file, JSON.
-
-        Raises:
-            UserError: where it cannot be written.
-        """
-        with writing(path) as file:
-            json.dump(self.to_dict(), file, indent=1)
-            file.write("\n")
 
     @staticmethod
     def from_dict(value: Any, place: str = "plan") -> Plan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 from ..base import figures
 from ..base.above import Above
 from ..base.errors import user_error
-from ..base.files import writing
+from ..base.files import Saved
 from ..base.table import Table
 from ..models.layered import Layered
 from .advice import advice, told
@@ -43,7 +42,7 @@ _EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")
 
 
 @dataclass(frozen=True)
-class StepResult(ComparableStep):
+class StepResult(ComparableStep, Saved):
     """Time and memory of one step.
 
     `parts` sum to `seconds`, each the critical stage's share; `exposed_seconds` is communication that nothing hides;
@@ -229,19 +228,6 @@ class StepResult(ComparableStep):
             **{name: getattr(self, name) for name in names},
             "breakdown": self.breakdown.rows,
         }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the result.
-
-        Args:
-            path: of the file, JSON.
-
-        Raises:
-            UserError: where it cannot be written.
-        """
-        with writing(path) as file:
-            json.dump(self.to_dict(), file, indent=1)
-            file.write("\n")
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> StepResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from .. import _core
 from ..base.checked import checked_class
 from ..base.errors import path_text, placed, shown, user_error
-from ..base.files import read_json, writing
+from ..base.files import Saved, read_json
 from ..base.table import Table
 from ..graph.devices import collectives, mesh_devices
 from ..graph.graph import Graph
@@ -28,7 +27,7 @@ Border = dict[str, Any]  # name, dtype, shape (of the whole tensor), view: "divi
 
 
 @checked_class()
-class Spmd:
+class Spmd(Saved):
     """A program of several devices: per class of devices a graph whose collectives are operations, shapes local.
 
     Inputs and outputs each have a `view`. "divided": one global tensor, each device has the part its sharding says.
@@ -168,18 +167,6 @@ class Spmd:
         graphs = [Graph.from_dict(graph) for graph in value["graphs"]]
         names = ("classes", "mesh", "inputs", "outputs", "records")
         return cls(graphs, value["devices"], **{name: value[name] for name in names})
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the JSON form.
-
-        Args:
-            path: of the file.
-
-        Raises:
-            UserError: when it cannot be written.
-        """
-        with writing(path) as file:
-            json.dump(self.to_dict(), file, indent=1)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Spmd:

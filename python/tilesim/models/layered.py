@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ..base.arguments import one_of, whole
 from ..base.errors import nearest, path_text, placed, shown, user_error
-from ..base.files import read_json, writing
+from ..base.files import Saved, read_json
 
 __all__ = ["ATTENTION", "DTYPES", "PHASES", "Layered"]
 
@@ -40,7 +39,7 @@ def _routing(given: Any, experts: int) -> tuple[int, ...] | int | None:
 
 
 @dataclass(frozen=True)
-class Layered:
+class Layered(Saved):
     """A transformer of equal layers, one step of it.
 
     `hidden`, `ffn` are widths in elements; `sequence` tokens per sequence (decode: in the cache); `global_batch`
@@ -136,19 +135,6 @@ class Layered:
     def to_dict(self) -> dict[str, Any]:
         """As a JSON value, schema `tilesim.workload`."""
         return {"schema": SCHEMA, "version": VERSION, "kind": "transformer", **asdict(self)}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the workload.
-
-        Args:
-            path: of the file, JSON.
-
-        Raises:
-            UserError: where it cannot be written.
-        """
-        with writing(path) as file:
-            json.dump(self.to_dict(), file, indent=1)
-            file.write("\n")
 
     @staticmethod
     def from_dict(value: Any, place: str = "workload") -> Layered:
