@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ..base.errors import nearest, user_error
 from .commands import COMMANDS, GROUPS
-from .options import WORDS, staged
+from .options import WORDS, spelled, staged
 
 __all__ = ["Group"]
 
@@ -74,9 +74,8 @@ def _refuse_empty(command: Any, ctx: Any) -> None:
         empty = value == "" or (isinstance(value, (list, tuple)) and "" in value)
         source = ctx.get_parameter_source(param.name)
         if empty and param.param_type_name == "option" and source and source.name == "COMMANDLINE":
-            named = max(param.opts, key=len)
             hint = "Give it a value, or leave it out: is a variable of the shell unset?"
-            raise user_error("an option with an empty value", place=named, value="''", suggestion=hint)
+            raise user_error("an option with an empty value", place=spelled(param, ctx), value="''", suggestion=hint)
 
 
 def _refuse_overwriting(command: Any, ctx: Any) -> None:
@@ -90,7 +89,9 @@ def _refuse_overwriting(command: Any, ctx: Any) -> None:
                 twice = other.name in _OUTPUTS
                 what = "one file is to be written twice" if twice else "the output would replace what is read"
                 allowed = "a file each" if twice else "another file"
-                raise user_error(what, place=f"{_called(other)}, {_called(param)}", value=path, allowed=allowed)
+                raise user_error(
+                    what, place=f"{_called(other, ctx)}, {_called(param, ctx)}", value=path, allowed=allowed
+                )
 
 
 def _texts(value: Any) -> list[str]:
@@ -98,8 +99,8 @@ def _texts(value: Any) -> list[str]:
     return [one for one in several if isinstance(one, str)]
 
 
-def _called(param: Any) -> str:
-    return max(param.opts, key=len) if param.param_type_name == "option" else str(param.name).upper()
+def _called(param: Any, ctx: Any) -> str:
+    return spelled(param, ctx) if param.param_type_name == "option" else str(param.name).upper()
 
 
 def _one_file(a: str, b: str) -> bool:
@@ -114,8 +115,27 @@ def _slip(word: str, near: str) -> bool:
     return len(word) > 5 or word[:1] == near[:1] or word in near or near in word or word[1::-1] == near[:2]
 
 
+class _Text:
+    """Reads values that need no reading: typer reads each by a library that takes longer to import than a simulation."""
+
+    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
+        if value is None or (param.type_descriptor.annotation is str and isinstance(value, str)):
+            return value
+        if value is param.default:
+            return value
+        param._runtime_param = None
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+def _light(command: Any, ctx: Any) -> None:
+    for param in command.get_params(ctx):
+        if getattr(param, "_runtime_param", 0) is None:  # of typer versions that read values by pydantic
+            param._runtime_param = _Text()
+
+
 class _Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _light(self, ctx)
         given = list(args)
         ctx.meta[WORDS] = words = [word.partition("=")[0] for word in args]
         try:
@@ -135,6 +155,11 @@ class Group(TyperGroup):
     """Commands of the table whose names begin alike; a command's module is read when it is called."""
 
     words = ""  # of a group inside another: its name
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As typer does."""
+        _light(self, ctx)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names, in the table's order; groups behind commands."""

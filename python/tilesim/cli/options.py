@@ -173,14 +173,20 @@ def staged(function: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
+def spelled(param: Any, context: typer.Context) -> str:
+    """An option as it was written; shortened or not at all, its first name."""
+    words = context.meta.get(WORDS, ())
+    return next((one for one in param.opts if one in words and one.startswith("--")), param.opts[0])
+
+
 def _stage(stage: Any, several: bool, own: dict[str, tuple[Any, Shown]], context: typer.Context) -> Any:
     """What a command gets for a stage: an instance, or lists of the values that were given."""
-    found, asked, words = {}, [], context.meta.get(WORDS, ())
+    found, asked = {}, []
     for param in context.command.params:
         source = context.get_parameter_source(str(param.name))
         if param.name in own and source is not None and source.name == "COMMANDLINE":
             value, shown = own[str(param.name)]
-            asked.append(next((one for one in param.opts if one in words), param.opts[0]))
+            asked.append(spelled(param, context))
             each = several and isinstance(value, list) and shown.words in (None, str)
             read = shown.read or (lambda words: words)
             found[param.name] = [read(one) for one in value] if each else read(value)

@@ -61,9 +61,7 @@ def collective_(
         own = read(algorithm)
     amount = int(size) if re.fullmatch("-?[0-9]{1,99}", size) else size
     given = _devices(devices)
-    found = collective(
-        op, amount, on.cluster, given, dtype, own or algorithm, how.network_model, how.library, how.symmetry
-    )
+    found = collective(op, amount, on.cluster, given, dtype, own or algorithm, **how.given())
     if out.json is not None:
         write(found.to_dict(), out.json)
     if out.silent:

@@ -62,7 +62,7 @@ class StepOptions(Stage):
     predictor: str = option("closed", "closed; of modules also table:FILE.csv, table:FILE.csv:interpolate, engine.")
     network_model: str = option(
         "closed",
-        "closed, flows; of modules also chunks; all of them of collectives and traces.",
+        "closed, flows; of modules also chunks; of collectives and traces all.",
         "--network",
         "--model",
     )
