@@ -70,7 +70,7 @@ COMMANDS: dict[str, Entry] = {
         "Models on machines with settings varied, every combination simulated; a row each.",
         (
             "mlp --machine tpu-v3 --set core.array.rows=64,128",
-            "mlp,resnet18 --set core.array.count=1,2 --pareto seconds,bytes --csv out.csv",
+            "mlp,resnet18 --set core.array.count=1,2 --pareto seconds,bytes",
         ),
     ),
     "coverage": Entry(

@@ -49,8 +49,9 @@ def _positional(command: Any, args: Sequence[str], extra: str) -> str:
     if not option or not targets:
         return ""
     words = [word for word in args if word not in targets]
-    written = [part for target in targets for part in (option, target)]
-    known = [f"{one} is a {'machine' if one in Machine.names() else 'device'}" for one in targets]
+    kinds = {target: "machine" if target in Machine.names() else "device" for target in targets}
+    written = [part for one, kind in kinds.items() for part in (f"--{kind}" if f"--{kind}" in options else option, one)]
+    known = [f"{one} is a {kind}" for one, kind in kinds.items()]
     return f"{', '.join(known)}. Write: tilesim {command.name} {' '.join([*words, *written])}" if extra else ""
 
 
@@ -116,7 +117,7 @@ def _slip(word: str, near: str) -> bool:
 
 
 class _Text:
-    """Reads values that need no reading: typer reads each by a library that takes longer to import than a simulation."""
+    """Reads texts and defaults: typer takes a library for that whose import takes longer than a simulation."""
 
     def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
         if value is None or (param.type_descriptor.annotation is str and isinstance(value, str)):
