@@ -12,6 +12,7 @@ from typing import Any
 from . import _core, frontends, models, workloads
 from .base.arguments import dtype_name, is_size, whole
 from .base.checked import is_text
+from .base.declared import Stage, option
 from .base.errors import nearest, of_workload, path_text, shown, user_error
 from .base.files import YAML
 from .frontends.torch.entry import from_torch, from_transformers, is_module, is_pretrained
@@ -33,13 +34,15 @@ ACCEPTED = "a Graph, a torch.nn.Module, a network's name, matmul:M,N,K, a file"
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Sizes(Stage):
     """What a named workload is built with; none of them: its own."""
 
-    batch: int | None = None
-    context: int | None = None
-    phase: str | None = None
-    dtype: str | None = None
+    panel = "Workload"
+
+    batch: int | None = option(None, "Images, sequences, or products; 1 if none.", least=1)
+    context: int | None = option(None, "Tokens, for networks that read text.", least=1)
+    phase: str | None = option(None, "prefill or decode, for networks that write text.")
+    dtype: str | None = option(None, "Of a network or product: f32, bf16, f16, ...")
 
     @classmethod
     def of(cls, batch: Any, context: Any, sequence: Any, phase: Any, dtype: Any) -> Sizes:
@@ -53,10 +56,6 @@ class Sizes:
             raise user_error("unknown phase", place="phase", value=shown(phase), allowed="prefill, decode")
         narrow = None if dtype is None else dtype_name(dtype)
         return cls(sizes.get("batch"), sizes.get("context", sizes.get("sequence")), phase, narrow)
-
-    def given(self) -> dict[str, Any]:
-        """Those that are not the workload's own."""
-        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 def as_graph(model: Any, args: Any = (), sizes: Sizes | None = None) -> Graph:
@@ -230,10 +229,15 @@ def _refuse_sizes(path: Path, batch: int, context: int | None) -> None:
 
 
 def load_graph(
-    what: str, batch: int = 1, context: int | None = None, phase: str | None = None, dtype: str | None = None
+    what: str,
+    batch: int = 1,
+    context: int | None = None,
+    phase: str | None = None,
+    dtype: str | None = None,
+    passes: str | None = None,
 ) -> Graph:
     """As `load`, where a graph is needed."""
-    loaded = load(what, batch, context, phase, dtype)
+    loaded = load(what, batch, context, phase, dtype, passes)
     return _graph_of(loaded, what) if isinstance(loaded, Program) else loaded
 
 

@@ -13,7 +13,6 @@ import pytest
 import tilesim as ts
 from support.command import tilesim
 from support.unlowered import by_size
-from tilesim.cli.mapping import with_store
 
 
 @pytest.mark.parametrize(
@@ -67,13 +66,6 @@ def test_batch_of_a_product() -> None:
     alone, four = (ts.run(ts.workloads.matmul(64, 64, 64, batch=batch)).summary() for batch in (None, 4))
     assert tilesim("run", "matmul:64,64,64", "--quiet").stdout.strip() == alone
     assert tilesim("run", "matmul:64,64,64", "--batch", "4", "--quiet").stdout.strip() == four != alone
-
-
-def test_resume_without_a_name() -> None:
-    assert with_store(["tune", "m", "--resume"]) == ["tune", "m", "--resume", "tilesim-tune.sqlite"]
-    assert with_store(["tune", "--resume", "--budget", "2", "m"])[1:3] == ["--resume", "tilesim-tune.sqlite"]
-    for words in (["tune", "m", "--resume", "x"], ["run", "m"], []):
-        assert with_store(words) == words
 
 
 def test_sizes_of_a_file_are_its_own(tmp_path: Path) -> None:

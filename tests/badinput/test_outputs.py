@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tilesim.isa as isa
-from support.command import tilesim
-from tilesim.cli.main import prepare
+from support.command import commands, tilesim
 
-OUTPUTS = ("--json", "--html", "--report", "--timeline", "--pipeline", "--trace", "--output", "--save", "--plot")
+OUTPUTS = ("--json", "--csv", "--html", "--timeline", "--pipeline", "--output", "--save", "--plot")
 MADE = "what was there\n"
-
-
-def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, one in group.commands.items():
-        if hasattr(one, "commands"):
-            yield from commands(one, (*words, name))
-        else:
-            yield (*words, name), one
 
 
 def texts(command: Any) -> list[Any]:
@@ -40,7 +30,7 @@ def is_output(param: Any) -> bool:
 
 CASES = [
     (words, command, output, other)
-    for words, command in commands(prepare())
+    for words, command in commands()
     for output, other in itertools.permutations(texts(command), 2)
     if is_output(output)
     and other.name not in ("args", "file")

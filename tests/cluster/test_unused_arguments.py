@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 import tilesim as ts
-from tilesim.cli.main import app
+from support.command import commands
 
 WORK = ts.workloads.transformer_step(8, 1024, 8, 1000, 512, 8)
 CLUSTER = "dgx-h100:4"
@@ -54,9 +53,7 @@ def test_steps_of_programs_and_of_layers(tmp_path: Path) -> None:
 
 def _said(command: str, option: str) -> tuple[set[str], set[str]]:
     """Words of an option's help that layered workloads take, and those that modules take beside them."""
-    found = get_command(app)
-    for name in ("cluster", command):
-        found = found.commands[name]  # type: ignore[attr-defined]
+    found = dict(commands())["cluster", command]
     (text,) = (one.help for one in found.params if one.name == option)
     layered, _, modules = text.partition("of modules also ")
     lists = (part.split(";")[0].replace(" or ", ", ") for part in (layered, modules))

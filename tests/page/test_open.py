@@ -32,7 +32,7 @@ def test_report_into_a_directory_that_is_not_there(tmp_path: Path, monkeypatch: 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("work began before the path was looked at")
 
-    monkeypatch.setattr(cli_run, "load", refuse)
+    monkeypatch.setattr(cli_run, "read", refuse)
     target = tmp_path / "not there" / "r.html"
     done = tilesim("run", PRODUCT, "--report", str(target))
     assert done.returncode == 2

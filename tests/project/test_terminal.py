@@ -15,15 +15,17 @@ import pytest
 from typer.testing import CliRunner
 
 import tilesim as ts
+from support.command import commands as every_command
 from support.command import tilesim
 from support.junk_cli import commands
 from support.terminal import ESCAPES, Seen, seen
 from tilesim.base.paths import sample
 from tilesim.cli import complete
-from tilesim.cli.examples import EXAMPLES
+from tilesim.cli.commands import COMMANDS
 from tilesim.cli.main import app
 
 WIDTHS = (60, 80, 120, 200)
+EXAMPLES = {name: [f"tilesim {name} {words}".rstrip() for words in one.examples] for name, one in COMMANDS.items()}
 MEASURES = ("measure cpu", "measure cuda")  # what runs as long as the hardware takes, or needs a GPU
 #: A program that writes four letters.
 ECHO = '_start: li a0, 1; la a1, t; li a2, 5; li a7, 64; ecall; li a0, 0; li a7, 93; ecall; t: .asciz "done\\n"'
@@ -52,6 +54,7 @@ LINES = (
     "run bert-base --machine h100",
     "run bert-base --machine h100 --all --no-advice",
     "coverage bert-base",
+    "sweep mlp --set core.array.count=1,2 --pareto seconds,bytes",
     "profile mlp --runs 1",
     "map bert-base",
     "map matmul:256,256,256 --show --budget 2",
@@ -194,19 +197,14 @@ def test_help_fits(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_command_has_examples() -> None:
     assert {" ".join(words) for words, _ in commands()} | set(MEASURES) == set(EXAMPLES)
+    assert all(len(line) < 78 for lines in EXAMPLES.values() for line in lines)
 
 
-@pytest.mark.parametrize("command", EXAMPLES)
-def test_examples_parse(command: str) -> None:
-    from typer.main import get_command
-
-    for line in EXAMPLES[command]:
-        assert line.startswith(f"tilesim {command}") and len(line) < 78
-        group, words = get_command(app), shlex.split(line)[1:]
-        while hasattr(group, "commands"):
-            group = group.commands[words.pop(0)]
-        context = group.make_context(command, words)
-        assert not context.args
+@pytest.mark.parametrize("words", [words for words, _ in every_command()], ids=" ".join)
+def test_examples_parse(words: tuple[str, ...]) -> None:
+    command = dict(every_command())[words]
+    for line in EXAMPLES[" ".join(words)]:
+        assert not command.make_context(words[-1], shlex.split(line)[1 + len(words) :]).args
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import typer
-
+from support.command import commands as every_command
 from support.junk import MEMORY
 from support.junk_arguments import prepare
 from tilesim.base.paths import sample
@@ -87,14 +86,9 @@ ARGUMENTS: dict[str, str] = {
 }
 
 
-def commands(command: Any = None, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Words and click's object of every command."""
-    command = typer.main.get_command(cli.app) if command is None else command
-    inner = getattr(command, "commands", None)
-    if inner is None and words[:1] != ("measure",):  # what it starts runs for as long as it was asked to
-        yield words, command
-    for name, one in (inner or {}).items():
-        yield from commands(one, (*words, name))
+def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Words and click's object of every command; what `measure` starts runs for as long as it was asked to."""
+    return ((words, command) for words, command in every_command() if words[0] != "measure")
 
 
 #: Checks of tables that take long: of their first rows, as test_terminal.py does.

@@ -11,6 +11,7 @@ import builtins
 import collections.abc
 import functools
 import inspect
+import itertools
 import operator
 import os
 import re
@@ -220,11 +221,11 @@ def _described(text: str, name: str) -> str:
 
 def _named(word: str, module: types.ModuleType) -> Any:
     """What a name of an annotation stands for; classes imported for the type checker alone lie in another module."""
-    others = [
+    others = (
         found for name, found in list(sys.modules.items()) if name.startswith("tilesim.") and name != "tilesim._core"
-    ]
-    every = [module, sys.modules["tilesim"], *others]
-    return next((vars(found)[word] for found in every if word in vars(found)), vars(builtins).get(word))
+    )
+    every = itertools.chain((module, builtins, sys.modules["tilesim"]), others)
+    return next((vars(found)[word] for found in every if word in vars(found)), None)
 
 
 def _wrong_entry(hint: Any, value: Any) -> tuple[str, Any, Any] | None:

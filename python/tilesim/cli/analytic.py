@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -9,33 +10,24 @@ import typer
 from ..base.errors import user_error
 from ..base.files import writing
 from ..machine.device import Device
-from ..machine.machine import Machine
-from ..machine.target import load as load_target
+from ..timing.options import WorkloadOptions
 from . import complete
 from .analytic_tables import crossover_rows, device_lines, fitted_rows, placed, scheme_rows, shapes_of, suite_rows
-from .complete import App
-from .examples import epilog
-from .load import load_graph, write
-from .options import MACHINE, OUTPUT, WORKLOAD, All, AnyDevice, Batch, Context, Dtype, Html, Json, Model, Phase
+from .load import graph_of, target_of, write
+from .options import MACHINE, Model, Only, Output, Target
 from .screen import say, wrapped
 from .show import step
 from .tables import layout, name, text
 
 WHICH = "A device, with a power state behind @ or without: t4, t4@base, t4@50W."
 
-device_app = App(no_args_is_help=True, help="Devices: CPUs, GPUs and NPUs in closed form.")
 
-
-@device_app.command("list", epilog=epilog("device list"))
-def device_list() -> None:
-    """The shipped devices; machine list has machines too."""
+def devices() -> None:
     columns = [name("name"), text("description")]
     say(layout(columns, [[one, Device.load(one).description] for one in Device.names()]))
 
 
-@device_app.command("show", epilog=epilog("device show"))
-def device_show(name: Annotated[str, typer.Argument(help=WHICH, autocompletion=complete.devices)]) -> None:
-    """Every figure of a device and where it comes from."""
+def device(name: Annotated[str, typer.Argument(help=WHICH, autocompletion=complete.devices)]) -> None:
     say(device_lines(Device.load(name)))
 
 
@@ -61,7 +53,6 @@ def calibrate(
         str, typer.Option(help="What is left out: rows, size, dtype, device, family, specification or none.")
     ] = "rows",
 ) -> None:
-    """Fit the few constants of a device to measurements; state the error on rows left out."""
     from ..analytic.calibration import calibrate as fit_all
 
     with step("fitting, and once more without each part left out" if holdout != "none" else "fitting"):
@@ -77,65 +68,42 @@ def calibrate(
 
 def roofline(
     model: Model,
-    device: AnyDevice | None = None,
-    machine: Annotated[
-        str | None,
-        typer.Option(help="Another word for --device.", rich_help_panel=MACHINE, autocompletion=complete.machines),
-    ] = None,
-    batch: Batch = 1,
-    context: Context = None,
-    phase: Phase = None,
-    dtype: Dtype = None,
-    quantize_: Annotated[
-        str | None, typer.Option("--quantize", help="Products in i8, fp8 or w4a16.", rich_help_panel=WORKLOAD)
-    ] = None,
+    work: WorkloadOptions,
+    on: Target,
     scheme: Annotated[str | None, typer.Option(help="Scheme of products with weights.")] = None,
     engine: Annotated[str, typer.Option(help="Whose kernels: vLLM, TensorRT-LLM, a library's.")] = "",
     profile: ProfileFile = None,
     compiler: Annotated[
         str | None, typer.Option(help="Kernels as eager torch, torch.compile or XLA makes them: eager, torch, xla.")
     ] = None,
-    json_: Annotated[
-        str | None, typer.Option("--json", help="Write the result; - for standard output.", rich_help_panel=OUTPUT)
-    ] = None,
-    html: Html = None,
-    everything: All = False,
+    *,
+    out: Annotated[Output, Only("json", "html", "all")],
 ) -> None:
-    """The bound of a network on a device, the predicted time, and what bounds each operation."""
     from ..analytic.lower_bound import roofline as bound_of
     from ..timing.estimated import quantized_estimate
-    from ..timing.quantize import quantize
 
-    target = _target(device, machine)
+    out.check()
+    target = target_of(on if on.machine else replace(on, machine="h100"), labels="--device" in on.asked)
     with step(f"estimating {model}"):
-        graph = load_graph(model, batch, context, phase, dtype)
-        bound = bound_of(quantize(graph, quantize_) if quantize_ else graph, target)
+        graph = graph_of(model, replace(work, quantize=None))
+        bound = bound_of(graph_of(model, work) if work.quantize else graph, target)
         options = {"scheme": scheme, "engine": engine, "profile": profile, "compiler": compiler}
-        result = quantized_estimate(graph, Device.load(target), quantize_, **options)
-    if json_:
-        write(result.data, json_)
-    if html:
+        result = quantized_estimate(graph, Device.load(target), work.quantize, **options)
+    if out.json:
+        write(result.data, out.json)
+    if out.html:
         from ..analytic.pages import html_report
 
-        with writing(html) as file:
+        with writing(out.html) as file:
             file.write(html_report(result, bound))
-    if json_ == "-":
-        return
-    say(placed(result, bound, everything))
-
-
-def _target(device: str | None, machine: str | None) -> Device | Machine:
-    """What either option names: a label under --device is a device's."""
-    if device is not None and machine is not None:
-        raise user_error("two names for one option", place="--device, --machine", value=f"{device}, {machine}",
-                         allowed="one of them")  # fmt: skip
-    return load_target(machine or "h100") if device is None else load_target(device, labels=True)
+    if not out.silent:
+        say(placed(result, bound, out.all))
 
 
 def crossover(
     device: Annotated[str, typer.Argument(help="A device, or a machine.", autocompletion=complete.machines)],
     dtype: Annotated[str | None, typer.Argument(help="A scheme; none: every one.")] = None,
-    against: Annotated[str | None, typer.Option(help="The baseline; none: bf16, fp16 or fp32.")] = None,
+    base: Annotated[str | None, typer.Option(help="The scheme to compare with; none: bf16, fp16 or fp32.")] = None,
     shape: Annotated[
         list[str] | None,
         typer.Option(help="m,n,k or m,n,k,batch (repeat), each a number or a range (1:4096); none: squares."),
@@ -144,44 +112,53 @@ def crossover(
     errors: Annotated[bool, typer.Option(help="The numeric error of every scheme beside its time, per shape.")] = False,
     engine: Annotated[str, typer.Option(help="Whose kernels.")] = "",
     profile: ProfileFile = None,
-    json_: Json = None,
-    html: Html = None,
-    everything: All = False,
+    *,
+    work: Annotated[WorkloadOptions, Only("batch", "context", "phase")],
+    out: Annotated[Output, Only("json", "html", "all")],
 ) -> None:
-    """Does another dtype help, from which intensity on, and how sure is that?"""
+    out.check()
+    shapes = shapes_of(shape)
+    if work.asked and not model:
+        raise user_error("shapes have their sizes", place=", ".join(work.asked), allowed="with --model")
+    if model or errors:
+        with step(f"pricing schemes on {device}"):
+            rows = _network(model, work, device, dtype, engine, profile) if model else _errors(device, dtype, shapes)
+        if out.json:
+            write(rows, out.json)
+        if not out.silent:
+            say(scheme_rows(rows, out.all))
+        return
+    _priced(device, {"dtype": dtype, "against": base, "shapes": shapes, "engine": engine, "profile": profile}, out)
+
+
+def _priced(device: str, options: dict[str, Any], out: Output) -> None:
+    """Shapes priced with and without a scheme."""
     from ..analytic.crossover import Crossover
     from ..analytic.crossover import crossover as ask
 
-    shapes = shapes_of(shape)
-    if model or errors:
-        with step(f"pricing schemes on {device}"):
-            rows = _network(model, device, dtype, engine, profile) if model else _errors(device, dtype, shapes)
-        if json_:
-            write(rows, json_)
-        if json_ != "-":
-            say(scheme_rows(rows, everything))
-        return
     with step(f"pricing shapes on {device}"):
-        answer = ask(device, dtype=dtype, against=against, shapes=shapes, engine=engine, profile=profile)
-    if html:
+        answer = ask(device, **options)
+    if out.html:
         from ..analytic.pages import crossover_page
 
-        with writing(html) as file:
+        with writing(out.html) as file:
             file.write(crossover_page(answer))
-    if json_:
-        write(answer.table().rows, json_)
-    if json_ == "-":
+    if out.json:
+        write(answer.table().rows, out.json)
+    if out.silent:
         return
     lines = crossover_rows(answer.rows) if isinstance(answer, Crossover) else []
     say([*lines, *(part for line in answer.summary().splitlines() for part in wrapped(line, hang="  "))])
 
 
-def _network(model: str, device: str, dtype: str | None, engine: str, profile: str | None) -> list[dict[str, Any]]:
+def _network(
+    model: str, work: WorkloadOptions, device: str, dtype: str | None, engine: str, profile: str | None
+) -> list[dict[str, Any]]:
     """The best scheme of every product of a network, and of the whole."""
     from ..analytic.best import SCHEMES, best_schemes
 
     chosen = SCHEMES if dtype is None else (SCHEMES[0], dtype)
-    graph = load_graph(model, 1, None, None, "bf16")
+    graph = graph_of(model, replace(work, dtype="bf16"))
     return best_schemes(graph, device, chosen, engine=engine, profile=profile).rows
 
 
@@ -214,31 +191,27 @@ def suite(
             autocompletion=complete.machines,
         ),
     ] = None,
-    dtype: Annotated[str | None, typer.Option(help="Of the operands.")] = None,
-    json_: Json = None,
-    html: Html = None,
+    *,
+    work: Annotated[WorkloadOptions, Only("dtype")],
+    out: Annotated[Output, Only("json", "html")],
 ) -> None:
-    """A suite of workloads across devices."""
     from ..analytic.suites import compare_suite
 
+    out.check()
     with step(f"estimating the suite {name}"):
-        table = compare_suite(name, device or ["desktop-avx512", "npu-systolic", "phone-neon", "t4", "h100"], dtype)
-    if json_:
-        write(table.rows, json_)
-    if html:
+        named = device or ["desktop-avx512", "npu-systolic", "phone-neon", "t4", "h100"]
+        table = compare_suite(name, named, work.dtype)
+    if out.json:
+        write(table.rows, out.json)
+    if out.html:
         from ..analytic.pages import suite_page
 
-        with writing(html) as file:
+        with writing(out.html) as file:
             file.write(suite_page(table))
-    if json_ == "-":
-        return
-    say(suite_rows(table.rows))
+    if not out.silent:
+        say(suite_rows(table.rows))
 
 
-measure_app = App(no_args_is_help=True, help="Measure this machine for calibrate.")
-
-
-@measure_app.command("cpu", epilog=epilog("measure cpu"))
 def measure_cpu(
     save: Annotated[str, typer.Option(help="CSV to write.")],
     device: Annotated[
@@ -247,7 +220,6 @@ def measure_cpu(
     seconds: Annotated[float, typer.Option(min=1, help="For all measurements together.")] = 60.0,
     threads: Annotated[int | None, typer.Option(min=1, help="Of the libraries; none: every core.")] = None,
 ) -> None:
-    """Matrix products through numpy and torch, plain and packed: about a minute."""
     import os
 
     from ..analytic.measured.measure import measure_cpu as run
@@ -258,7 +230,6 @@ def measure_cpu(
     typer.echo(f"{run(save, device, seconds, threads)} rows in {save}")
 
 
-@measure_app.command("cuda", epilog=epilog("measure cuda"))
 def measure_cuda(
     save: Annotated[str, typer.Option(help="CSV to write.")],
     device: Annotated[
@@ -266,15 +237,6 @@ def measure_cuda(
     ] = "auto",
     seconds: Annotated[float, typer.Option(min=1, help="For all measurements together.")] = 60.0,
 ) -> None:
-    """Matrix products through torch on a CUDA device."""
     from ..analytic.measured.measure import measure_cuda as run
 
     typer.echo(f"{run(save, device, seconds)} rows in {save}")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.add_typer(device_app, name="device")
-    app.add_typer(measure_app, name="measure")
-    for command in (calibrate, roofline, crossover, suite):
-        app.command(command.__name__, epilog=epilog(command.__name__))(command)

@@ -26,14 +26,7 @@ __all__ = [
 
 
 def device_lines(device: Device) -> Lines:
-    """Every figure of a device and where it comes from.
-
-    Args:
-        device: what to tell of.
-
-    Returns:
-        The lines.
-    """
+    """Every figure of a device and where it comes from."""
     head = f"{device.name}: {device.description} ({device.units} x {device.unit}, {device.clock_hz / 1e9:g} GHz)"
     lines: list[Line | str] = [*wrapped(head, hang="  ")]
     if device.clocks:
@@ -66,16 +59,7 @@ def device_lines(device: Device) -> Lines:
 
 
 def placed(result: Estimate, least: Roofline, everything: bool) -> Lines:
-    """An estimate beside its bound: operations, longest first, repeated layers as one row.
-
-    Args:
-        result: the estimate.
-        least: the bound.
-        everything: every operation by itself.
-
-    Returns:
-        The lines.
-    """
+    """An estimate beside its bound: operations, longest first, repeated layers as one row."""
     lines: list[Line | str] = [*wrapped(result.summary(), hang="  "), *wrapped(repr(least)[1:-1], hang="  ")]
     own = [line for line in result.approximations if line.startswith("bytes count weights as scheme")]
     lines += [*(one for line in own for one in wrapped(line, hang="  ")), ""]
@@ -103,17 +87,7 @@ def placed(result: Estimate, least: Roofline, everything: bool) -> Lines:
 
 
 def shapes_of(texts: Sequence[str] | None) -> list[tuple[float, ...]] | None:
-    """Shapes of --shape.
-
-    Args:
-        texts: as given.
-
-    Returns:
-        m, n, k and batch of each; none where none was given.
-
-    Raises:
-        UserError: for what is no shape.
-    """
+    """Shapes of --shape."""
     from ..analytic.crossover import sweep
 
     shapes: list[tuple[float, ...]] | None = None
@@ -126,14 +100,7 @@ def shapes_of(texts: Sequence[str] | None) -> list[tuple[float, ...]] | None:
 
 
 def crossover_rows(rows: Sequence[dict[str, Any]]) -> Lines:
-    """Shapes with the times of both schemes.
-
-    Args:
-        rows: of a crossover.
-
-    Returns:
-        The lines.
-    """
+    """Shapes with the times of both schemes."""
     columns = [number("m"), number("n"), number("k"), number("batch", 5), number("FLOP/B", 2), number("time, ms", 1)]
     columns += [number("against, ms", 1), number("speedup, ×"), name("verdict", least=7), number("sure, %", 3)]
     cells = [
@@ -162,15 +129,7 @@ _HEADS = {"speedup": "speedup, ×", "probability": "sure, %", "ms": "time, ms"}
 
 
 def scheme_rows(rows: list[dict[str, Any]], everything: bool) -> Lines:
-    """The best scheme of each product, or errors and times of every scheme; repeated layers as one row.
-
-    Args:
-        rows: of equal or similar keys.
-        everything: every row by itself.
-
-    Returns:
-        The lines.
-    """
+    """The best scheme of each product, or errors and times of every scheme; repeated layers as one row."""
     keys = list(dict.fromkeys(key for row in rows for key in row))
     network = "operation" in keys
     times = [key for key in keys if network and key not in ("operation", "best", "speedup", "probability")]
@@ -203,14 +162,7 @@ def _scheme_cell(key: str, value: Any) -> str:
 
 
 def suite_rows(rows: Sequence[dict[str, Any]]) -> Lines:
-    """Workloads of a suite on devices.
-
-    Args:
-        rows: of the suite.
-
-    Returns:
-        The lines.
-    """
+    """Workloads of a suite on devices."""
     columns = [name("workload"), name("device", least=12), number("time, ms"), number("speedup, ×")]
     columns += [bound(drop=1), name("pressure", 2, 8), text("reason", 3, 16)]
     cells = [
@@ -230,14 +182,7 @@ def suite_rows(rows: Sequence[dict[str, Any]]) -> Lines:
 
 
 def fitted_rows(profile: Any) -> Lines:
-    """Errors of a calibration: on rows left out, and on those that it was fitted on.
-
-    Args:
-        profile: that was fitted.
-
-    Returns:
-        The lines.
-    """
+    """Errors of a calibration: on rows left out, and on those that it was fitted on."""
     lines: list[Line | str] = []
     errors = [number("mean, %"), number("median, %", 1)]
     for holdout in dict.fromkeys(row["holdout"] for row in profile.held_out):

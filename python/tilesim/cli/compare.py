@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import webbrowser
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,23 +15,18 @@ from ..base import figures
 from ..base.errors import user_error
 from ..base.files import check_writable
 from ..graph import Graph
-from ..loading import load
-from ..machine.device import Device
 from ..machine.machine import Machine
-from ..results.compared import compare
+from ..results.compared import compare as side_by_side
 from ..results.headlines import tolerance_of
 from ..results.result import Result
 from ..results.side_by_side import SideBySide
 from ..timing.estimated import quantized_estimate
-from ..timing.quantize import quantize
-from ..timing.simulate import compile, simulate
-from .examples import epilog
-from .load import write
-from .run import settings_of
+from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
+from ..timing.simulate import simulate
+from .load import compiled, narrowed, read, target_of, write
+from .options import SEVERAL, Only, Output, Target, combinations
 from .screen import room, say, wrapped
 from .show import step
-
-__all__ = ["register", "shown"]
 
 SHOWN = 40  # operations that a check lists
 
@@ -63,65 +59,49 @@ def _loaded(name: str) -> Any:
     return StepResult.load(name)
 
 
-def _simulated(model: str, how: dict[str, str | None], common: dict[str, Any]) -> Result:
+def _simulated(model: str, how: dict[str, Any]) -> Result:
     """One combination: simulated on a machine, or in closed form on a device."""
-    loaded = load(model, common["batch"], common["context"], common["phase"], how["dtype"])
-    narrow = None if how["quantize"] in (None, "none") else str(how["quantize"])
-    name = how["machine"] or "tpu-v3"
-    if name not in Machine.names() and name in Device.names():
-        given = {key: how[key] or common[key] for key in ("mapping", "lowering", "memory") if how.get(key) or
-                 common.get(key)}  # fmt: skip
-        if given or common["set"]:
-            named = ", ".join(f"--{key}" for key in (*given, *(["set"] if common["set"] else [])))
-            raise user_error("a device is estimated in closed form, without", place=name, value=named,
-                             allowed="these with a machine alone")  # fmt: skip
-        if not isinstance(loaded, Graph):
-            raise user_error("a compiled program is of its machine", place=model, value=name, allowed="a graph")
-        return quantized_estimate(loaded, Device.load(name), narrow)
-    if narrow is not None:
-        loaded = quantize(loaded, narrow)
-    target = Machine.load(name).replace(settings_of(common["set"] or []))
-    options: dict[str, Any] = {key: how[key] for key in ("mapping", "lowering") if how[key] is not None}
-    if isinstance(loaded, Graph):
-        return simulate(compile(loaded, target, **options), target, memory=common["memory"])
-    if options:
-        raise user_error("a compiled program was compiled with its options already", place=model,
-                         value=", ".join(f"--{key}" for key in options), allowed="those with a graph")  # fmt: skip
-    return simulate(loaded, Machine.load(how["machine"]) if how["machine"] else None, memory=common["memory"])
+    work, on, compiling, simulating = _stages(how)
+    loaded = read(model, work)
+    target = target_of(on, loaded, simulating.network)
+    if isinstance(target, Machine):
+        program = compiled(narrowed(loaded, work), target, compiling)
+        return simulate(program, target, **simulating.given())
+    if given := [f"--{key}" for key in (*compiling.given(), *simulating.given())]:
+        raise user_error("a device is estimated in closed form, without", place=target.name, value=", ".join(given),
+                         allowed="these with a machine alone")  # fmt: skip
+    if not isinstance(loaded, Graph):
+        raise user_error("a compiled program is of its machine", place=model, value=target.name, allowed="a graph")
+    return quantized_estimate(loaded, target, work.quantize)
 
 
-def compare_command(
+def _stages(how: dict[str, Any]) -> list[Any]:
+    """Stages from options by name."""
+    made = []
+    for stage in (WorkloadOptions, Target, CompileOptions, SimulateOptions):
+        own = {one.name: how[one.name] for one in fields(stage) if one.name in how}
+        made.append(stage(**{**own, **({"quantize": None} if own.get("quantize") == "none" else {})}))
+        object.__setattr__(made[-1], "asked", tuple(f"--{name}" for name in own))
+    return made
+
+
+def compare(
     what: Annotated[
         list[str],
         typer.Argument(help="Saved results or steps (.json), or what to simulate: mlp, matmul:M,N,K, a file."),
     ],
-    machine: Annotated[
-        list[str] | None, typer.Option("--machine", "--device", help="Preset, file or device; several are compared.")
-    ] = None,
-    mapping: Annotated[list[str] | None, typer.Option(help="As of run; several are compared.")] = None,
-    lowering: Annotated[list[str] | None, typer.Option(help="native, best; several are compared.")] = None,
-    dtype: Annotated[list[str] | None, typer.Option(help="Of a network or product; several are compared.")] = None,
-    quantize_: Annotated[
-        list[str] | None, typer.Option("--quantize", help="none, i8, fp8, w4a16, bf16, f16; several are compared.")
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
-    context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
-    phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Change a setting of all: path=value.")] = None,
-    memory: Annotated[str | None, typer.Option(help="ideal, simple or bank; each machine's if none is given.")] = None,
-    html: Annotated[str | None, typer.Option(help="Write a page of tables and bars.")] = None,
-    json_: Annotated[str | None, typer.Option("--json", help="Write the comparison; - for standard output.")] = None,
+    work: Annotated[WorkloadOptions, SEVERAL],
+    on: Annotated[Target, SEVERAL],
+    compiling: Annotated[CompileOptions, SEVERAL],
+    simulating: Annotated[SimulateOptions, SEVERAL],
+    out: Annotated[Output, Only("json", "html")],
 ) -> None:
-    """Results side by side: which operations the difference lies in. The first one is what others are compared with."""
-    for path in (html, json_):
-        if path and path != "-":
-            check_writable(path)
-    varied = {"machine": machine, "mapping": mapping, "lowering": lowering, "dtype": dtype, "quantize": quantize_}
-    common = {"batch": batch, "context": context, "phase": phase, "set": set_, "memory": memory}
-    nothing: list[Any] = [None]
-    combinations: list[dict[str, str | None]] = [{}]
-    for key, values in varied.items():
-        combinations = [{**one, key: value} for one in combinations for value in values or nothing]
+    out.check()
+    given: dict[str, Any] = {**on, **compiling, **work, **simulating}  # type: ignore[dict-item]
+    varied = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
+    if given and all(_is_result(one) for one in what):
+        raise user_error("saved results are as they are", place=", ".join(f"--{one}" for one in given),
+                         allowed="with something to simulate")  # fmt: skip
     results: list[Any] = []
     files: list[str] = []
     names: list[str] = []
@@ -131,35 +111,26 @@ def compare_command(
             files.append(one)
             names.append("")
             continue
-        for how in combinations:
-            several = [str(how[key] or "default") for key, values in varied.items() if len(values or []) > 1]
+        for how in combinations(varied):
+            several = [str(how[key]) for key, values in varied.items() if len(values) > 1]
             with step(f"simulating {' '.join([one, *several])}"):
-                results.append(_simulated(one, how, common))
+                results.append(_simulated(one, how))
             files.append("")
             names.append(", ".join([*([] if several and len(what) == 1 else [one]), *several]))
-    given = [f"--{key}" for key, values in varied.items() if values]
-    given += [f"--{key}" for key, value in common.items() if value not in (None, 1)]
-    if given and all(_is_result(one) for one in what):
-        raise user_error("saved results are as they are", place=", ".join(given), allowed="with something to simulate")
     if len(results) < 2:
         raise user_error("one result has nothing to be compared with", value=what[0],
                          suggestion="Name another result, or give --machine twice")  # fmt: skip
-    shown(compare(results[0], results[1], *results[2:], names=_named(files, names)), html, json_)
+    found = side_by_side(results[0], results[1], *results[2:], names=_named(files, names))
+    shown(found, out.html, out.json)
 
 
-def shown(found: SideBySide, html: str | None, json_: str | None) -> None:
-    """Writes and prints a comparison.
-
-    Args:
-        found: what to show.
-        html: file of its page; none: no page.
-        json_: file of its values, "-" for standard output, which is then all that is printed; none: no file.
-    """
+def shown(found: SideBySide, html: str | None, json: str | None) -> None:
+    """Writes and prints a comparison."""
     if html:
         found.to_html(html)
-    if json_:
-        write(found.to_dict(), json_)
-    if json_ != "-":
+    if json:
+        write(found.to_dict(), json)
+    if json != "-":
         say(found.text(room(160)).split("\n"))
 
 
@@ -185,22 +156,23 @@ def _value(row: dict[str, Any], key: str) -> str:
     return figures.amount_of(row[key], row["unit"]) if row["unit"] == "s" else f"{figures.count(row[key])} cycles"
 
 
-def check_command(
+def check(
     result: Annotated[str, typer.Argument(help="A saved result.")],
-    against: Annotated[str, typer.Option(help="The saved result that it is held to.")],
     tolerance: Annotated[str, typer.Option(help="Change that is allowed, up or down: 2%, 0.02.")] = "2%",
-    json_: Annotated[str | None, typer.Option("--json", help="Write what changed; - for standard output.")] = None,
+    *,
+    out: Annotated[Output, Only("json", "against")],
 ) -> None:
-    """Whether a result is that of before: totals and each operation; exit code 1 where one changed by more."""
+    if out.against is None:
+        raise user_error("there is nothing to compare with", place="--against", allowed="a saved result")
     most = tolerance_of(tolerance)
-    found = compare(_loaded(against), _loaded(result), names=[against, result])
+    found = side_by_side(_loaded(out.against), _loaded(result), names=[out.against, result])
     rows = found.check(most).rows
-    if json_:
+    if out.json:
         plain = [{**row, "change": row["change"] if row["before"] else None} for row in rows]
         write({"ok": not rows, "tolerance": most, "headline": found.headline(), "changed": plain, "notes": found.notes},
-              json_)  # fmt: skip
-    if json_ != "-":
-        _say(found, rows, tolerance, result, against)
+              out.json)  # fmt: skip
+    if not out.silent:
+        _say(found, rows, tolerance, result, out.against)
     if rows:
         raise typer.Exit(1)
 
@@ -220,34 +192,23 @@ def _say(found: SideBySide, rows: list[dict[str, Any]], tolerance: str, result: 
         say(wrapped(f"Note: {note}", hang="  "))
 
 
-def open_command(
+def open_(
     result: Annotated[str, typer.Argument(help="File that --json wrote, or Result.save.")],
     browser: Annotated[bool, typer.Option(help="Open the page; else only write it.")] = True,
-    baseline: Annotated[str | None, typer.Option(help="Another saved result to compare with.")] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Where the page is written; a temporary file if not given.")
     ] = None,
+    *,
+    out: Annotated[Output, Only("against")],
 ) -> None:
-    """Make the page of a saved result, and open it."""
     if output is not None:
         check_writable(output)
     with step(f"reading {result}"):
         found = Result.load(result)
-        other = Result.load(baseline) if baseline is not None else None
+        other = Result.load(out.against) if out.against is not None else None
     target = output or os.path.join(tempfile.mkdtemp(prefix="tilesim-"), f"{Path(result).stem}.html")
     with step("writing the page"):
         found.to_html(target, baseline=other)
     typer.echo(target)
     if browser and not webbrowser.open(Path(target).resolve().as_uri()):
         typer.echo("No browser was found: open that file in one.", err=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands.
-
-    Args:
-        app: of the command line.
-    """
-    app.command("compare", epilog=epilog("compare"))(compare_command)
-    app.command("check", epilog=epilog("check"))(check_command)
-    app.command("open", epilog=epilog("open"))(open_command)

@@ -19,17 +19,7 @@ TOPICS = ("bounds", "memory", "fusion")
 
 
 def asked_for(topics: Sequence[str] | None) -> list[str]:
-    """Topics of --explain, checked.
-
-    Args:
-        topics: as given, several with commas between.
-
-    Returns:
-        The topics, each once.
-
-    Raises:
-        UserError: for an unknown one.
-    """
+    """Topics of --explain, checked."""
     found = list(dict.fromkeys(one.strip() for text in topics or [] for one in text.split(",")))
     for one in found:
         if one not in TOPICS:
@@ -41,14 +31,7 @@ def asked_for(topics: Sequence[str] | None) -> list[str]:
 
 
 def show_explained(result: Result, topics: Sequence[str], program: Program, everything: bool = False) -> None:
-    """Prints what was asked for.
-
-    Args:
-        result: of a simulation.
-        topics: of `asked_for`.
-        program: that was simulated.
-        everything: all rows, each by itself.
-    """
+    """Prints what was asked for."""
     if "bounds" in topics:
         say(["", *_bounds(result, everything)])
     if "memory" in topics:
@@ -58,12 +41,7 @@ def show_explained(result: Result, topics: Sequence[str], program: Program, ever
 
 
 def show_both(native: Result, best: Result) -> None:
-    """Prints two lowerings of one workload side by side.
-
-    Args:
-        native: as the chip's own compiler lowers.
-        best: as is best.
-    """
+    """Prints two lowerings of one workload side by side."""
     columns = [name("lowering"), number("cycles"), number("time, ms"), number("MB")]
     columns += [number("time / bound"), number("bytes / bound", 1)]
     cells = []

@@ -1,4 +1,4 @@
-"""`tilesim isa`: RISC-V programs, assembler, table of instructions. `tilesim levels`: kernels beside closed forms."""
+"""`tilesim isa`: RISC-V programs, assembler, table of instructions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..base import figures
 from ..base.errors import user_error
 from ..base.figures import count
 from ..base.files import check_writable, read_bytes, read_text, writing
@@ -18,26 +17,16 @@ from ..isa.listing import elf_lines, raw_lines
 from ..isa.result import IsaResult, trap_text
 from ..isa.running import Asked, Streams, run_with
 from ..isa.views import MOST_LOGGED, marks_lines, table_lines
-from ..loading import load
-from ..machine.machine import Machine
-from ..program.program import Program
 from ..results.perfetto import check_ending
-from ..timing.levels import Levels, levels
-from ..timing.simulate import compile
-from .complete import App
-from .examples import epilog
+from ..timing.options import SimulateOptions
 from .load import write
-from .options import MACHINE, OUTPUT
+from .options import MACHINE, OUTPUT, Json, Only, Output
 from .screen import say, wrapped
-from .show import step
-from .tables import layout, name, number, text
-
-isa_app = App(no_args_is_help=True, help="RISC-V programs at instruction level.")
+from .tables import layout, name, text
 
 _Elf = Annotated[str, typer.Argument(help="A static RISC-V ELF file, or an object file.")]
 
 
-@isa_app.command("run", epilog=epilog("isa run"))
 def run(
     elf: _Elf,
     args: Annotated[list[str] | None, typer.Argument(help="Arguments of the program, after --.")] = None,
@@ -46,13 +35,9 @@ def run(
     vlen: Annotated[int | None, typer.Option(help="Bits of a vector register.", rich_help_panel=MACHINE)] = None,
     max_instructions: Annotated[int | None, typer.Option(min=0, help="Ends the run after so many.")] = None,
     root: Annotated[str | None, typer.Option(help="Directory whose files the program may open.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of random bytes.")] = 0,
     max_memory: Annotated[str, typer.Option(help="What it may use: 8GiB.", rich_help_panel=MACHINE)] = "4GiB",
     bare: Annotated[bool, typer.Option("--bare", help="No Linux: machine mode, ended by a store to tohost.")] = False,
     timed: Annotated[bool, typer.Option("--timed", help="Also cycles, by function and line.")] = False,
-    json_: Annotated[
-        str | None, typer.Option("--json", help="Write counts and trap; - for standard output.", rich_help_panel=OUTPUT)
-    ] = None,
     pipeline: Annotated[
         str | None,
         typer.Option(
@@ -63,31 +48,28 @@ def run(
     pipeline_limit: Annotated[
         int, typer.Option(min=1, max=MOST_LOGGED, help="Instructions of --pipeline.", rich_help_panel=OUTPUT)
     ] = 10_000,
-    trace: Annotated[
-        str | None,
-        typer.Option(
-            help="Write a trace for Perfetto, a track per unit: .pftrace or .json. Timed.", rich_help_panel=OUTPUT
-        ),
-    ] = None,
+    *,
+    drawn: Annotated[SimulateOptions, Only("seed")],
+    out: Annotated[Output, Only("json", "timeline")],
 ) -> None:
-    """Run a program; its standard streams are this command's, the profile of a timed run goes to standard error.
-
-    Exit codes: 0, the program ended with 0; 1, it ended otherwise or trapped; 2, a mistake in the command.
-    """
-    _check_outputs(json_, pipeline, trace)
+    if out.timeline is not None:
+        check_ending(out.timeline)
+    out.check()
+    if pipeline is not None:
+        check_writable(pipeline)
     streams = (_where(stream, number) for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)))
     recorded = 0 if pipeline is None else pipeline_limit
     most = int(max_memory) if max_memory.isascii() and max_memory.isdigit() else max_memory
     asked = Asked(
-        core, machine, vlen, max_instructions, root, seed, bare=bare, max_memory=most, pipeline=recorded,
-        timed=timed or pipeline is not None or trace is not None, timeline=trace is not None,
+        core, machine, vlen, max_instructions, root, drawn.seed, bare=bare, max_memory=most, pipeline=recorded,
+        timed=timed or pipeline is not None or out.timeline is not None, timeline=out.timeline is not None,
     )  # fmt: skip
     result = run_with(Streams(*streams), elf, args or (), asked)
     _pass_on(sys.stdout, result.output)
     _pass_on(sys.stderr, result.errors)
-    if json_ is not None:
-        write(result.to_dict(), json_)
-    _views(result, pipeline, trace)
+    if out.json is not None:
+        write(result.to_dict(), out.json)
+    _views(result, pipeline, out.timeline)
     if result.trap is not None:
         say(wrapped(f"tilesim: {trap_text(result.trap)}", hang="  "), err=True)
     elif result.exit_status:
@@ -95,15 +77,6 @@ def run(
         say(wrapped(ended, hang="  "), err=True)
     if result.exit_status != 0:
         raise typer.Exit(1)
-
-
-def _check_outputs(json_: str | None, pipeline: str | None, trace: str | None) -> None:
-    """Before any work: files that cannot be written."""
-    if trace is not None:
-        check_ending(trace)
-    for path in (json_, pipeline, trace):
-        if path is not None and path != "-":
-            check_writable(path)
 
 
 def _views(result: IsaResult, pipeline: str | None, trace: str | None) -> None:
@@ -123,7 +96,7 @@ def _views(result: IsaResult, pipeline: str | None, trace: str | None) -> None:
             say(["", *table_lines(table, 20)], err=True)
     _marks(result)
     kept = [("--pipeline", result.write_pipeline(pipeline) if pipeline is not None else 0)]
-    kept.append(("--trace", result.timeline(trace) if trace is not None else 0))
+    kept.append(("--timeline", result.timeline(trace) if trace is not None else 0))
     for option, left in kept:
         if left:
             say(wrapped(f"tilesim: {option}: {count(left)} instructions are left out", hang="  "), err=True)
@@ -159,12 +132,10 @@ def _pass_on(stream: Any, data: bytes) -> None:
     raw.flush()
 
 
-@isa_app.command("asm", epilog=epilog("isa asm"))
 def asm(
     source: Annotated[str, typer.Argument(help="Assembly text.")],
     output: Annotated[str, typer.Option("--output", "-o", help="The ELF file.", rich_help_panel=OUTPUT)] = "a.elf",
 ) -> None:
-    """Assemble a file into a static program."""
     code = assemble(read_text(source, 1 << 28))
     with writing(output, "wb") as file:
         file.write(code)
@@ -172,13 +143,11 @@ def asm(
     say(wrapped(f"{output}: {count(len(code))} bytes", hang="  "))
 
 
-@isa_app.command("dis", epilog=epilog("isa dis"))
 def dis(
     what: Annotated[list[str], typer.Argument(help="An ELF file, or instructions as hexadecimal numbers.")],
     raw: Annotated[bool, typer.Option("--raw", help="The file is no ELF file: all of its bytes are code.")] = False,
     address: Annotated[int | None, typer.Option(min=0, help="Of the first byte of a --raw file; 0 if none.")] = None,
 ) -> None:
-    """Disassemble a program's code, or single instructions."""
     if raw:
         for name_ in what:
             say(list(raw_lines(read_bytes(name_), address or 0)))
@@ -192,7 +161,6 @@ def dis(
     say(list(elf_lines(read_elf(what[0]))))
 
 
-@isa_app.command("kernel", epilog=epilog("isa kernel"))
 def kernel_(
     compute: Annotated[
         str, typer.Argument(help='"mma bf16 bf16 b1 m128 n128 k256 ko1", "permute bf16 e64,32 i32,1 o1,64".')
@@ -202,7 +170,6 @@ def kernel_(
         str | None, typer.Option("--output", "-o", help="An ELF file; none: a listing.", rich_help_panel=OUTPUT)
     ] = None,
 ) -> None:
-    """The kernel of a tile compute, as a program or as text."""
     if output is None:
         say(kernel_text(compute, machine).splitlines())
         return
@@ -213,14 +180,12 @@ def kernel_(
     say(wrapped(f"{output}: {count(len(code))} bytes", hang="  "))
 
 
-@isa_app.command("header", epilog=epilog("isa header"))
 def header_(
     machine: Annotated[str | None, typer.Option(help="Its constants too.", rich_help_panel=MACHINE)] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="A file; none: standard output.", rich_help_panel=OUTPUT)
     ] = None,
 ) -> None:
-    """The C header of an NPU core: its instructions, numbers, registers and transfer descriptor."""
     made = header(machine=machine)
     if output is None:
         if sys.stdout is not None:
@@ -241,90 +206,15 @@ def _bits(word: str) -> int:
     return bits
 
 
-@isa_app.command("list", epilog=epilog("isa list"))
 def list_(
     extension: Annotated[str | None, typer.Argument(help="Such as I, M, Zbb, V; all if none.")] = None,
-    json_: Annotated[
-        str | None, typer.Option("--json", help="Write the rows; - for standard output.", rich_help_panel=OUTPUT)
-    ] = None,
+    *,
+    out: Json,
 ) -> None:
-    """The table of instructions."""
     rows = instructions(extension)
-    if json_ is not None:
-        write([dict(row) for row in rows], json_)
+    if out.json is not None:
+        write([dict(row) for row in rows], out.json)
         return
     columns = [text("extension", 2, 8), name("name"), text("operands", 0, 12), text("unit", 1, 8), text("meaning")]
     cells = [[row[key] for key in ("extension", "name", "operands", "unit", "description")] for row in rows]
     say([f"{len(rows)} instructions", "", *layout(columns, cells)])
-
-
-SHOWN = 15  # distinct computes
-
-
-def _levels(
-    model: Annotated[str, typer.Argument(help="A network's name, matmul:M,N,K[,dtype], or a file.")],
-    machine: Annotated[str, typer.Option(help="Machine, by name or file.", rich_help_panel=MACHINE)] = "tpu-v3",
-    batch: Annotated[int, typer.Option(min=1, help="Images, sequences or products.")] = 1,
-    live: Annotated[bool, typer.Option("--live", help="Also with kernels beside each other.")] = False,
-    json_: Annotated[
-        str | None, typer.Option("--json", help="Write all rows; - for standard output.", rich_help_panel=OUTPUT)
-    ] = None,
-) -> None:
-    """What closed forms and kernels say of each tile compute, and of the whole."""
-    target = Machine.load(machine)
-    loaded = load(model, batch)
-    with step(f"compiling for {target.name}"):
-        compiled = loaded if isinstance(loaded, Program) else compile(loaded, target)
-    with step("simulating at all levels" if live else "simulating at both levels"):
-        found = levels(compiled, target, live=live)
-    if json_ is not None:
-        write(found.to_dict(), json_)
-        if json_ == "-":
-            return
-    _show(found)
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:+.1f} %"
-
-
-def _show(found: Levels) -> None:
-    cycles = found.cycles
-    line = f"tile {figures.count(cycles['tile'])} cycles, instruction {figures.count(cycles['instruction'])} cycles: "
-    line += f"{100 * found.difference:+.2f} %"
-    live = cycles.get("live")
-    if live is not None:
-        more = live / cycles["instruction"] - 1 if cycles["instruction"] else 0.0
-        line += f"; live {figures.count(live)} cycles: {100 * more:+.2f} % of the instruction level"
-    say(wrapped(line, hang="  "))
-    rows = found.computes[:SHOWN]
-    columns = [text("compute", 0, 16), number("count"), number("closed form"), number("kernel"), number("more")]
-    if live is not None:
-        columns.append(number("live"))
-    columns.append(text("limit", 1, 8))
-    cells = [
-        [
-            " ".join(word for word in row["compute"].split() if not (word[0] == "g" and len(word) == 17)),
-            figures.count(row["count"]),
-            figures.count(row["closed_form"]),
-            "" if row["instruction"] is None else figures.count(row["instruction"]),
-            _percent(row["difference"]),
-            *([] if live is None else ["" if row["live"] is None else figures.count(round(row["live"]))]),
-            row["limit"],
-        ]
-        for row in rows
-    ]
-    say(layout(columns, cells))
-    if len(found.computes) > SHOWN:
-        say(wrapped(f"{len(found.computes) - SHOWN} more in --json", hang="  "))
-    for note in found.notes:
-        say(wrapped(note, hang="  "))
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command.
-
-    Args:
-        app: of the command line.
-    """
-    app.command("levels", epilog=epilog("levels"))(_levels)

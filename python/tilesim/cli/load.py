@@ -1,4 +1,4 @@
-"""What the command line takes as a workload, and how it writes files."""
+"""What a command works on, by the options of its stages; and how it writes JSON."""
 
 from __future__ import annotations
 
@@ -8,23 +8,78 @@ from typing import Any
 
 from ..base.errors import user_error
 from ..base.files import writing
+from ..graph import Graph
 from ..loading import load, load_graph
+from ..machine.device import Device
+from ..machine.machine import Machine
+from ..machine.target import load as load_target
+from ..program.program import Program
+from ..timing.estimated import only_simulated
+from ..timing.options import CompileOptions, WorkloadOptions
+from ..timing.quantize import quantize
+from ..timing.simulate import compile
+from .options import Target
 
-__all__ = ["WHAT", "load", "load_graph", "write"]
+__all__ = ["compiled", "graph_of", "load_graph", "machine_of", "narrowed", "read", "target_of", "write"]
 
-WHAT = "A network's name, matmul:M,N,K[,dtype], or a file (.json, .tsim, .onnx, .mlir, .csv, .yaml)."
+MACHINE = "tpu-v3"  # where none is named
+
+
+def _sizes(work: WorkloadOptions) -> dict[str, Any]:
+    return {name: value for name, value in work.given().items() if name != "quantize"}
+
+
+def read(model: str, work: WorkloadOptions) -> Graph | Program:
+    """The workload, before it is quantized."""
+    return load(model, **_sizes(work))
+
+
+def narrowed(loaded: Graph | Program, work: WorkloadOptions, calibrate: Any = None) -> Graph | Program:
+    """The workload, quantized where that is asked for."""
+    return loaded if work.quantize is None else quantize(loaded, work.quantize, calibrate)
+
+
+def graph_of(model: str, work: WorkloadOptions) -> Graph:
+    """The workload of a command that needs a graph."""
+    found = load_graph(model, **_sizes(work))
+    return found if work.quantize is None else quantize(found, work.quantize)
+
+
+def target_of(
+    on: Target, loaded: Graph | Program | None = None, network: str | None = None, labels: bool = False
+) -> Machine | Device:
+    """What is named, with its settings changed; a compiled program has a machine of its own."""
+    own = loaded.machine if isinstance(loaded, Program) else None
+    found = load_target(on.machine or own or MACHINE, labels)
+    if isinstance(found, Device):
+        if on.set:
+            raise only_simulated(found, ["--set"])
+        return found
+    wires = {"network.kind": network} if network and isinstance(loaded, Graph) else {}
+    return found.replace({**on.set, **wires}) if on.set or wires else found
+
+
+def machine_of(on: Target, loaded: Graph | Program | None = None, network: str | None = None) -> Machine:
+    """The machine that is named, with its settings changed; a device is an error."""
+    found = target_of(on, loaded, network)
+    return Machine.load(str(on.machine)) if isinstance(found, Device) else found
+
+
+def compiled(loaded: Graph | Program, target: Machine, compiling: CompileOptions, **changed: Any) -> Program:
+    """A graph compiled; a program as it is, for which options of the compiler are an error."""
+    if isinstance(loaded, Graph):
+        return compile(loaded, target, **{**compiling.given(), **changed})
+    if compiling.asked:
+        raise user_error(
+            "a compiled program was compiled with its options already",
+            place=", ".join(compiling.asked),
+            allowed="those with a graph",
+        )
+    return loaded
 
 
 def write(data: Any, target: str) -> None:
-    """Writes JSON.
-
-    Args:
-        data: what to write.
-        target: a path; - for standard output.
-
-    Raises:
-        UserError: when the file cannot be written, or standard output is closed.
-    """
+    """Writes JSON to a path; "-": to standard output."""
     text = json.dumps(data, indent=1)
     if target == "-":
         if sys.stdout is None:

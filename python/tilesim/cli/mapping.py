@@ -11,46 +11,25 @@ from ..base import figures
 from ..base.arguments import is_size
 from ..base.files import writing
 from ..graph import Graph, nearest, user_error
+from ..lowering.profile import lowered_as
 from ..machine.machine import Machine
 from ..mapping import MappingTable, Product, VectorKernel, kernels, products
 from ..mapping.fields import pieces_text
 from ..mapping.foreign import from_timeloop, from_zigzag
-from ..study.tune import Study, tune
+from ..study.tune import Study
+from ..study.tune import tune as search
+from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from ..timing.simulate import compile, simulate
-from .examples import epilog
-from .load import load_graph
-from .options import OUTPUT, All, Batch, Context, Dtype, Model, Phase, Preset
+from .load import graph_of, machine_of
+from .options import OUTPUT, Model, Only, Output, Target
 from .screen import Lines, indented, say, wrapped
 from .show import step
 from .tables import ROWS, cut, folded, layout, number, percent, text
 from .tables import name as names_of
 
-__all__ = ["register", "with_store"]
 
-
-STORE = "tilesim-tune.sqlite"
-
-
-def with_store(arguments: Sequence[str]) -> list[str]:
-    """The command line with a name behind a bare --resume, which typer does not know.
-
-    Args:
-        arguments: of `tilesim`.
-
-    Returns:
-        The same, or one more.
-    """
-    words = list(arguments)
-    if words[:1] == ["tune"] and "--resume" in words:
-        after = words.index("--resume") + 1
-        if after == len(words) or words[after].startswith("-"):
-            words.insert(after, STORE)
-    return words
-
-
-def _tiles(graph: Graph, machine: Machine, text: str) -> MappingTable:
+def _tiles(chosen: list[Product], text: str) -> MappingTable:
     """ "m=128,n=256,k=512" as a table for the graph's only product."""
-    chosen = products(graph, machine)
     if len(chosen) != 1:
         raise user_error("--tiles is for a single product", value=f"{len(chosen)} products", allowed="1")
     tiles: dict[str, int] = {}
@@ -189,12 +168,10 @@ def _listed(chosen: Sequence[Product | VectorKernel], everything: bool) -> Lines
 
 
 def map_(
-    what: Model,
-    machine: Preset = "tpu-v3",
-    batch: Batch = 1,
-    context: Context = None,
-    phase: Phase = None,
-    dtype: Dtype = None,
+    model: Model,
+    work: WorkloadOptions,
+    on: Target,
+    compiling: Annotated[CompileOptions, Only("mapping", "lowering", "fuse", "contexts")],
     show: Annotated[
         bool,
         typer.Option(
@@ -206,35 +183,38 @@ def map_(
     form: Annotated[str, typer.Option("--format", help="Of the table: tilesim, timeloop or zigzag.")] = "tilesim",
     tiles: Annotated[str | None, typer.Option(help="Manual sizes of a single product: m=128,n=256,k=512.")] = None,
     budget: Annotated[int, typer.Option(min=1, help="Candidates that tuning simulates.")] = 32,
-    everything: All = False,
+    *,
+    out: Annotated[Output, Only("all")],
 ) -> None:
-    """Show how products, vector kernels and kernels that move data are mapped."""
-    graph, target = load_graph(what, batch, context, phase, dtype), Machine.load(machine)
-    chosen = kernels(graph, target)
+    graph = graph_of(model, work)
+    target = lowered_as(machine_of(on, graph), compiling.lowering)
+    options = {name: value for name, value in compiling.given().items() if name in ("mapping", "fuse", "contexts")}
+    table = options.pop("mapping") if str(compiling.mapping).endswith(".json") else table
+    if table is not None and tiles is not None:
+        raise user_error("sizes are given twice", value="--table and --tiles", allowed="one of the two")
     if table is not None or tiles is not None:
-        if table is not None and tiles is not None:
-            raise user_error("sizes are given twice", value="--table and --tiles", allowed="one of the two")
-        if table is not None:
-            given = _table(table, order, form, products(graph, target))
-        else:
-            given = _tiles(graph, target, tiles or "")
-        program = compile(graph, target, mapping=given)
+        own = products(graph, target)
+        given = _table(table, order, form, own) if table is not None else _tiles(own, tiles or "")
+        program = compile(graph, target, mapping=given, fuse=compiling.fuse)
         say(indented(given.report()))
-        typer.echo(f"default {simulate(compile(graph, target)).cycles:,} cycles, table {simulate(program).cycles:,}")
+        plain = simulate(compile(graph, target, fuse=compiling.fuse))
+        typer.echo(f"default {plain.cycles:,} cycles, table {simulate(program).cycles:,}")
         if given.illegal:
             raise typer.Exit(2)
         return
+    chosen = kernels(graph, target, **options)
     if not show:
-        say(_listed(chosen, everything))
+        say(_listed(chosen, out.all))
         return
     rules = {
-        rule: {kernel.operation: kernel.nest for kernel in kernels(graph, target, mapping=rule)}
+        rule: {kernel.operation: kernel.nest for kernel in kernels(graph, target, **{**options, "mapping": rule})}
         for rule in ("heuristic", "cost")
     }
     entries = {}
     if len(chosen) == 1:
         with step(f"tuning for {target.name}") as tuning:
-            entries = tune(graph, target, budget=budget, progress=tuning.at).best.entries
+            study = search(graph, target, budget=budget, progress=tuning.at, fuse=compiling.fuse)
+            entries = study.best.entries
     for kernel in chosen:
         by_rule = {rule: nests.get(kernel.operation, kernel.nest) for rule, nests in rules.items()}
         _show(kernel, by_rule, graph, target, entries if len(chosen) == 1 else None)
@@ -331,44 +311,35 @@ def _history(study: Study) -> Lines:
     return layout(columns, cells) if rows else ["no candidate was simulated"]
 
 
-def tune_(
-    what: Model,
-    machine: Preset = "tpu-v3",
-    batch: Batch = 1,
-    context: Context = None,
-    phase: Phase = None,
-    dtype: Dtype = None,
+def tune(
+    model: Model,
+    work: WorkloadOptions,
+    on: Target,
+    compiling: Annotated[CompileOptions, Only("mapping", "lowering", "fuse")],
+    simulating: Annotated[SimulateOptions, Only("memory", "seed")],
     budget: Annotated[int, typer.Option(min=1, help="Candidates per distinct product or vector kernel.")] = 64,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; default: one per processor.")] = None,
     confirm: Annotated[str | None, typer.Option(help="Simulate the best four again: bank.")] = None,
-    resume: Annotated[str | None, typer.Option(help=f"A store of simulated cycles; without a name {STORE}.")] = None,
     save: Annotated[str | None, typer.Option(help="Write the best mapping as a table.", rich_help_panel=OUTPUT)] = None,
     sampler: Annotated[str, typer.Option(help="Where candidates come from: model, random or optuna.")] = "model",
-    seed: Annotated[int, typer.Option(min=0, help="Of random and optuna.")] = 0,
     history: Annotated[
         bool, typer.Option("--history", rich_help_panel=OUTPUT, help="Print every simulated candidate.")
     ] = False,
     plot: Annotated[
         str | None, typer.Option(help="Write the history as a picture (.png, .svg).", rich_help_panel=OUTPUT)
     ] = None,
-    everything: All = False,
+    *,
+    out: Annotated[Output, Only("store", "all")],
 ) -> None:
-    """Find the fastest mapping by simulating candidates."""
-    graph, target = load_graph(what, batch, context, phase, dtype), Machine.load(machine)
-
+    graph = graph_of(model, work)
+    target = machine_of(on, graph)
+    given = {**compiling.given(), **simulating.given()}
     with step(f"tuning for {target.name}") as tuning:
-        study = tune(
-            graph,
-            target,
-            budget=budget,
-            store=resume,
-            jobs=jobs,
-            confirm=confirm,
-            progress=tuning.at,
-            sampler=sampler,
-            seed=seed,
-        )
-    say(_tuned(study, everything))
+        study = search(
+            graph, target, budget=budget, store=out.store, jobs=jobs, confirm=confirm, progress=tuning.at,
+            sampler=sampler, **given,
+        )  # fmt: skip
+    say(_tuned(study, out.all))
     before, after = study.baseline, study.result  # of an interrupted study simulated now: its words tell of it
     lines = [line for note in [*study.notes, repr(study)] for line in wrapped(note, hang="  ")]
     if before is not None and after is not None:
@@ -382,16 +353,7 @@ def tune_(
         study.best.save(save)
     if study.interrupted:
         typer.echo(
-            "interrupted: the best so far" + (f"; the same call resumes from {resume}" if resume else ""), err=True
+            "interrupted: the best so far" + (f"; the same call resumes from {out.store}" if out.store else ""),
+            err=True,
         )
         raise typer.Exit(130)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands to the command line.
-
-    Args:
-        app: of `tilesim`.
-    """
-    app.command("map", epilog=epilog("map"))(map_)
-    app.command("tune", epilog=epilog("tune"))(tune_)

@@ -1,64 +1,202 @@
-"""Options that several commands have, in groups as `--help` shows them."""
+"""Options of commands: a parameter whose type is a stage becomes the options that the stage declares."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+import inspect
+import itertools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any, get_args
 
 import typer
 
+from ..base.declared import Shown, Stage, option
+from ..base.errors import user_error
+from ..base.files import check_writable
 from . import complete
-from .load import WHAT
 
-__all__ = [
-    "CHECK",
-    "COMPILE",
-    "MACHINE",
-    "OUTPUT",
-    "WORKLOAD",
-    "All",
-    "AnyDevice",
-    "Batch",
-    "Context",
-    "Dtype",
-    "Html",
-    "Json",
-    "Level",
-    "Model",
-    "Phase",
-    "Preset",
-]
-
-WORKLOAD, MACHINE, COMPILE = "Workload", "Machine", "Compile"
-CHECK, OUTPUT = "Check", "Output"
-
+CHECK, MACHINE, OUTPUT, WORKLOAD = "Check", "Machine", "Output", "Workload"
+WHAT = "A network's name, matmul:M,N,K[,dtype], or a file (.json, .tsim, .onnx, .mlir, .csv, .yaml)."
 Model = Annotated[str, typer.Argument(help=WHAT, autocompletion=complete.models_)]
-Batch = Annotated[int, typer.Option(min=1, help="Images, sequences, or products.", rich_help_panel=WORKLOAD)]
-Context = Annotated[
-    int | None, typer.Option(min=1, help="Tokens, for networks that read text.", rich_help_panel=WORKLOAD)
-]
-Phase = Annotated[
-    str | None, typer.Option(help="prefill or decode, for networks that write text.", rich_help_panel=WORKLOAD)
-]
-Dtype = Annotated[
-    str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...", rich_help_panel=WORKLOAD)
-]
-Preset = Annotated[
-    str, typer.Option(help="Preset or file.", rich_help_panel=MACHINE, autocompletion=complete.simulated)
-]
-AnyDevice = Annotated[
-    str, typer.Option(help="A device, or a machine.", rich_help_panel=MACHINE, autocompletion=complete.machines)
-]
-Json = Annotated[
-    str | None, typer.Option("--json", help="Write the rows; - for standard output.", rich_help_panel=OUTPUT)
-]
-Level = Annotated[
-    str,
-    typer.Option(
-        help="tile (closed forms), instruction (kernels, each timed alone), live (side by side).",
-        rich_help_panel=MACHINE,
-    ),
-]
-All = Annotated[
-    bool, typer.Option("--all", help="Every row by itself: no repeated layers as one.", rich_help_panel=OUTPUT)
-]
-Html = Annotated[str | None, typer.Option(help="Write a page.", rich_help_panel=OUTPUT)]
+
+
+def settings_of(settings: list[str]) -> dict[str, Any]:
+    """What `--set` says, by setting path: values as in a file."""
+    changes: dict[str, Any] = {}
+    for setting in settings:
+        path, equals, value = setting.partition("=")
+        if path in changes:
+            raise user_error("one setting is given twice", place=path, value=f"'{setting}'", allowed="one value")
+        if not equals:
+            raise user_error("a setting needs a value", value=f"'{setting}'", allowed="path=value")
+        try:
+            changes[path] = json.loads(value)
+        except (ValueError, RecursionError):  # no JSON, or more digits or brackets than Python reads
+            changes[path] = value
+    return changes
+
+
+@dataclass(frozen=True)
+class Target(Stage):
+    """What a workload runs on."""
+
+    panel = MACHINE
+
+    machine: str | None = option(
+        None,
+        "Machine (simulated) or device (estimated), by name or file; a program's own if none, or tpu-v3.",
+        "--machine",
+        "--device",
+        complete="machines",
+    )
+    set: Mapping[str, Any] = option(
+        {}, "Change a setting: path=value.", "--set", words=list[str], read=settings_of, complete="settings"
+    )
+
+
+@dataclass(frozen=True)
+class Output(Stage):
+    """Where a result goes."""
+
+    panel = OUTPUT
+
+    json: str | None = option(None, "Write the result; - for standard output.", "--json")
+    csv: str | None = option(None, "Write the rows as CSV; - for standard output.", "--csv")
+    html: str | None = option(None, "Write a page of pictures and tables (HTML).", "--html", "--report")
+    timeline: str | None = option(None, "Write a trace for Perfetto: .pftrace or .json.", "--timeline", "--trace")
+    against: str | None = option(None, "The saved result to compare with.", "--against", "--baseline")
+    store: str | None = option(
+        None, "A file that keeps results: an interrupted call goes on from it.", "--store", "--resume"
+    )
+    quiet: bool = option(False, "Print the headline only.", "--quiet")
+    all: bool = option(False, "Every row by itself: no repeated layers as one.", "--all")
+
+    def check(self) -> None:
+        """Refuses files that cannot be written, before any work, and one file for two."""
+        written = [path for path in (self.html, self.json, self.csv, self.timeline) if path]
+        for path in written:
+            if path != "-":
+                check_writable(path)
+        if len({os.path.realpath(path) for path in written}) < len(written):
+            raise user_error("one file is to be written twice", place="--html, --json, --csv, --timeline",
+                             value=", ".join(written), allowed="a file for each")  # fmt: skip
+
+    @property
+    def silent(self) -> bool:
+        """Whether standard output is JSON or CSV alone."""
+        return "-" in (self.json, self.csv)
+
+
+@dataclass(frozen=True)
+class Only:
+    """Of a stage these options, as `Annotated[Stage, Only("batch")]`."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+
+class Without(Only):
+    """Of a stage all but these options."""
+
+
+#: marks a stage whose options may each be given several times: the command gets lists by name
+SEVERAL = "several"
+#: of a context's `meta`: the words of the command line, without values behind "="
+WORDS = "tilesim.words"
+
+Json = Annotated[Output, Only("json")]
+Shared = Annotated[Output, Only("json", "all")]
+Quiet = Annotated[Output, Only("json", "quiet")]
+
+
+def options_of(stage: type, *marks: Any) -> Iterator[tuple[str, Shown, Any, Any]]:
+    """Name, `Shown`, type on the command line and default of the options of a stage."""
+    for one in fields(stage):
+        shown = one.metadata.get("shown")
+        chosen = all((one.name in mark.names) != isinstance(mark, Without) for mark in marks if isinstance(mark, Only))
+        if shown is None or not chosen:
+            continue
+        kind = shown.words or eval(str(one.type), vars(sys.modules[stage.__module__]))
+        if SEVERAL in marks and kind is not bool and list not in (kind, getattr(kind, "__origin__", None)):
+            kind = list[get_args(kind)[0] if get_args(kind) else kind]  # type: ignore[misc]
+        plain: Any = (
+            one.default if isinstance(one.default, (str, int)) and (SEVERAL not in marks or kind is bool) else None
+        )
+        plain = inspect.Parameter.empty if shown.required else plain
+        yield one.name, shown, kind if plain is not None or type(None) in get_args(kind) else kind | None, plain
+
+
+def _parameter(stage: type, name: str, shown: Shown, kind: Any, default: Any, several: bool) -> inspect.Parameter:
+    help = f"{shown.help.rstrip('.')}; several are compared." if several else shown.help
+    told = typer.Option(
+        *shown.spellings,
+        help=help,
+        min=shown.least,
+        max=shown.most,
+        rich_help_panel=shown.panel or stage.panel,  # type: ignore[attr-defined]
+        autocompletion=getattr(complete, shown.complete) if shown.complete else None,
+    )
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
+
+
+def staged(function: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of its stages as parameters, as typer reads them."""
+    signature, expanded, stages = inspect.signature(function, eval_str=True), [], {}
+    for parameter in signature.parameters.values():
+        stage, *marks = get_args(parameter.annotation) or (parameter.annotation,)
+        if not is_dataclass(stage):
+            expanded.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        listed = list(options_of(stage, *marks))  # type: ignore[arg-type]
+        stages[parameter.name] = stage, marks, listed
+        for name, shown, kind, default in listed:
+            several = SEVERAL in marks and kind is not bool and shown.words in (None, str)
+            expanded.append(_parameter(stage, name, shown, kind, default, several))  # type: ignore[arg-type]
+    context = inspect.Parameter("_click", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+
+    @functools.wraps(function)
+    def call(_click: typer.Context, **given: Any) -> None:
+        for name, (stage, marks, listed) in stages.items():
+            own = {one: (given.pop(one), shown) for one, shown, _, _ in listed}
+            given[name] = _stage(stage, SEVERAL in marks, own, _click)
+        function(**given)
+
+    call.__signature__ = inspect.Signature([*expanded, context])  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in (*expanded, context)}
+    del call.__wrapped__
+    return call
+
+
+def spelled(param: Any, context: typer.Context) -> str:
+    """An option as it was written; shortened or not at all, its first name."""
+    words = context.meta.get(WORDS, ())
+    return next((one for one in param.opts if one in words and one.startswith("--")), param.opts[0])
+
+
+def _stage(stage: Any, several: bool, own: dict[str, tuple[Any, Shown]], context: typer.Context) -> Any:
+    """What a command gets for a stage: an instance, or lists of the values that were given."""
+    found, asked = {}, []
+    for param in context.command.params:
+        source = context.get_parameter_source(str(param.name))
+        if param.name in own and source is not None and source.name == "COMMANDLINE":
+            value, shown = own[str(param.name)]
+            asked.append(spelled(param, context))
+            each = several and isinstance(value, list) and shown.words in (None, str)
+            read = shown.read or (lambda words: words)
+            found[param.name] = [read(one) for one in value] if each else read(value)
+    if several:
+        return found
+    made = stage(**found)
+    object.__setattr__(made, "asked", tuple(asked))
+    return made
+
+
+def combinations(varied: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    """One dictionary for each combination of values, the last name's values changing first."""
+    return [dict(zip(varied, values, strict=True)) for values in itertools.product(*varied.values())]

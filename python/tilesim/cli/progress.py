@@ -37,23 +37,12 @@ def quiet_since() -> float:
 
 
 def delay(quiet: float) -> float:
-    """Seconds to wait before the first sign.
-
-    Args:
-        quiet: seconds since the user saw anything.
-
-    Returns:
-        The seconds.
-    """
+    """Seconds to wait before the first sign."""
     return max(FIRST, PATIENCE - quiet)
 
 
 def seen(at: float = 0.0) -> None:
-    """The user sees something.
-
-    Args:
-        at: when, by the monotonic clock; 0: now.
-    """
+    """The user sees something."""
     _last["sign"] = at or time.monotonic()
 
 
@@ -61,36 +50,18 @@ class Phase:
     """One thing that is being done."""
 
     def __init__(self, text: str, total: int = 0) -> None:
-        """Describes it.
-
-        Args:
-            text: what is being done.
-            total: parts, where known.
-        """
+        """Describes it."""
         self.text, self.total, self.done, self.part = text, total, 0, ""
         self.began = self.since = time.monotonic()
 
     def at(self, done: int, total: int = 0, part: str = "") -> None:
-        """How far it is.
-
-        Args:
-            done: parts that are finished.
-            total: parts in all; 0: as before.
-            part: that is next.
-        """
+        """How far it is."""
         if total and total != self.total:  # something else is counted from here on
             self.since = time.monotonic()
         self.done, self.total, self.part = done, total or self.total, part
 
     def describe(self, room: int) -> str:
-        """One line: what, how many of how many, how long still.
-
-        Args:
-            room: characters.
-
-        Returns:
-            The text.
-        """
+        """One line: what, how many of how many, how long still."""
         now = time.monotonic()
         spent = now - self.began
         counted = f" {self.done:,}/{self.total:,}" if self.done <= self.total and self.total else ""
@@ -150,15 +121,7 @@ class _Drawing(threading.Thread):
 
 @contextmanager
 def phase(text: str, total: int = 0) -> Iterator[Phase]:
-    """Says on a terminal what takes time while it does; elsewhere nothing.
-
-    Args:
-        text: what is being done.
-        total: parts, where known.
-
-    Yields:
-        The phase, to tell how far it is; what calls tell (`base.progress.tell`) it hears by itself.
-    """
+    """Says on a terminal what takes time while it does; elsewhere nothing."""
     one = Phase(text, total)
     if sys.stderr is None or not sys.stderr.isatty():
         yield one

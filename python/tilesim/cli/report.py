@@ -7,16 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from ..base.figures import digits
-from ..study.coverage import coverage
-from ..study.profiler import profile
-from .examples import epilog
-from .load import load_graph, write
-from .options import OUTPUT, All, Batch, Context, Json, Model, Phase, Preset
+from ..study.coverage import Coverage
+from ..study.coverage import coverage as covered
+from ..study.profiler import OperationTimes
+from ..study.profiler import profile as profiled
+from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
+from .load import graph_of, machine_of, write
+from .options import OUTPUT, Model, Only, Shared, Target, Without
 from .screen import Line, say, wrapped
 from .show import step
 from .tables import ROWS, cut, folded, layout, name, number, percent
-
-__all__ = ["register"]
 
 SHARES = {"FLOPs": "flops_share", "bytes": "bytes_share", "time": "time_share"}
 
@@ -36,22 +36,24 @@ def _merged(rows: list[dict[str, Any]], sums: tuple[str, ...], *more: str) -> li
     return folded(marked, sums, alike=("kind", "apart", *more))
 
 
-def coverage_command(
+def coverage(
     model: Model,
-    machine: Preset = "tpu-v3",
-    batch: Batch = 1,
-    context: Context = None,
-    phase: Phase = None,
-    json_: Json = None,
-    everything: All = False,
+    work: WorkloadOptions,
+    on: Target,
+    compiling: Annotated[CompileOptions, Without("fallback")],
+    simulating: SimulateOptions,
+    out: Shared,
 ) -> None:
-    """How each operation is modelled (array, vector unit, copy, host, unsupported); shares of FLOPs, bytes, time."""
     with step("compiling and simulating"):
-        found = coverage(load_graph(model, batch, context, phase), machine)
-    if json_:
-        write({"operations": found.table().rows, "summary": found.summary().rows}, json_)
-    if json_ == "-":
-        return
+        graph = graph_of(model, work)
+        found = covered(graph, machine_of(on, graph), **compiling.given(), **simulating.given())
+    if out.json:
+        write({"operations": found.table().rows, "summary": found.summary().rows}, out.json)
+    if not out.silent:
+        _say_coverage(found, out.all)
+
+
+def _say_coverage(found: Coverage, everything: bool) -> None:
     lines: list[Line | str] = [*wrapped(found.result.summary(), hang="  "), ""]
     heads = [number(f"{title}, %") for title in SHARES]
     cells = [[row["on"], str(row["operations"]), *_shares(row)] for row in found.summary().rows]
@@ -70,27 +72,28 @@ def coverage_command(
     say([*lines, *(part for line in found.unsupported for part in wrapped(where + line, hang="  "))])
 
 
-def profile_command(
+def profile(
     model: Model,
-    machine: Preset = "tpu-v3",
-    batch: Batch = 1,
-    context: Context = None,
-    phase: Phase = None,
+    work: WorkloadOptions,
+    on: Target,
     runs: Annotated[
         int, typer.Option(min=1, help="Runs of the reference kernels; the fastest counts.", rich_help_panel=OUTPUT)
     ] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="Of random inputs.")] = 0,
-    json_: Json = None,
-    everything: All = False,
+    *,
+    drawn: Annotated[SimulateOptions, Only("seed")],
+    out: Shared,
 ) -> None:
-    """Time of each operation by the reference kernels on this computer, beside its simulated time."""
     with step("running and simulating"):
-        found = profile(load_graph(model, batch, context, phase), None, machine, seed=seed, runs=runs)
+        graph = graph_of(model, work)
+        found = profiled(graph, None, machine_of(on, graph), seed=drawn.seed, runs=runs)
+    if out.json:
+        write({"operations": found.table().rows, "totals": found.totals()}, out.json)
+    if not out.silent:
+        _say_profile(found, out.all)
+
+
+def _say_profile(found: OperationTimes, everything: bool) -> None:
     rows = found.table().rows
-    if json_:
-        write({"operations": rows, "totals": found.totals()}, json_)
-    if json_ == "-":
-        return
     totals = found.totals()
     times = ("reference_ms", "simulated_ms")
     if not everything:
@@ -110,13 +113,3 @@ def profile_command(
     ]
     cells.append(["all", "", "", *(digits(totals.get(key, 0)) for key in times)])
     say([*layout(columns, cells), *cut(rows, everything)])
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands.
-
-    Args:
-        app: of the command line.
-    """
-    app.command("coverage", epilog=epilog("coverage"))(coverage_command)
-    app.command("profile", epilog=epilog("profile"))(profile_command)

@@ -55,12 +55,7 @@ def plain() -> None:
 
 
 def say(lines: Iterable[Line | str], err: bool = False) -> None:
-    """Writes lines on standard output, styled where it takes colours.
-
-    Args:
-        lines: texts, or pieces with a style each.
-        err: plain, on standard error instead.
-    """
+    """Writes lines on standard output, styled where it takes colours."""
     pieces = [[(line, "")] if isinstance(line, str) else line for line in lines]
     if coloured() and not err:
         _styled(pieces)

@@ -17,14 +17,7 @@ _INDENT = "    "
 
 
 def shown_machine(machine: Machine) -> list[Line | str]:
-    """Every setting of a machine.
-
-    Args:
-        machine: any.
-
-    Returns:
-        Lines.
-    """
+    """Every setting of a machine."""
     rows = machine.table().rows
     counted = {origin: sum(row["from"] == origin for row in rows) for origin in ("file", "default", "replaced")}
     told = ", ".join(f"{count} {origin}" for origin, count in counted.items() if count)
@@ -35,14 +28,7 @@ def shown_machine(machine: Machine) -> list[Line | str]:
 
 
 def shown_settings(settings: Sequence[Setting]) -> list[str]:
-    """What settings mean.
-
-    Args:
-        settings: declarations.
-
-    Returns:
-        Lines.
-    """
+    """What settings mean."""
     lines = []
     for one in settings:
         limits = f"one of {', '.join(one.allowed)}" if one.allowed else one.range
@@ -55,16 +41,7 @@ def shown_settings(settings: Sequence[Setting]) -> list[str]:
 
 
 def shown_differences(table: Table, a: str, b: str) -> list[Line | str]:
-    """The settings in which two machines differ.
-
-    Args:
-        table: of `Machine.diff`.
-        a: name of the first.
-        b: name of the second.
-
-    Returns:
-        Lines.
-    """
+    """The settings in which two machines differ."""
     if not len(table):
         return list(wrapped(f"{a} and {b}: every setting is the same"))
     cells = [

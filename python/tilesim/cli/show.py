@@ -29,27 +29,12 @@ def _megabytes(size: float) -> str:
 
 
 def operations(result: Result, everything: bool = False) -> Lines:
-    """Operations, longest first; repeated layers as one row.
-
-    Args:
-        result: of a simulation or an estimate.
-        everything: every operation by itself.
-
-    Returns:
-        The lines.
-    """
+    """Operations, longest first; repeated layers as one row."""
     return operation_lines(result.table().rows, everything)
 
 
 def busy_line(result: Result) -> str:
-    """How busy the parts are, and the rate of products.
-
-    Args:
-        result: of a simulation.
-
-    Returns:
-        One line; empty for a result without units.
-    """
+    """How busy the parts are, and the rate of products."""
     parts = [f"{part} {percent(share)} %" for part, share in result.utilisation.items()]
     macs = result.data["multiply_adds"]
     if macs and result.seconds:
@@ -83,25 +68,12 @@ def _cache(result: Result, everything: bool) -> Lines:
 
 
 def verified(outcome: Verification, everything: bool = False) -> Lines:
-    """Whether the tiled program is right: what is wrong first, then what comes nearest to its bound.
-
-    Args:
-        outcome: of a verification.
-        everything: every tensor, in place of those.
-
-    Returns:
-        The lines.
-    """
+    """Whether the tiled program is right: what is wrong first, then what comes nearest to its bound."""
     return [outcome.verdict, *verified_lines(outcome.rows, everything), ""]
 
 
 def show(result: Result, everything: bool = False) -> None:
-    """Prints a result: headline, how busy the parts are, the longest operations, what was modelled how.
-
-    Args:
-        result: of a simulation or an estimate.
-        everything: every operation, in place of the longest.
-    """
+    """Prints a result: headline, how busy the parts are, the longest operations, what was modelled how."""
     lines: list[Line | str] = [*wrapped(result.summary(), hang="  "), *wrapped(busy_line(result), hang="  "), ""]
     lines += [*operations(result, everything), "", *_cache(result, everything)]
     lines += ["How it was modelled:", *notes(result.approximations)]
@@ -115,14 +87,7 @@ def _proposals(result: Result) -> Iterator[Advice]:
 
 
 def advise(result: Result) -> list[Advice]:
-    """Tries what would help, then prints the best; on a terminal the best so far while it tries.
-
-    Args:
-        result: of a simulation or an estimate.
-
-    Returns:
-        All that was tried, the fastest first.
-    """
+    """Tries what would help, then prints the best; on a terminal the best so far while it tries."""
     found: list[Advice] = []
     with step("what would help: trying changes") as trying:
         for one in _proposals(result):
@@ -134,14 +99,7 @@ def advise(result: Result) -> list[Advice]:
 
 
 def advice_lines(found: Sequence[Any]) -> list[str]:
-    """Advice that is worth listing, best first.
-
-    Args:
-        found: all that was tried.
-
-    Returns:
-        The lines; one that says so where nothing helps.
-    """
+    """Advice that is worth listing, best first."""
     better = sorted((one for one in found if one.gain >= WORTH), key=lambda one: -one.gain)
     if not better:
         return wrapped(f"Of {len(found)} changes that were tried, none makes it {WORTH} times as fast.")

@@ -45,11 +45,7 @@ class _Sign:
                 self.drawn = time.monotonic()
 
     def wipe(self) -> float:
-        """Takes it away, or sees to it that it does not come.
-
-        Returns:
-            When it was drawn; 0: never.
-        """
+        """Takes it away, or sees to it that it does not come."""
         self.over.set()
         with self.lock:
             if self.drawn:

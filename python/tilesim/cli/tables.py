@@ -19,14 +19,5 @@ def _bars() -> bool:
 
 
 def layout(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int | None = None) -> Lines:
-    """Lines of aligned columns.
-
-    Args:
-        columns: of the table.
-        rows: a cell each; texts, numbers as people read them, shares of a `bar`.
-        room: characters of a line; none: the terminal's.
-
-    Returns:
-        The lines with their styles, the head first; at the end a note where columns are left out.
-    """
+    """Lines of aligned columns."""
     return base.layout(columns, rows, room, _bars())

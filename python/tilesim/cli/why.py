@@ -7,26 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from ..analytic.estimate import estimate
 from ..base import figures
 from ..base.errors import user_error
-from ..base.files import check_writable, parse_json, read_text
-from ..graph import Graph
+from ..base.files import parse_json, read_text
+from ..loading import as_graph
 from ..machine.device import Device
-from ..machine.machine import Machine
-from ..program.program import Program
 from ..results.result import Result
-from ..study.why import Why, why
+from ..study.why import Why
+from ..study.why import why as explained
 from ..study.why_text import OTHERWISE, alternative_lines, lines_of
-from ..timing.simulate import compile, simulate
-from .examples import epilog
-from .load import load, write
-from .run import settings_of
+from ..timing.estimated import only_simulated, quantized_estimate
+from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
+from ..timing.simulate import simulate
+from .load import compiled, narrowed, read, target_of, write
+from .options import Only, Output, Target
 from .screen import room, say, wrapped
 from .show import step
 from .tables import ROWS, layout, name, number, text
-
-__all__ = ["register"]
 
 
 def _stored(model: str) -> Result | None:
@@ -37,13 +34,22 @@ def _stored(model: str) -> Result | None:
     return Result.load(model) if isinstance(found, dict) and found.get("schema") == "tilesim.result" else None
 
 
-def _estimated(loaded: Graph | Program, machine: str | None) -> Result | None:
-    """The closed form, where the machine is a device."""
-    known = machine is None or machine in Machine.names() or machine not in Device.names()
-    return None if known or not isinstance(loaded, Graph) else estimate(loaded, machine)
+def _simulated(
+    model: str, work: WorkloadOptions, on: Target, compiling: CompileOptions, simulating: SimulateOptions
+) -> Result:
+    """The result to ask: of a simulation, or of an estimate where the machine is a device."""
+    with step(f"reading {model}"):
+        wide = read(model, work)
+        target = target_of(on, wide, simulating.network)
+    if isinstance(target, Device):
+        if asked := [*compiling.asked, *simulating.asked]:
+            raise only_simulated(target, asked)
+        return quantized_estimate(as_graph(wide), target, work.quantize)
+    with step(f"compiling and simulating {model}"):
+        return simulate(compiled(narrowed(wide, work), target, compiling), target, **simulating.given())
 
 
-def why_command(
+def why(
     model: Annotated[
         str, typer.Argument(help="A network's name, matmul:M,N,K[,dtype], a model's file, or a saved result (.json).")
     ],
@@ -53,56 +59,36 @@ def why_command(
             help="Of `tilesim run`'s table or the graph; layer*.conv1: of all layers; or a start. None: lists them."
         ),
     ] = None,
-    machine: Annotated[str | None, typer.Option(help="Preset, file or device (estimated); tpu-v3 if none.")] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
-    context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
-    phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Change a setting: path=value.")] = None,
-    memory: Annotated[str | None, typer.Option(help="ideal, simple or bank; the machine's if none is given.")] = None,
-    lowering: Annotated[str | None, typer.Option(help="native or best, as for `tilesim run`.")] = None,
-    mapping: Annotated[str | None, typer.Option(help="As for `tilesim run`.")] = None,
-    fuse: Annotated[str | None, typer.Option(help="As for `tilesim run`.")] = None,
+    *,
+    work: WorkloadOptions,
+    on: Target,
+    compiling: CompileOptions,
+    simulating: SimulateOptions,
     alternatives: Annotated[
         bool, typer.Option(help="Simulate other mappings, lowerings, layouts and fusion: some seconds.")
     ] = True,
-    html: Annotated[str | None, typer.Option(help="Write a page of the answer.")] = None,
-    json_: Annotated[str | None, typer.Option("--json", help="Write the answer; - for standard output.")] = None,
+    out: Annotated[Output, Only("json", "html")],
 ) -> None:
-    """Why an operation takes so long: its bound, each term between bound and time, and what would change it."""
-    for path in (html, json_):
-        if path and path != "-":
-            check_writable(path)
+    out.check()
     result = _stored(model)
-    given = {"mapping": mapping, "fuse": fuse, "lowering": lowering}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if result is not None and (options or machine or set_ or memory):
-        raise user_error("a saved result was simulated with its options already", place=model, allowed="no options")
-    if result is None:
-        with step(f"reading {model}"):
-            loaded = load(model, batch, context, phase, dtype, None)
-            result = _estimated(loaded, machine)
-        if result is not None and (options or set_ or memory):
-            raise user_error("a device is estimated", place="--machine", value=f"'{machine}'", allowed="no options")
-    if result is None:
-        with step(f"compiling and simulating {model}"):
-            own = None if isinstance(loaded, Graph) else loaded.machine
-            target = Machine.load(machine or own or "tpu-v3").replace(settings_of(set_ or []))
-            program = compile(loaded, target, **options) if isinstance(loaded, Graph) else loaded
-            result = simulate(program, target, memory=memory)
+    asked = [*work.asked, *on.asked, *compiling.asked, *simulating.asked]
+    if result is not None and asked:
+        raise user_error("a saved result was simulated with its options already", place=model,
+                         value=", ".join(asked), allowed="no options")  # fmt: skip
+    result = result or _simulated(model, work, on, compiling, simulating)
     if operation is None:
-        _choices(result, model, json_, html)
+        _choices(result, model, out.json, out.html)
         return
     with step("looking at its intervals"):
-        found = why(result, operation)
-    aloud = json_ != "-" and (json_ is None or html is not None)
+        found = explained(result, operation)
+    aloud = not out.silent and (out.json is None or out.html is not None)
     if aloud:
         say(lines_of(found.answer, room(120)))
     rows = _told(found, aloud) if alternatives else []
-    if html is not None:
-        found.to_html(html, alternatives=alternatives)
-    if json_ is not None:
-        write({**found.answer, **({"alternatives": rows} if alternatives else {})}, json_)
+    if out.html is not None:
+        found.to_html(out.html, alternatives=alternatives)
+    if out.json is not None:
+        write({**found.answer, **({"alternatives": rows} if alternatives else {})}, out.json)
 
 
 def _choices(result: Result, model: str, json_: str | None, html: str | None) -> None:
@@ -135,12 +121,3 @@ def _told(found: Why, aloud: bool) -> list[dict[str, Any]]:
         if aloud:
             say(alternative_lines(row, room(120)))
     return sorted(rows, key=lambda row: int(row["cycles"]))
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command.
-
-    Args:
-        app: of the command line.
-    """
-    app.command("why", epilog=epilog("why"))(why_command)

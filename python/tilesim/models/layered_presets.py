@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
+from ..base.arguments import dtype_name
 from ..base.checked import checked
 from ..base.errors import nearest, path_text, user_error
 from .layered import Layered
@@ -48,7 +49,11 @@ def layered_names() -> list[str]:
 
 @checked()
 def layered(
-    source: str | os.PathLike[str], batch: int | None = None, context: int | None = None, phase: str | None = None
+    source: str | os.PathLike[str],
+    batch: int | None = None,
+    context: int | None = None,
+    phase: str | None = None,
+    dtype: str | None = None,
 ) -> Layered:
     """A layered workload by name or from a file, for plans over many devices (`ts.cluster.step`).
 
@@ -57,6 +62,7 @@ def layered(
         batch: sequences per step over all devices; none: as trained, with the source, or 1 in another phase.
         context: tokens per sequence (decode: in the cache); none: as trained, or 2,048 in another phase.
         phase: "train", "prefill", "decode"; none: as the file says, of a name "train".
+        dtype: of weights and activations; none: as trained.
 
     Returns:
         The workload; `source` says where batch and sequence length come from, and is empty where they were given.
@@ -66,10 +72,13 @@ def layered(
     """
     found = _loaded(source)
     forward = phase not in (None, found.phase, "train")
-    changes: dict[str, Any] = {"global_batch": batch or (1 if forward else None), "phase": phase,
-               "sequence": context or (_CONTEXT if forward else None)}  # fmt: skip
+    changes: dict[str, Any] = {"phase": phase, "dtype": dtype and dtype_name(dtype)}
+    changes |= {
+        "global_batch": batch or (1 if forward else None),
+        "sequence": context or (_CONTEXT if forward else None),
+    }
     asked = {key: value for key, value in changes.items() if value is not None and value != getattr(found, key)}
-    return replace(found, **asked, source="") if asked else found
+    return replace(found, **asked, source=found.source if asked.keys() <= {"dtype"} else "")
 
 
 def _loaded(source: str | os.PathLike[str]) -> Layered:

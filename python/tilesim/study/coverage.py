@@ -17,7 +17,8 @@ from ..machine.machine import MachineLike
 from ..program.mixed import MixedProgram
 from ..program.program import Program
 from ..results.result import Result, Table
-from ..timing.simulate import compile, simulate
+from ..timing.options import CompileOptions, SimulateOptions, divided
+from ..timing.simulate import compile, simulate, with_network
 
 __all__ = ["Attribution", "Coverage", "Key", "coverage", "runs_of"]
 
@@ -168,22 +169,23 @@ def _row(key: Key, op: Mapping[str, Any], runs: int, found: Attribution, reason:
 
 
 @checked()
-def coverage(graph: GraphLike, machine: MachineLike = "tpu-v3") -> Coverage:
+def coverage(graph: GraphLike, machine: MachineLike = "tpu-v3", **options: Any) -> Coverage:
     """How each operation is modelled on a machine: nothing is left out, and what the machine lacks is named.
 
     Args:
         graph: the workload, as `compile` takes it.
         machine: preset name, file, dict or Machine.
+        options: of `compile` (mapping, lowering, ...) or `simulate` (memory, ...).
 
     Returns:
         The coverage; operations that the machine cannot run are placed on its host.
 
     Raises:
-        UserError: when no tile of an operation fits the scratchpad.
+        UserError: when no tile of an operation fits the scratchpad; for an unknown option.
     """
-    graph = as_graph(graph)
-    program = compile(graph, machine, fallback="host")
-    result = simulate(program)
+    graph, (compiled, simulated) = as_graph(graph), divided(options, CompileOptions, SimulateOptions)
+    program = compile(graph, with_network(machine, simulated.get("network")), **{"fallback": "host", **compiled})
+    result = simulate(program, **simulated)
     reason: dict[str, str] = {}
     lacking: set[str] = set()
     if isinstance(program, MixedProgram) and program.graph is not None:

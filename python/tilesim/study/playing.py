@@ -14,7 +14,7 @@ from ..loading import GraphLike, as_graph
 from ..machine.machine import Machine, MachineLike
 from ..machine.settings import SHORT, Setting, find_setting, shown_value
 from ..results.result import Result, Table
-from ..timing.options import divided
+from ..timing.options import CompileOptions, SimulateOptions, divided
 from ..timing.simulate import compile, simulate
 from .page.play import page
 
@@ -238,7 +238,7 @@ def play(
             machine as it is cannot run the workload.
     """
     start, workload = Machine.load(machine), as_graph(graph)
-    compiled, simulated = divided(options, compile, simulate)
+    compiled, simulated = divided(options, CompileOptions, SimulateOptions)
     given = settings if isinstance(settings, Mapping) else dict.fromkeys(USUAL if settings is None else settings)
     offered: dict[str, list[Any]] = {}
     notes: list[str] = []

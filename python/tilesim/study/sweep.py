@@ -23,8 +23,7 @@ from ..graph import Graph, user_error
 from ..loading import GraphLike
 from ..machine.machine import Machine, MachineLike
 from ..timing.latencies import TileLatencies
-from ..timing.options import divided
-from ..timing.simulate import compile, simulate
+from ..timing.options import CompileOptions, SimulateOptions, divided
 from .flags import flagged
 from .metrics import DEFAULT, UNITS, Metric, asked, check_portable, metric_name
 from .plan import Plan, graphs_of, planned, portable, several_of
@@ -152,7 +151,7 @@ def sweep(
         raise user_error("a sweep takes mappings", place="mapping", suggestion="mappings=[...]")
     if "timeline" in options:
         raise user_error("a sweep records no timeline", place="timeline", suggestion="simulate one combination")
-    compiled, simulated = divided(options, compile, simulate)
+    compiled, simulated = divided(options, CompileOptions, SimulateOptions)
     if memory is not None:
         simulated["memory"] = memory
     columns = (several_graphs, several_machines, mappings is not None)

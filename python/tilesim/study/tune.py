@@ -17,6 +17,7 @@ from ..base.progress import Bar
 from ..base.store import Store
 from ..graph import Graph, nearest, user_error
 from ..loading import GraphLike, as_graph
+from ..lowering.profile import lowered_as
 from ..machine.machine import Machine, MachineLike
 from ..mapping import MappingTable, Product, VectorKernel, kernels
 from ..mapping.entries import Nest
@@ -82,7 +83,7 @@ class _Tuner:
         self.graph: Any = study.graph.core
         self.machine: Any = study.machine.core
         self.hash = study.machine.core.hash()
-        self.sampler, self.seed = "model", 0
+        self.sampler, self.seed, self.mapping = "model", 0, "profile"
         self.alone: dict[str, Nest] = {}  # the best of one context, where that is not the best
         self.tell: Callable[[int, str], None] = lambda done, name: None
 
@@ -206,7 +207,7 @@ class _Tuner:
         """Simulates the whole graph; keeps the mapping of a rule where the table does not help."""
         study = self.study
         memory = self.confirm or study.fidelity
-        baseline = simulate(compile(study.graph, study.machine, fuse=self.fuse), memory=memory)
+        baseline = simulate(compile(study.graph, study.machine, mapping=self.mapping, fuse=self.fuse), memory=memory)
         study.baseline = baseline
         tuned = self.whole_graph(memory)
         if tuned.cycles > baseline.cycles:
@@ -306,6 +307,8 @@ def tune(
     memory: str | None = None,
     confirm: str | None = None,
     fuse: str | Sequence[str] = "all",
+    mapping: str = "profile",
+    lowering: str | None = None,
     progress: Callable[[int, int, str], None] | bool | None = None,
     sampler: str = "model",
     seed: int = 0,
@@ -328,6 +331,8 @@ def tune(
         memory: fidelity of the memory; none: what the machine says.
         confirm: a closer fidelity ("bank"): the best four of each kernel are simulated again with it, and it decides.
         fuse: as for `compile`.
+        mapping: strategy of `compile` whose nests are the first candidates, and which the result is compared with.
+        lowering: as for `compile`.
         progress: true for a bar, in the notebook or on standard error; or a function that gets candidates
             done, candidates in all (at most), and the name of the kernel.
         sampler: "model" takes candidates by rising modelled cycles; "random" draws them; "optuna" lets Optuna's TPE
@@ -345,7 +350,7 @@ def tune(
         raise user_error(
             "unknown sampler", value=f"'{sampler}'", allowed=", ".join(SAMPLERS), suggestion=nearest(sampler, SAMPLERS)
         )
-    target, fuse = Machine.load(machine), rules_text(fuse)
+    target, fuse = lowered_as(Machine.load(machine), lowering), rules_text(fuse)
     workload = as_graph(graph)
     for fidelity in (memory, confirm):
         if fidelity not in (None, "ideal", "simple", "bank"):
@@ -354,13 +359,13 @@ def tune(
             raise user_error("memory of fidelity bank needs a DRAM part", place="memory.part", value=target.name)
     study = Study(workload, target, memory or str(target.get("memory.kind")))
     kept = store if isinstance(store, Store) or store is None else Store(store)
-    groups = _distinct(kernels(workload, target, fuse=fuse), study.notes)
+    groups = _distinct(kernels(workload, target, fuse=fuse, mapping=mapping), study.notes)
     _divide(groups, workload, target, fuse)
     bar = Bar() if progress is True else progress or None
     try:
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:
             tuner = _Tuner(study, budget, fuse, confirm, kept, pool)
-            tuner.sampler, tuner.seed = sampler, seed
+            tuner.sampler, tuner.seed, tuner.mapping = sampler, seed, mapping
             if not shares_memory(pool):
                 tuner.machine = target.core.to_json()
                 tuner.graph = travelling(workload, folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..analytic.estimate import Estimate, estimate
@@ -58,11 +58,11 @@ def estimated(
     device: Device,
     asked: Mapping[str, Any],
     options: Mapping[str, Any],
-    calls: Sequence[Callable[..., Any]] = (),
+    stages: Sequence[type] = (),
     quantize: str | None = None,
 ) -> Estimate:
     """The estimate that `run` gives for a device."""
-    given, *others = divided(options, estimate, *calls)
+    given, *others = divided(options, estimate, *stages)
     if refused := [*asked, *(name for part in others for name in part)]:
         raise only_simulated(device, refused)
     return quantized_estimate(graph, device, quantize, **given)

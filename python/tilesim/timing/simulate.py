@@ -43,7 +43,7 @@ from .execution import verify as verify_program
 from .latencies import CLOSED_FORM, INSTRUCTION, TileLatencies
 from .level import kernel_latencies
 from .mixed_run import simulate_parts
-from .options import SimulateOptions, divided, said
+from .options import CompileOptions, SimulateOptions, divided, said
 from .quantize import quantize as quantized
 from .quantize import sample
 from .residency import capacity_of, residency
@@ -381,19 +381,19 @@ def run(
             also when verification fails.
     """
     if (by_hand := program_of(model)) is not None:
-        compiled, simulated = divided(options, compile, simulate)
+        compiled, simulated = divided(options, CompileOptions, SimulateOptions)
         other = {"verify": verify, "accuracy": accuracy, "quantize": quantize, "args": args}
         own = machine_of(by_hand, machine, {**compiled, **other})
         return simulate(by_hand, own, memory=memory, network=network, timeline=timeline, **simulated)
     target = load_target(machine)
     sizes = Sizes.of(batch, context, options.pop("sequence", None), phase, dtype)
-    compiled, simulated = ({}, {}) if isinstance(target, Device) else divided(options, compile, simulate)
+    compiled, simulated = ({}, {}) if isinstance(target, Device) else divided(options, CompileOptions, SimulateOptions)
     graph = as_graph(model, args, sizes)
     if isinstance(target, Device):
         asked: dict[str, Any] = {"verify": verify, "timeline": timeline, "memory": memory}
         asked |= {"network": network, "accuracy": accuracy}
         asked = {name: value for name, value in asked.items() if value}
-        return estimated(graph, target, asked, options, (compile, simulate), quantize)
+        return estimated(graph, target, asked, options, (CompileOptions, SimulateOptions), quantize)
     if quantize is not None:
         calibrate = None if accuracy is False else sample(graph, args or None)
         accuracy, graph = graph if accuracy is True else accuracy, quantized(graph, quantize, calibrate)

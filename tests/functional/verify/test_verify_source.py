@@ -87,9 +87,9 @@ def test_an_unknown_source_is_an_error(tmp_path: Any) -> None:
 
 
 def test_on_the_command_line() -> None:
-    run = CliRunner().invoke(app, ["run", "matmul:8,8,8", "--verify", "--against", "source", "--quiet"])
+    run = CliRunner().invoke(app, ["run", "matmul:8,8,8", "--verify", "--verify-against", "source", "--quiet"])
     assert run.exit_code == 0 and "source" in run.output
-    alone = CliRunner().invoke(app, ["run", "matmul:8,8,8", "--against", "source"])
+    alone = CliRunner().invoke(app, ["run", "matmul:8,8,8", "--verify-against", "source"])
     assert alone.exit_code != 0
 
 

@@ -10,10 +10,8 @@ from ...base.arguments import unused
 from ...base.errors import shown, user_error
 from ...base.files import read_json
 from ..load import load_graph, write
-from ..options import Json
+from ..options import Quiet
 from ..screen import say
-
-__all__ = ["partition"]
 
 WHOLE, SEVERAL = "-", "+"  # of an axis of a tensor that is not divided; between axes of the mesh that divide one
 
@@ -29,10 +27,9 @@ def partition(
         ),
     ] = None,
     by: Annotated[str, typer.Option(help="own, shardy or xla: who divides.")] = "own",
-    json: Json = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+    *,
+    out: Quiet,
 ) -> None:
-    """Print the collectives of a program for several devices: kind, calls, groups, bytes in, out and on the wire."""
     from ...cluster.partition import partition as divided
     from ...cluster.spmd import Spmd
 
@@ -43,11 +40,11 @@ def partition(
     else:
         spmd = divided(load_graph(file), mesh, _given(shardings or []), by)
     rows = spmd.collectives()
-    if json is not None:
+    if out.json is not None:
         data = {"name": spmd.name, "devices": spmd.devices, "collectives": rows.rows, "records": spmd.records}
-        write(data, json)
-    if not quiet and json != "-":
-        say([f"{spmd.name}: {spmd.devices} devices", *str(rows).splitlines()])
+        write(data, out.json)
+    if not out.silent:
+        say([f"{spmd.name}: {spmd.devices} devices", *([] if out.quiet else str(rows).splitlines())])
 
 
 def _given(texts: list[str]) -> dict[str, Any]:

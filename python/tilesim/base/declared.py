@@ -1,0 +1,63 @@
+"""Options of a stage as fields of a dataclass: type, default and what a command line shows are declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from .errors import user_error
+
+__all__ = ["Shown", "Stage", "option", "pairs"]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How a command line shows an option."""
+
+    help: str
+    spellings: tuple[str, ...] = ()  # none: that of the field's name
+    panel: str = ""  # none: the stage's
+    least: int | None = None
+    most: int | None = None
+    complete: str = ""  # names that a shell offers: "machines", "settings", ...
+    words: Any = None  # its type on the command line; none: the field's
+    read: Callable[[Any], Any] | None = None  # the value that words stand for
+    required: bool = False  # on a command line
+
+
+def option(default: Any, help: str, *spellings: str, **shown: Any) -> Any:
+    """A field that is an option of the command line too; its help, and further values of `Shown`."""
+    metadata = {"shown": Shown(help, spellings, **shown)}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+class Stage:
+    """Options of one stage; a dataclass derives from it."""
+
+    panel: ClassVar[str] = ""
+    #: spellings of those that a command line had, also where it gave the default
+    asked: ClassVar[tuple[str, ...]] = ()
+
+    def given(self) -> dict[str, Any]:
+        """Options that are not what a call without them has, by name."""
+        found = {}
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            plain = {} if one.default_factory is dict else one.default
+            if value is not plain and not (isinstance(value, (str, int, tuple, dict)) and value == plain):
+                found[one.name] = value
+        return found
+
+
+def pairs(texts: list[str], place: str, what: str, allowed: str) -> dict[str, str]:
+    """Values by name of texts as "name=value"; the last "=" counts."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals:
+            raise user_error(what, place=place, value=f"'{text}'", allowed=allowed)
+        found[name] = value
+    return found

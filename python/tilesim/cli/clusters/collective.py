@@ -1,0 +1,71 @@
+"""`tilesim cluster collective`: the time of one collective."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from ...base.errors import user_error
+from ...cluster.communication import OPERATIONS, collective
+from ..load import write
+from ..options import Only, Quiet
+from ..screen import say, wrapped
+from .options import On, StepOptions
+
+
+def _devices(words: str | None) -> list[int] | list[list[int]] | int | None:
+    """`8`, `0,2,4` or groups `0,1;2,3`."""
+    if words is None:
+        return None
+    try:
+        groups = [[int(one) for one in group.split(",")] for group in words.split(";")]
+    except ValueError:
+        raise user_error("no devices", place="--devices", value=words, allowed="8, or 0,2,4, or 0,1;2,3") from None
+    if len(groups) > 1:
+        return groups
+    return groups[0] if "," in words else groups[0][0]
+
+
+def _each(given: list[int] | list[list[int]] | int | None, devices: int) -> str:
+    """How many devices, or groups of how many."""
+    sizes = sorted(len(group) for group in given if isinstance(group, list)) if isinstance(given, list) else []
+    most = sizes[-1] if sizes else devices
+    several = f"{len(sizes):,} groups of " + (f"{sizes[0]:,} to " if sizes[0] < most else "") if sizes else ""
+    return f"{several}{most:,} device{'s' if most > 1 else ''}"
+
+
+def collective_(
+    op: Annotated[str, typer.Argument(help=", ".join(OPERATIONS))],
+    size: Annotated[
+        str, typer.Argument(metavar="BYTES", help="The larger of what a device puts in and takes out: 1GiB.")
+    ],
+    on: On,
+    how: Annotated[StepOptions, Only("library", "network_model", "symmetry")],
+    devices: Annotated[str | None, typer.Option(help="8 (the first), 0,2,4, or groups 0,1;2,3.")] = None,
+    dtype: Annotated[str, typer.Option(help="Of the elements.")] = "bf16",
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            help="auto, ring, tree, halving-doubling, bruck, direct, torus, hierarchical, in-network; a file."
+        ),
+    ] = "auto",
+    *,
+    out: Quiet,
+) -> None:
+    own = None
+    if algorithm.endswith((".json", ".xml")):
+        from ...cluster.algorithms import algorithm as read
+
+        own = read(algorithm)
+    amount = int(size) if re.fullmatch("-?[0-9]{1,99}", size) else size
+    given = _devices(devices)
+    found = collective(op, amount, on.cluster, given, dtype, own or algorithm, **how.given())
+    if out.json is not None:
+        write(found.to_dict(), out.json)
+    if out.silent:
+        return
+    line = found.headline(_each(given, found.devices))
+    wire = f"each device sends {found.wire_bytes:,.0f} bytes, {found.bus_bytes_per_second / 1e9:.1f} GB/s"
+    say([*wrapped(line, hang="  "), *([] if out.quiet else wrapped(wire, hang="  "))])
