@@ -68,8 +68,8 @@ def prepared(page: Path) -> dict[str, Any]:
     own = [header, *(row for row in rows if row.startswith("H100"))]
     Path("measurements.csv").write_text("\n".join(own) + "\n", encoding="utf-8")
     if page == README:
-        for name in ("old.json", "new.json"):
-            ts.run("mlp", machine="tpu-v3").save(name)
+        (machine,) = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        Path("my-chip.toml").write_text(machine, encoding="utf-8")
     if page.stem == "cluster_steps":
         for name in ("old_step.json", "new_step.json"):
             ts.cluster.step("megatron-22b", "dgx-a100:8", ts.Plan(tensor=8), check_memory=False).save(name)
