@@ -6,7 +6,7 @@
 #include "tilesim/engine/dram/mapping.hpp"
 #include "tilesim/engine/dram/trace.hpp"
 #include "tilesim/engine/memory/dram_run.hpp"
-#include "trials.hpp"
+#include "shared.hpp"
 
 using namespace tilesim;
 using namespace tilesim::engine;

@@ -3,7 +3,7 @@
 
 #include "engine/networks.hpp"
 #include "engine/plain_network.hpp"
-#include "trials.hpp"
+#include "shared.hpp"
 
 namespace tilesim::engine::noc {
 namespace {

@@ -10,7 +10,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/dry_run.hpp"
 #include "tilesim/isa/latency/executor.hpp"
-#include "trials.hpp"
+#include "shared.hpp"
 
 using namespace tilesim;
 using namespace tilesim::isa;

@@ -11,7 +11,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/kernel/vector_apart.hpp"
 #include "tilesim/isa/latency/executor.hpp"
-#include "trials.hpp"
+#include "shared.hpp"
 
 using namespace tilesim;
 using namespace tilesim::isa;

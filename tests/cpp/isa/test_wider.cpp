@@ -8,7 +8,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/latency.hpp"
 #include "tilesim/tile/compute.hpp"
-#include "trials.hpp"
+#include "shared.hpp"
 
 using namespace tilesim;
 using namespace tilesim::isa;
