@@ -1,3 +1,4 @@
+// What tests of all rooms share.
 #pragma once
 
 #include <cstdint>

@@ -133,3 +133,14 @@ def test_every_case_is_shown(outcomes: Outcomes) -> None:
     known = [f"{PROGRAMS[room]}/{case}" for room, case in CASES]
     missed = [name for name in outcomes.require() if not any(_belongs(name, case) for case in known)]
     assert not missed, "these ctest cases come from a macro that tests/support/boost_cases.py does not read"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", sorted(set(PROGRAMS.values())))
+def test_more_random_cases(program: str, outcomes: Outcomes) -> None:
+    outcomes.require()
+    path = BUILD / "tests" / "cpp" / f"test_{program}"
+    done = subprocess.run(
+        [path], env={**os.environ, "TILESIM_TRIALS": "3"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-20000:] + done.stderr[-20000:]

@@ -5,8 +5,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/cluster/collective/collective.hpp"
 
-using namespace tilesim;
-using namespace tilesim::cluster;
+namespace tilesim::cluster {
 
 namespace {
 
@@ -26,7 +25,7 @@ BOOST_AUTO_TEST_CASE(spreads_mean_their_operation_over_two_axes_in_any_order) {
     for (const Walk inner : {Walk::ring, Walk::direct, Walk::bruck})
       for (int a = 2; a <= 5; ++a)
         for (int b = 2; b <= 4; ++b) {
-          const std::vector<cluster::Part> parts{{{0, 1}, {1, b - 1}}, {{1, 0}, {a - 1, 1}}};
+          const std::vector<Part> parts{{{0, 1}, {1, b - 1}}, {{1, 0}, {a - 1, 1}}};
           BOOST_CHECK_NO_THROW(check_on_sets(expand(spread(operation, {{a, inner}, {b, Walk::ring}}, parts))));
         }
 }
@@ -60,7 +59,7 @@ BOOST_AUTO_TEST_CASE(one_message_takes_its_bytes_and_its_way) {
   std::vector<int> way;
   ring.route(7, 1, way);
   BOOST_TEST(way.size() == 2U);  // over the wrap
-  cluster::Request request;
+  Request request;
   request.operation = Operation::permute_devices;
   request.bytes = 1000;
   request.places = {7, 1};
@@ -71,3 +70,5 @@ BOOST_AUTO_TEST_CASE(one_message_takes_its_bytes_and_its_way) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace tilesim::cluster
