@@ -83,6 +83,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(LONGEST)))
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what stands now stays to the end: no collection looks at it again
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)  # in a process of pytest-xdist
     if output is not None:

@@ -20,6 +20,7 @@ from mutation.cpp_edits import cpp_edits
 from mutation.mutants import Mutant, drawn
 from mutation.python_edits import in_signature, is_python, python_edits, scope_lines
 from mutation.rooms import python_tests
+from support.boost_cases import programs_of_rooms
 
 #: What tests import and what takes long; never Tilesim, which differs from mutant to mutant.
 HEAVY = ("numpy", "ml_dtypes", "typer", "pandas", "torch", "jax", "onnx", "scipy.optimize", "pytest")
@@ -265,7 +266,8 @@ class CppTrial(Trial):
 
     def _tried(self, mutant: Mutant) -> tuple[Fate, str]:
         room, tests = _room(mutant), self.given or python_tests(mutant.path.removeprefix(f"{self.folder}/"))
-        own = [] if self.given or not (self.root / "tests" / "cpp" / room).is_dir() else [f"test_{room}"]
+        programs = programs_of_rooms(self.root / "tests" / "cpp")
+        own = [] if self.given or room not in programs else [f"test_{programs[room]}"]
         if not self._build("_core", TILESIM_MUTANT="1"):
             return Fate.BROKEN, ""
         steps = [lambda: self._own(own), lambda: self.pytest(self.build / "python", tests, 3 * self.seconds)]

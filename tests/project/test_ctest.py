@@ -1,6 +1,7 @@
 """Builds the C++ tests, runs ctest and shows each C++ case as one test here.
 
-The cases are read from the sources, so that a selection without them builds nothing; only the rooms selected are built.
+The cases are read from the sources, so that a selection without them builds nothing; only the programs of the selected
+rooms are built.
 TILESIM_TEST_BUILD names another build directory than build/pytest.
 """
 
@@ -18,12 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from support.boost_cases import cases_by_room
+from support.boost_cases import cases_by_room, programs_of_rooms
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TILESIM_TEST_BUILD", ROOT / "build" / "pytest"))
 ROOMS = cases_by_room(ROOT / "tests" / "cpp")
 CASES = [(room, case) for room, cases in ROOMS.items() for case in cases]
+PROGRAMS = programs_of_rooms(ROOT / "tests" / "cpp")
 
 
 @contextmanager
@@ -69,23 +71,23 @@ class Outcomes:
 
 @pytest.fixture(scope="session")
 def outcomes(request: pytest.FixtureRequest, ctest_report: list[str]) -> Outcomes:
-    """Builds and runs the rooms of the selected cases."""
-    rooms = sorted(
+    """Builds and runs the programs of the selected cases."""
+    programs = sorted(
         {
-            item.callspec.params["room"]
+            PROGRAMS[item.callspec.params["room"]]
             for item in request.session.items
             if isinstance(item, pytest.Function) and hasattr(item, "callspec") and "room" in item.callspec.params
         }
-        & set(ROOMS)
+        or set(PROGRAMS.values())
     )
     with _locked(BUILD.with_name(BUILD.name + ".lock")):
         try:
-            return Outcomes(_build_and_run(rooms, ctest_report))
+            return Outcomes(_build_and_run(programs, ctest_report))
         except _Broken as broken:
             return Outcomes(broken=str(broken))
 
 
-def _build_and_run(rooms: list[str], ctest_report: list[str]) -> dict[str, tuple[bool, str]]:
+def _build_and_run(programs: list[str], ctest_report: list[str]) -> dict[str, tuple[bool, str]]:
     cmake, build = _tool("cmake"), str(BUILD)
     settings = {
         "CMAKE_MAKE_PROGRAM": _tool("ninja"),
@@ -95,10 +97,10 @@ def _build_and_run(rooms: list[str], ctest_report: list[str]) -> dict[str, tuple
         "TILESIM_PYTHON": "OFF",
     }
     _run(cmake, "-S", str(ROOT), "-B", build, "-G", "Ninja", *(f"-D{key}={value}" for key, value in settings.items()))
-    _run(cmake, "--build", build, "-j2", "--target", *(f"test_{room}" for room in rooms))
+    _run(cmake, "--build", build, "-j2", "--target", *(f"test_{name}" for name in programs))
     junit = BUILD / "ctest.xml"
     junit.unlink(missing_ok=True)
-    select = ["-R", f"^({'|'.join(rooms)})/", "--output-junit", str(junit), "--test-output-size-failed", "65536"]
+    select = ["-R", f"^({'|'.join(programs)})/", "--output-junit", str(junit), "--test-output-size-failed", "65536"]
     said = _run(_tool("ctest"), "--test-dir", build, "-j2", "--timeout", "600", *select, check=False)
     if not junit.exists():
         raise _Broken(said)
@@ -111,7 +113,7 @@ def _build_and_run(rooms: list[str], ctest_report: list[str]) -> dict[str, tuple
 
 @pytest.mark.parametrize(("room", "case"), CASES, ids=[f"{room}/{case}" for room, case in CASES])
 def test_cpp(room: str, case: str, outcomes: Outcomes) -> None:
-    name = f"{room}/{case}"
+    name = f"{PROGRAMS[room]}/{case}"
     mine = {key: value for key, value in outcomes.require().items() if _belongs(key, name)}
     assert mine, f"{name} is in the sources and ctest does not know it"
     for key, (passed, output) in mine.items():
@@ -127,12 +129,18 @@ def _belongs(ctest_name: str, case: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("room", sorted(ROOMS))
-def test_every_case_is_shown(room: str, outcomes: Outcomes) -> None:
-    known = [f"{room}/{case}" for case in ROOMS[room]]
-    missed = [
-        name
-        for name in outcomes.require()
-        if name.startswith(f"{room}/") and not any(_belongs(name, case) for case in known)
-    ]
-    assert not missed, "these ctest cases come from a macro that tests/project/boost_cases.py does not read"
+def test_every_case_is_shown(outcomes: Outcomes) -> None:
+    known = [f"{PROGRAMS[room]}/{case}" for room, case in CASES]
+    missed = [name for name in outcomes.require() if not any(_belongs(name, case) for case in known)]
+    assert not missed, "these ctest cases come from a macro that tests/support/boost_cases.py does not read"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", sorted(set(PROGRAMS.values())))
+def test_more_random_cases(program: str, outcomes: Outcomes) -> None:
+    outcomes.require()
+    path = BUILD / "tests" / "cpp" / f"test_{program}"
+    done = subprocess.run(
+        [path], env={**os.environ, "TILESIM_TRIALS": "3"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-20000:] + done.stderr[-20000:]

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -322,16 +319,14 @@ def test_names_with_markup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "[bold]g[/bold] on tpu-v3" in screen.plain
 
 
-def completions(*words: str) -> list[str]:
-    """What a bash shell is offered."""
-    variables = {**os.environ, "_TILESIM_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words)}
-    variables |= {"COMP_CWORD": str(len(words) - 1), "PYTHONPATH": os.pathsep.join(sys.path)}
-    code = "import sys; sys.argv = ['tilesim']; from tilesim.cli.main import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False)
-    return done.stdout.split()
+def test_a_shell_completes_names_and_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def completions(*words: str) -> list[str]:
+        """What a bash shell is offered."""
+        monkeypatch.setenv("_TILESIM_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", " ".join(words))
+        monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+        return tilesim().stdout.split()
 
-
-def test_a_shell_completes_names_and_settings() -> None:
     assert {"h100", "h200"} <= set(completions("tilesim", "run", "mlp", "--machine", "h"))
     assert completions("tilesim", "run", "resnet1") == ["resnet18"]
     assert "core.array.count=" in completions("tilesim", "run", "mlp", "--set", "core.array.c")

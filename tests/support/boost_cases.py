@@ -35,3 +35,10 @@ def cases_by_room(tests_cpp: Path) -> dict[str, list[str]]:
     for file in sorted(tests_cpp.glob("*/*.cpp")):
         rooms.setdefault(file.parent.name, []).extend(cases_in(file.read_text(encoding="utf-8")))
     return rooms
+
+
+def programs_of_rooms(tests_cpp: Path) -> dict[str, str]:
+    """Room → the program with its cases, without `test_`."""
+    lines = (tests_cpp / "CMakeLists.txt").read_text(encoding="utf-8")
+    found = re.findall(r"^set\(TILESIM_TESTS_(\w+) ([\w ]+)\)", lines, re.MULTILINE)
+    return {room: name for name, rooms in found for room in rooms.split()}

@@ -299,18 +299,7 @@ def spans_of(text: bytes) -> Spans:
 
 
 def damaged(data: bytes, form: str, choose: Choose, others: Sequence[bytes] = ()) -> bytes:
-    """A damaged copy.
-
-    Args:
-        data: an undamaged file.
-        form: json, text, bytes, zip, proto, store, tsim (JSON behind 8 bytes and its length) or safetensors (JSON
-            behind its length).
-        choose: of one seed, one copy.
-        others: more undamaged files of the format, whose parts may be put in.
-
-    Returns:
-        The copy.
-    """
+    """A damaged copy; a tsim is JSON behind 8 bytes and its length, a safetensors JSON behind its length."""
     if form == "json":
         return json_damaged(spans_of(data), choose, [spans_of(other) for other in others])
     if form == "text":

@@ -105,14 +105,7 @@ def step(rng: random.Random, values: list[Any]) -> Step:
 
 
 def function(seed: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """A function and its arguments.
-
-    Args:
-        seed: of everything.
-
-    Returns:
-        A function that jax.jit takes, and arrays.
-    """
+    """A function and its arguments."""
     rng, numbers = random.Random(seed), np.random.default_rng(seed)
     shapes = [tuple(rng.randrange(1, 6) for _ in range(rng.randrange(1, 4))) for _ in range(rng.randrange(1, 3))]
     args = tuple(numbers.standard_normal(shape).astype(np.float32) for shape in shapes)

@@ -29,12 +29,7 @@ class Kernel:
         self.client: Any = None
 
     def run(self, notebook: Any, folder: Path) -> None:
-        """Runs a notebook; its cells have their outputs then.
-
-        Args:
-            notebook: as nbformat reads it.
-            folder: where its files lie.
-        """
+        """Runs a notebook; its cells have their outputs then."""
         import nbclient
         import nbformat
 

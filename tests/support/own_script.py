@@ -15,13 +15,7 @@ from typing import Any
 
 
 def printed(folder: Path, script: str, given: Any) -> Any:
-    """What a script prints, as a literal of Python.
-
-    Args:
-        folder: where its files lie.
-        script: its text; it opens the file that its one argument names.
-        given: what is in that file, by pickle.
-    """
+    """What a script prints, as a literal of Python."""
     (folder / "given.pickle").write_bytes(pickle.dumps(given))
     (folder / "script.py").write_text(script, encoding="utf-8")
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

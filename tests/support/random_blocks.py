@@ -109,14 +109,7 @@ SORTS: tuple[Callable[[random.Random, ts.GraphBuilder], Any], ...] = (
 
 
 def random_block(seed: int) -> tuple[ts.Graph, str]:
-    """A graph of one of the sorts, by turns, and a machine.
-
-    Args:
-        seed: of the draw.
-
-    Returns:
-        The graph, named after its sort and seed, and the name of a preset.
-    """
+    """A graph of one of the sorts, by turns, and a machine."""
     draw = random.Random(seed)
     sort = SORTS[seed % len(SORTS)]
     b = ts.GraphBuilder(f"{sort.__name__}{seed}")
@@ -125,15 +118,7 @@ def random_block(seed: int) -> tuple[ts.Graph, str]:
 
 
 def without_each_rule(graph: ts.Graph, machine: str | ts.Machine) -> dict[str, float]:
-    """Cycles with all rules over those without one, of every rule that changes the program.
-
-    Args:
-        graph: to compile.
-        machine: or the name of a preset.
-
-    Returns:
-        By rule; above 1: the rule made it slower.
-    """
+    """Cycles with all rules over those without one, of every rule that changes the program."""
     program = ts.compile(graph, machine, lowering="best")
     cycles = ts.simulate(program).cycles
     looked = {row["rule"] for row in program.fusion.table().rows if row["decision"] != "not legal"}

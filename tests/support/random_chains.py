@@ -401,15 +401,7 @@ def _broadcasts(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 def random_chain(random: Random, zeros: bool = False) -> Chain:
-    """A chain of up to ten operations.
-
-    Args:
-        random: Of everything.
-        zeros: Whether axes without elements occur.
-
-    Returns:
-        The graph with every value that nobody reads among its outputs.
-    """
+    """A chain of up to ten operations; every value that nobody reads is an output."""
     extents = [1, 1, 1, 2, 3, 5, 17, 33] + ([0, 0] if zeros else [])
     maker = _Maker(random, extents)
     rank = int(random.integers(1, 5))

@@ -63,16 +63,7 @@ class _Grower:
 
 
 def random_groups(seed: int, steps: int = 8, sizes: Sequence[int] = (1, 2, 7, 8, 33, 130)) -> ts.Graph:
-    """A graph of products, elementwise operations, reductions and views.
-
-    Args:
-        seed: of the choices.
-        steps: how many operations, about.
-        sizes: of which rows and columns are one each.
-
-    Returns:
-        The graph; on small integers every result is exact whatever the order of sums.
-    """
+    """Products, elementwise operations, reductions and views; of small integers all results are exact, in any order."""
     grower = _Grower(seed, sizes)
     for _ in range(steps):
         grower.step()
@@ -83,15 +74,7 @@ def random_groups(seed: int, steps: int = 8, sizes: Sequence[int] = (1, 2, 7, 8,
 
 
 def small_integers(graph: ts.Graph, seed: int) -> dict[str, np.ndarray]:
-    """Inputs of which sums and products are exact in f32.
-
-    Args:
-        graph: whose inputs.
-        seed: of the draw.
-
-    Returns:
-        Arrays by name.
-    """
+    """Inputs of which sums and products are exact in f32."""
     random = np.random.default_rng(seed)
     found = {}
     for row in graph.core.inputs:

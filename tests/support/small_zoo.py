@@ -34,15 +34,7 @@ def _configurations() -> list[tuple[Any, str, Any]]:
 
 
 def small(name: str, patch: Any) -> ts.Graph:
-    """A network with one layer of each sort and short inputs.
-
-    Args:
-        name: of the zoo.
-        patch: pytest's monkeypatch.
-
-    Returns:
-        Its graph.
-    """
+    """A network with one layer of each sort and short inputs."""
     for module, label, value in _configurations():
         patch.setattr(module, label, dataclasses.replace(value, layers=getattr(value, "dense_layers", 0) + 1))
     make = tilesim.models.building._MODELS[name].make

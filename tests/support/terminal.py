@@ -34,17 +34,7 @@ class Seen:
 
 
 def seen(words: list[str], width: int, stop_after: str = "", **environment: str) -> Seen:
-    """Runs `tilesim WORDS` on a terminal.
-
-    Args:
-        words: of the command line.
-        width: characters of a line.
-        stop_after: Ctrl-C is pressed when this is seen; empty: never.
-        environment: more variables.
-
-    Returns:
-        What came out, on both streams.
-    """
+    """Runs `tilesim WORDS` on a terminal; Ctrl-C is pressed when `stop_after` is seen."""
     mine, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     variables = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR", "TERM")}

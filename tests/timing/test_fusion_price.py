@@ -18,13 +18,9 @@ def ratios(seeds: range) -> list[tuple[float, str, int, str]]:
     """Cycles with all rules over those without one, for each rule that had a part; worst first."""
     found = []
     for seed in seeds:
-        graph, machine = random_groups(seed, 8, SIZES), MACHINES[seed % 3]
-        program = ts.compile(graph, machine, lowering="best")
-        cycles = ts.simulate(program).cycles
-        for rule in {row["rule"] for row in program.fusion.table().rows if row["decision"] != "not legal"}:
-            others = [one for one in ts.mapping.fusion_rules() if one != rule]
-            without = ts.simulate(ts.compile(graph, machine, lowering="best", fuse=others)).cycles
-            found.append((cycles / without, rule, seed, machine))
+        machine = MACHINES[seed % 3]
+        rules = without_each_rule(random_groups(seed, 8, SIZES), machine)
+        found += [(ratio, rule, seed, machine) for rule, ratio in rules.items()]
     return sorted(found, reverse=True)
 
 

@@ -94,13 +94,10 @@ def pairs(n: int) -> ts.Graph:
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """Processor time of the process, the shortest of two calls."""
-    spent = []
-    for _ in range(2):
-        begin = time.process_time()
-        call()
-        spent.append(time.process_time() - begin)
-    return min(spent)
+    """Processor time of the process."""
+    begin = time.process_time()
+    call()
+    return time.process_time() - begin
 
 
 def grows_in_proportion(large: Callable[[], Any], small: Callable[[], Any], beside: float = 0.05) -> bool:

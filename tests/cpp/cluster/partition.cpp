@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "random_graphs.hpp"
+#include "shared.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/kernels/kernels.hpp"
 
@@ -41,32 +42,28 @@ void drop(Graph& graph, const partitioning::Inserted& entry) {
   }
 }
 
-long seeds() {
-  const char* wanted = std::getenv("TILESIM_PARTITION_SEEDS");
-  return wanted ? std::atol(wanted) : 400;
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(partition)
 
 BOOST_AUTO_TEST_CASE(devices_together_equal_the_whole_graph) {
+  const std::uint32_t many = trials(160);
   std::size_t collectives = 0;
-  for (long seed = 0; seed < seeds(); ++seed) {
-    test::RandomGraph made(static_cast<std::uint64_t>(seed));
+  for (std::uint32_t seed = 0; seed < many; ++seed) {
+    test::RandomGraph made(seed);
     const std::vector<Array> inputs = made.inputs();
     const partitioning::Partitioned local = partitioning::partition(made.graph());
     collectives += local.inserted.size();
     BOOST_TEST_CONTEXT("seed " << seed)
     BOOST_TEST(test::distance(local, *made.graph().mesh, inputs, evaluate(made.graph(), inputs)) == 0);
   }
-  BOOST_TEST(collectives > static_cast<std::size_t>(seeds()));
+  BOOST_TEST(collectives > many);
 }
 
 BOOST_AUTO_TEST_CASE(no_collective_is_idle) {
   int dropped = 0, noticed = 0;
-  for (long seed = 0; seed < 120; ++seed) {
-    test::RandomGraph made(static_cast<std::uint64_t>(seed));
+  for (std::uint32_t seed = 0; seed < trials(120); ++seed) {
+    test::RandomGraph made(seed);
     const std::vector<std::vector<Array>> inputs{made.inputs(), made.inputs(), made.inputs()};
     const partitioning::Partitioned local = partitioning::partition(made.graph());
     for (const partitioning::Inserted& entry : local.inserted) {

@@ -5,8 +5,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/cluster/collective/collective.hpp"
 
-using namespace tilesim;
-using namespace tilesim::cluster;
+namespace tilesim::cluster {
 
 namespace {
 
@@ -71,3 +70,5 @@ BOOST_AUTO_TEST_CASE(one_message_takes_its_bytes_and_its_way) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace tilesim::cluster

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "kernels/graphs.hpp"
+#include "shared.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/compile/compile.hpp"
 #include "tilesim/compile/prepare/prepare.hpp"
@@ -102,8 +103,6 @@ UserError::Parts mistake(const std::function<void()>& call) {
   BOOST_TEST(false, "accepted");
   return {};
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

@@ -3,10 +3,10 @@
 #include <random>
 
 #include "engine/dram_outcomes.hpp"
+#include "shared.hpp"
 #include "tilesim/engine/dram/mapping.hpp"
 #include "tilesim/engine/dram/trace.hpp"
 #include "tilesim/engine/memory/dram_run.hpp"
-#include "trials.hpp"
 
 using namespace tilesim;
 using namespace tilesim::engine;
@@ -17,7 +17,7 @@ BOOST_AUTO_TEST_SUITE(dram_channel)
 BOOST_AUTO_TEST_CASE(equals_the_stepped_model_on_random_traffic) {
   for (const std::string& file : part_files()) {
     const dram::Part part = dram::Part::read_file(file);
-    for (unsigned seed = 1; seed <= 3; ++seed) compare(part, seed, 900);
+    for (unsigned seed = 1; seed <= 3; ++seed) compare(part, seed, trials(360));
   }
 }
 
@@ -28,10 +28,10 @@ BOOST_AUTO_TEST_CASE(equals_the_stepped_model_with_other_controllers) {
          {R"({"read_queue": 1, "write_queue": 1})", R"({"read_queue": 3, "write_queue": 70})", R"({"page": "closed"})",
           R"({"page": "timeout", "page_timeout": 60, "write_queue": 5})",
           R"({"refresh": "none", "write_high_watermark": 1, "write_low_watermark": 0.01})"})
-      compare(with(part, settings), 11, 400);
+      compare(with(part, settings), 11, trials(160));
     if (part.refresh_bank_interval > 0) {
-      compare(with(part, R"({"refresh": "per_bank"})"), 12, 900);
-      compare(with(part, R"({"refresh": "per_bank", "page": "timeout", "page_timeout": 25})"), 13, 900);
+      compare(with(part, R"({"refresh": "per_bank"})"), 12, trials(360));
+      compare(with(part, R"({"refresh": "per_bank", "page": "timeout", "page_timeout": 25})"), 13, trials(360));
     }
   }
 }
@@ -49,9 +49,9 @@ BOOST_AUTO_TEST_CASE(equals_the_stepped_model_with_several_ranks) {
                           Case{"LPDDR5-6400", "rank", 8, 128}, Case{"HBM3-6400", "stack", 4, 128}}) {
     const dram::Part part = with_level(one.name, one.level, one.count);
     BOOST_TEST(part.banks() == one.banks);
-    for (unsigned seed = 1; seed <= 3; ++seed) compare(part, seed, 900);
-    compare(with(part, R"({"page": "closed", "read_queue": 7})"), 4, 900);
-    if (part.refresh_bank_interval > 0) compare(with(part, R"({"refresh": "per_bank"})"), 5, 900);
+    for (unsigned seed = 1; seed <= 3; ++seed) compare(part, seed, trials(360));
+    compare(with(part, R"({"page": "closed", "read_queue": 7})"), 4, trials(360));
+    if (part.refresh_bank_interval > 0) compare(with(part, R"({"refresh": "per_bank"})"), 5, trials(360));
   }
 }
 
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(equals_the_stepped_model_on_named_traces) {
     const dram::AddressMap map(part);
     for (const char* name : {"sequential_read", "copy_blocks_4KiB", "tile_256B_pitch_4096B", "random_read",
                              "mixed_small", "mixed_rand", "mixed_seq", "two_streams_far"}) {
-      const dram::Trace trace = dram::make_trace(name, trials(250), part.burst_bytes);
+      const dram::Trace trace = dram::make_trace(name, trials(100), part.burst_bytes);
       for (const std::int64_t every : {1, 9}) {
         Demands demands;
         for (std::size_t i = 0; i < trace.addresses.size(); ++i) {

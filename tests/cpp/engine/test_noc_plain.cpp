@@ -3,7 +3,7 @@
 
 #include "engine/networks.hpp"
 #include "engine/plain_network.hpp"
-#include "trials.hpp"
+#include "shared.hpp"
 
 namespace tilesim::engine::noc {
 namespace {
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_SUITE(noc_plain)
 BOOST_AUTO_TEST_CASE(random_networks_agree_packet_by_packet) {
   std::mt19937_64 random(20);
   std::size_t packets = 0;
-  const std::uint32_t many = trials(60);
+  const std::uint32_t many = trials(24);
   for (std::uint32_t i = 0; i < many; ++i) {
     const Topology net = random_topology(random);
     packets += compare(net, random_router(random, net), random, 400);

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "engine/programs.hpp"
+#include "shared.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/engine/simulator.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 
 const std::string none = R"("tensors": [], )";
 
-program::Program work(std::int64_t cycles) { return parse(opaque("unit", cycles), none); }
+program::Program busy(std::int64_t cycles) { return parse(opaque("unit", cycles), none); }
 
 template <class Call>
 std::string mistake(Call call) {
@@ -25,15 +26,13 @@ std::string mistake(Call call) {
   return {};
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(session)
 
 BOOST_AUTO_TEST_CASE(jobs_on_one_core_follow_each_other) {
   Session session(plain_machine());
-  const int a = session.submit(job_of(work(100))), b = session.submit(job_of(work(50), {0}, 30));
+  const int a = session.submit(job_of(busy(100))), b = session.submit(job_of(busy(50), {0}, 30));
   session.run();
   BOOST_TEST(*session.finished(a) == 100);
   BOOST_TEST(*session.finished(b) == 150);
@@ -42,7 +41,7 @@ BOOST_AUTO_TEST_CASE(jobs_on_one_core_follow_each_other) {
 
 BOOST_AUTO_TEST_CASE(jobs_on_two_cores_run_together) {
   Session session(plain_machine(2));
-  const int a = session.submit(job_of(work(100), {0})), b = session.submit(job_of(work(50), {1}, 30));
+  const int a = session.submit(job_of(busy(100), {0})), b = session.submit(job_of(busy(50), {1}, 30));
   session.run();
   BOOST_TEST(*session.finished(a) == 100);
   BOOST_TEST(*session.finished(b) == 80);
@@ -50,8 +49,8 @@ BOOST_AUTO_TEST_CASE(jobs_on_two_cores_run_together) {
 
 BOOST_AUTO_TEST_CASE(arrival_then_priority_then_submission_decide) {
   Session session(plain_machine());
-  const int first = session.submit(job_of(work(10), {0}, 0)), late = session.submit(job_of(work(10), {0}, 5, 9)),
-            urgent = session.submit(job_of(work(10), {0}, 5, 1)), last = session.submit(job_of(work(10), {0}, 5, 9));
+  const int first = session.submit(job_of(busy(10), {0}, 0)), late = session.submit(job_of(busy(10), {0}, 5, 9)),
+            urgent = session.submit(job_of(busy(10), {0}, 5, 1)), last = session.submit(job_of(busy(10), {0}, 5, 9));
   session.run();
   BOOST_TEST(*session.finished(first) == 10);
   BOOST_TEST(*session.finished(urgent) == 20);
@@ -73,13 +72,13 @@ BOOST_AUTO_TEST_CASE(jobs_share_the_memory) {
 
 BOOST_AUTO_TEST_CASE(run_until_stops_on_time_and_says_when_nothing_is_left) {
   Session session(plain_machine());
-  const int id = session.submit(job_of(work(100)));
+  const int id = session.submit(job_of(busy(100)));
   BOOST_TEST(session.run_until(99));
   BOOST_TEST(session.now() == 99);
   BOOST_TEST(!session.finished(id).has_value());
   BOOST_TEST(!session.run_until(100));
   BOOST_TEST(*session.finished(id) == 100);
-  const int next = session.submit(job_of(work(5), {0}, 0));  // a session goes on after it was idle
+  const int next = session.submit(job_of(busy(5), {0}, 0));  // a session goes on after it was idle
   session.run();
   BOOST_TEST(*session.finished(next) == 105);
 }
@@ -175,8 +174,8 @@ BOOST_AUTO_TEST_CASE(cancellation_comes_from_another_thread) {
 
 BOOST_AUTO_TEST_CASE(mistakes_are_named) {
   const Machine machine = plain_machine();
-  BOOST_TEST(contains(mistake([&] { Session(machine).submit(job_of(work(1), {1})); }), "got 1; allowed: 0 to 0"));
-  BOOST_TEST(contains(mistake([&] { Session(machine).submit(job_of(work(1), {0, 0})); }), "wrong number of cores"));
+  BOOST_TEST(contains(mistake([&] { Session(machine).submit(job_of(busy(1), {1})); }), "got 1; allowed: 0 to 0"));
+  BOOST_TEST(contains(mistake([&] { Session(machine).submit(job_of(busy(1), {0, 0})); }), "wrong number of cores"));
   BOOST_TEST(contains(mistake([&] { simulate(parse(opaque("u", 1), none + R"("cores": 2, )"), machine); }), "core"));
   BOOST_TEST(
       contains(mistake([&] { simulate(parse(opaque("u", 1), none + R"("contexts": 2, )"), machine); }), "contexts"));
@@ -185,10 +184,10 @@ BOOST_AUTO_TEST_CASE(mistakes_are_named) {
   BOOST_TEST(contains(mistake([&] { simulate(parse(opaque("mmax", 1), none), machine); }), "mmax"));
   SimulateOptions options;
   options.memory = "simpel";
-  BOOST_TEST(contains(mistake([&] { simulate(work(1), machine, options); }), "Did you mean 'simple'"));
+  BOOST_TEST(contains(mistake([&] { simulate(busy(1), machine, options); }), "Did you mean 'simple'"));
   Session session(machine);
   BOOST_CHECK_THROW(session.finished(0), UserError);
-  BOOST_TEST(contains(mistake([&] { simulate(work(-1), machine); }), "duration"));
+  BOOST_TEST(contains(mistake([&] { simulate(busy(-1), machine); }), "duration"));
   const std::string reads = R"x({"for": "i", "extent": "read(n, 0)", "do": []})x";
   const std::string tensor = R"("tensors": [{"name": "n", "dtype": "i32", "shape": [1], "role": "input"}], )";
   BOOST_TEST(contains(mistake([&] { simulate(parse(reads, tensor), machine); }), "tensors"));

@@ -80,12 +80,12 @@ Graph spelled() {
   };
   using Integers = std::vector<std::int64_t>;
   const auto weight = [&](const std::string& name, const Shape& shape, bool in_memory) {
-    Weight made;
+    tilesim::Weight made;
     made.type = {DType::f32, shape};
     made.seed = 3, made.scale = 0.3, made.offset = 1;
     if (in_memory) {
       made.data = made.load(name);
-      made.source = Weight::Source::data;
+      made.source = tilesim::Weight::Source::data;
     }
     return builder.weight(name, made);
   };

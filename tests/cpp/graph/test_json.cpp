@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "shared.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/graph/builder.hpp"
 
@@ -60,8 +61,6 @@ std::string message(const std::string& text) {
   }
   return "";
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// A graph of one function over x: f32[4, 3] with these operations and output.
 std::string graph_text(const std::string& ops, const std::string& output = "y", const std::string& more = "") {

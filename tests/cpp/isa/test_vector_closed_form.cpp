@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "shared.hpp"
 #include "tilesim/isa/latency/latency.hpp"
 #include "tilesim/tile/latency.hpp"
 #include "tilesim/tile/vector_work.hpp"
@@ -210,13 +211,13 @@ void double_extent(VectorCompute& compute, std::size_t dim) {
 BOOST_AUTO_TEST_SUITE(vector_closed_form)
 
 BOOST_AUTO_TEST_CASE(closed_forms_are_near_kernels) {
-  constexpr std::uint32_t trials = 240;
+  const std::uint32_t many = trials(240);
   for (const Core& core : cores) {
     const Machine machine = machine_of(core);
     isa::InstructionLatency kernels(machine);
     double sum = 0, worst = 0, cycles = 0, all = 0;
     std::uint32_t farthest = 0;
-    for (std::uint32_t seed = 0; seed < trials; ++seed) {
+    for (std::uint32_t seed = 0; seed < many; ++seed) {
       Given given;
       given.of = FormTrial(seed * 7919 + 1).make(seed % 5);
       const Descriptor d = descriptor_of(given.of);
@@ -229,7 +230,7 @@ BOOST_AUTO_TEST_CASE(closed_forms_are_near_kernels) {
       if (kernel.busy > 20 && error > worst) worst = error, farthest = seed;
     }
     BOOST_TEST_CONTEXT(core.name << ", seed " << farthest) {
-      BOOST_TEST(sum / trials <= core.mean);
+      BOOST_TEST(sum / many <= core.mean);
       BOOST_TEST(worst <= core.worst);
       BOOST_TEST(std::abs(cycles / all - 1) <= 0.12);  // of all computes together
     }
@@ -243,8 +244,9 @@ BOOST_AUTO_TEST_CASE(twice_as_much_is_hardly_ever_faster) {
   for (const Core& core : cores) {
     const Machine machine = machine_of(core);
     ClosedForm form(machine);
+    const std::uint32_t many = trials(400);
     std::int64_t all = 0, faster = 0;
-    for (std::uint32_t seed = 0; seed < 1000; ++seed) {
+    for (std::uint32_t seed = 0; seed < many; ++seed) {
       const VectorCompute compute = FormTrial(seed).make(seed % 5);
       const TileLatency once = form.latency(descriptor_of(compute), {});
       const double least = compute.outputs[0].reduce.empty() && seed % 5 < 2 ? 0.96 : 0.7;

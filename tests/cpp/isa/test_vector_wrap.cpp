@@ -8,10 +8,10 @@
 #include <set>
 
 #include "kernels.hpp"
+#include "shared.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/kernel/vector_apart.hpp"
 #include "tilesim/isa/latency/executor.hpp"
-#include "trials.hpp"
 
 using namespace tilesim;
 using namespace tilesim::isa;
@@ -154,7 +154,7 @@ struct WrapTrial : KernelTrial {
 BOOST_AUTO_TEST_SUITE(vector_wrap)
 
 BOOST_AUTO_TEST_CASE(integers_wrap_wherever_their_numbers_are_asked_for) {
-  const std::uint32_t many = trials(400);
+  const std::uint32_t many = trials(160);
   const Machine machines[] = {kernel_machine(8, 4), kernel_machine(16, 1)};
   const std::vector<F> functions = wrapping_functions();
   std::set<F> used;

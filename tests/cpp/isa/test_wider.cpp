@@ -5,10 +5,10 @@
 #include <iterator>
 #include <random>
 
+#include "shared.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/latency.hpp"
 #include "tilesim/tile/compute.hpp"
-#include "trials.hpp"
 
 using namespace tilesim;
 using namespace tilesim::isa;
@@ -268,7 +268,7 @@ constexpr double worse = 1.03, few_cycles = 6;
 BOOST_AUTO_TEST_SUITE(wider)
 
 BOOST_AUTO_TEST_CASE(no_compute_is_slower) {
-  const std::uint32_t many = trials(12);
+  const std::uint32_t many = trials(5);
   std::int64_t compared = 0, faster = 0;
   for (const char* const name : {"tpu-v3", "mesh-16", "edge-8"})
     for (const Width& width : widths) {

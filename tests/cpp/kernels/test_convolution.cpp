@@ -9,7 +9,7 @@ using Integers = std::vector<std::int64_t>;
 
 namespace {
 
-struct Case {
+struct Convolution {
   const char* name;
   Shape x, w;
   Integers strides{1, 1}, pads{0, 0, 0, 0}, window_dilation{1, 1}, input_dilation{1, 1};
@@ -17,7 +17,7 @@ struct Case {
 };
 
 /// NCHW by definition, one output element.
-double element(const Case& c, const Array& x, const Array& w, std::int64_t n, std::int64_t o, std::int64_t i,
+double element(const Convolution& c, const Array& x, const Array& w, std::int64_t n, std::int64_t o, std::int64_t i,
                std::int64_t j, std::int64_t result_batch) {
   const std::int64_t depth = c.w[1], batch_group = o / (c.w[0] / c.batch_groups), group = o / (c.w[0] / c.groups);
   const std::int64_t image = c.batch_groups > 1 ? batch_group * result_batch + n : n;
@@ -39,7 +39,7 @@ double element(const Case& c, const Array& x, const Array& w, std::int64_t n, st
   return sum;
 }
 
-void compare(const Case& c, DType dtype, DType result) {
+void compare(const Convolution& c, DType dtype, DType result) {
   BOOST_TEST_CONTEXT(c.name << " in " << name(dtype)) {
     const Array x = test::small_integers(c.x, 1, dtype), w = test::small_integers(c.w, 2, dtype);
     const Array y = test::run(Kind::convolution, {x, w},
@@ -69,7 +69,7 @@ void compare(const Case& c, DType dtype, DType result) {
 BOOST_AUTO_TEST_SUITE(convolution)
 
 BOOST_AUTO_TEST_CASE(equals_its_definition) {
-  const std::vector<Case> cases{
+  const std::vector<Convolution> cases{
       {"plain", {2, 3, 7, 8}, {5, 3, 3, 2}},
       {"pointwise", {2, 6, 5, 5}, {4, 6, 1, 1}},
       {"pointwise, strided", {2, 6, 5, 5}, {4, 6, 1, 1}, {2, 2}},
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(equals_its_definition) {
       {"window larger than the input", {1, 2, 2, 2}, {3, 2, 4, 4}, {1, 1}, {3, 3, 3, 3}},
       {"several blocks of columns", {1, 64, 40, 40}, {8, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}},
   };
-  for (const Case& c : cases) {
+  for (const Convolution& c : cases) {
     compare(c, DType::f32, DType::f32);
     if (element_count(c.x) < 10000) compare(c, DType::i8, DType::i32);
   }

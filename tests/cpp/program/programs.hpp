@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "shared.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/program/flat/cursor.hpp"
 #include "tilesim/program/run/execute.hpp"
@@ -74,8 +75,6 @@ inline std::string mistake(const std::function<void()>& call) {
   }
   return {};
 }
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 inline Array matrix(std::int64_t rows, std::int64_t columns, int seed) {
   Array array(DType::f32, {rows, columns});

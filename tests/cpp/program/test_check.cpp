@@ -10,12 +10,12 @@ using namespace tilesim::test;
 
 namespace {
 
-struct Case { const char *from, *to, *words; };
+struct Wrong { const char *from, *to, *words; };
 
-std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.from << " -> " << c.to; }
+std::ostream& operator<<(std::ostream& out, const Wrong& c) { return out << c.from << " -> " << c.to; }
 
 /// Damage to the GEMM and words of the message.
-const std::vector<Case> cases{
+const std::vector<Wrong> cases{
     {R"x("dtype": "f32", "shape": ["M", "K"])x", R"x("dtype": "f33", "shape": ["M", "K"])x", "Did you mean 'f32'"},
     {R"x("role": "output")x", R"x("role": "outptu")x", "Did you mean 'output'"},
     {R"x("elements": 16, "depth": 2, "address": 0)x", R"x("elements": 0, "depth": 2, "address": 0)x", "elements"},
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_SUITE(checker)
 BOOST_AUTO_TEST_CASE(the_program_itself_is_legal) { BOOST_CHECK_NO_THROW(check(gemm())); }
 
 BOOST_AUTO_TEST_CASE(mistakes_are_named) {
-  for (const Case& c : cases) {
+  for (const Wrong& c : cases) {
     const std::string said = mistake([&] { check(gemm_with(c.from, c.to)); });
     BOOST_TEST(!said.empty(), "accepted: " << c);
     BOOST_TEST(contains(said, c.words), c << ": " << said);

@@ -14,7 +14,7 @@ std::string opaque(const std::string& cycles) {
   return R"({"opaque": {"target": "u", "cycles": ")" + cycles + R"(", "reads": [], "writes": []}, "queue": "u"})";
 }
 
-/// Values of the cycles of all opaque statements, in order.
+/// Indices of the cycles of all opaque statements, in order.
 std::vector<std::int64_t> walked(const Program& program, std::int64_t core = 0) {
   const CompiledProgram compiled(program);
   Cursor cursor(compiled, core, 0, nullptr);
@@ -24,7 +24,7 @@ std::vector<std::int64_t> walked(const Program& program, std::int64_t core = 0) 
   return values;
 }
 
-using Values = std::vector<std::int64_t>;
+using Indices = std::vector<std::int64_t>;
 
 }  // namespace
 
@@ -37,11 +37,11 @@ BOOST_AUTO_TEST_CASE(loops_branches_and_parameters) {
       {"if": "i == 1", "then": [)" +
                            opaque("100 + core") + R"(], "else": [)" + opaque("200") + "]}]}";
   const Program program = parse(body, R"("tensors": [], "cores": 8, "parameters": {"P": 3}, )");
-  BOOST_TEST(walked(program, 7) == (Values{200, 10, 107, 20, 21, 200}), boost::test_tools::per_element());
+  BOOST_TEST(walked(program, 7) == (Indices{200, 10, 107, 20, 21, 200}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(loops_of_no_trips_are_skipped) {
-  BOOST_TEST(walked(parse(R"({"for": "i", "extent": 0, "do": [)" + opaque("1") + "]}, " + opaque("2"))) == (Values{2}),
+  BOOST_TEST(walked(parse(R"({"for": "i", "extent": 0, "do": [)" + opaque("1") + "]}, " + opaque("2"))) == (Indices{2}),
              boost::test_tools::per_element());
   BOOST_TEST(walked(parse(R"({"for": "i", "extent": "0 - 5", "do": [)" + opaque("1") + "]}")).empty());
 }
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(calls_bind_parameters) {
       R"("tensors": [], "functions": [{"name": "f", "parameters": ["n"], "do": [{"for": "i", "extent": "n", "do": [)" +
       opaque("n*10 + i") + "]}]}], ";
   const std::string body = R"({"for": "l", "extent": 2, "do": [{"call": "f", "parameters": {"n": "l + 1"}}]})";
-  BOOST_TEST(walked(parse(body, functions)) == (Values{10, 20, 21}), boost::test_tools::per_element());
+  BOOST_TEST(walked(parse(body, functions)) == (Indices{10, 20, 21}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_copy_goes_its_own_way) {

@@ -9,12 +9,12 @@ using namespace tilesim::test;
 
 namespace {
 
-std::map<std::string, Array> inputs() { return {{"A", matrix(7, 6, 1)}, {"B", matrix(6, 5, 2)}}; }
+std::map<std::string, Array> inputs() { return {{"A", test::matrix(7, 6, 1)}, {"B", test::matrix(6, 5, 2)}}; }
 
-std::vector<float> values(const Array& array) { return {array.as<float>(), array.as<float>() + array.size()}; }
+std::vector<float> floats(const Array& array) { return {array.as<float>(), array.as<float>() + array.size()}; }
 
 std::vector<float> product() {
-  const Array a = matrix(7, 6, 1), b = matrix(6, 5, 2);
+  const Array a = test::matrix(7, 6, 1), b = test::matrix(6, 5, 2);
   std::vector<float> c;
   for (int i = 0; i < 7; ++i)
     for (int j = 0; j < 5; ++j) {
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(every_order_computes_the_product) {
       options.order = order;
       options.seed = seed;
       options.find_races = true;
-      BOOST_TEST(values(execute(gemm(), inputs(), options).at("C")) == product(), boost::test_tools::per_element());
+      BOOST_TEST(floats(execute(gemm(), inputs(), options).at("C")) == product(), boost::test_tools::per_element());
     }
 }
 
@@ -69,21 +69,21 @@ BOOST_AUTO_TEST_CASE(every_mutant_is_reported) {
 
 BOOST_AUTO_TEST_CASE(wrong_inputs_are_named) {
   const auto said = [](std::map<std::string, Array> given) { return mistake([&] { execute(gemm(), given); }); };
-  BOOST_TEST(contains(said({{"A", matrix(7, 6, 1)}}), "B"));
-  BOOST_TEST(contains(said({{"A", matrix(7, 6, 1)}, {"B", matrix(5, 6, 1)}}), "f32[6, 5]"));
-  BOOST_TEST(contains(said({{"A", matrix(7, 6, 1).to(DType::f64)}, {"B", matrix(6, 5, 2)}}), "f64[7, 6]"));
+  BOOST_TEST(contains(said({{"A", test::matrix(7, 6, 1)}}), "B"));
+  BOOST_TEST(contains(said({{"A", test::matrix(7, 6, 1)}, {"B", test::matrix(5, 6, 1)}}), "f32[6, 5]"));
+  BOOST_TEST(contains(said({{"A", test::matrix(7, 6, 1).to(DType::f64)}, {"B", test::matrix(6, 5, 2)}}), "f64[7, 6]"));
 }
 
 BOOST_AUTO_TEST_CASE(inputs_stay_as_they_were) {
   const auto given = inputs();
-  const std::vector<float> before = values(given.at("A"));
+  const std::vector<float> before = floats(given.at("A"));
   execute(gemm(), given);
-  BOOST_TEST(values(given.at("A")) == before, boost::test_tools::per_element());
+  BOOST_TEST(floats(given.at("A")) == before, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(outside_a_tensor_reads_the_fill_value_or_fails) {
   const auto y = [](const std::string& at, const std::string& fill) {
-    return values(execute(window(at, fill), vector_of_four()).at("y"));
+    return floats(execute(window(at, fill), vector_of_four()).at("y"));
   };
   BOOST_TEST(y("-1", R"(, "fill": 9)") == (std::vector<float>{9, 1, 2, 3, 4, 9}), boost::test_tools::per_element());
   BOOST_TEST(y("3", R"(, "fill": 0)") == (std::vector<float>{4, 0, 0, 0, 0, 0}), boost::test_tools::per_element());
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(observers_see_each_operation) {
   ExecuteOptions options;
   options.observe = [&](Observed& kernel) {
     seen.insert(seen.end(), kernel.operation.begin(), kernel.operation.end());
-    BOOST_TEST(values(kernel.tensors.at("C")) == product(), boost::test_tools::per_element());
+    BOOST_TEST(floats(kernel.tensors.at("C")) == product(), boost::test_tools::per_element());
   };
   execute(parse(body, gemm_parts), inputs(), options);
   BOOST_TEST(seen == std::vector<std::string>{"matmul"}, boost::test_tools::per_element());

@@ -10,7 +10,7 @@ using namespace tilesim;
 
 namespace {
 
-Result sample() {
+Result sampled() {
   Result result;
   result.program = "p";
   result.machine = "m";
@@ -61,13 +61,13 @@ Result sample() {
 
 BOOST_AUTO_TEST_SUITE(result)
 
-BOOST_AUTO_TEST_CASE(seconds_are_cycles_of_the_clock) { BOOST_TEST(sample().seconds() == 1e-6); }
+BOOST_AUTO_TEST_CASE(seconds_are_cycles_of_the_clock) { BOOST_TEST(sampled().seconds() == 1e-6); }
 
 BOOST_AUTO_TEST_CASE(json_reads_back_equal) {
-  const Json json = sample().to_json();
+  const Json json = sampled().to_json();
   const Result again = Result::from_json(Json::parse(json.dump(1), "result"));
   BOOST_TEST(again.to_json().dump() == json.dump());
-  BOOST_TEST(again.timing_hash() == sample().timing_hash());
+  BOOST_TEST(again.timing_hash() == sampled().timing_hash());
   BOOST_TEST(again.intervals.size() == 1U);
   BOOST_TEST(again.units[0].cycles[static_cast<int>(UnitState::wait_dependency)] == 103);
   BOOST_TEST(again.operations[0].exclusive == 940);
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(states_have_names_in_order_of_priority) {
 }
 
 BOOST_AUTO_TEST_CASE(the_hash_covers_every_integer_of_timing_and_nothing_else) {
-  const std::string base = sample().timing_hash();
+  const std::string base = sampled().timing_hash();
   BOOST_TEST(base.size() == 16U);
   const std::vector<std::function<void(Result&)>> timing{
       [](Result& r) { ++r.cycles; },
@@ -99,11 +99,11 @@ BOOST_AUTO_TEST_CASE(the_hash_covers_every_integer_of_timing_and_nothing_else) {
       [](Result& r) { r.units.push_back(r.units[0]); },
   };
   for (const auto& change : timing) {
-    Result changed = sample();
+    Result changed = sampled();
     change(changed);
     BOOST_TEST(changed.timing_hash() != base);
   }
-  Result renamed = sample();
+  Result renamed = sampled();
   renamed.machine = renamed.program = "another";
   renamed.approximations.clear();
   renamed.hashes.clear();
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(the_hash_covers_every_integer_of_timing_and_nothing_else) {
 }
 
 BOOST_AUTO_TEST_CASE(files_that_are_no_result) {
-  const std::string text = sample().to_json().dump(1);
+  const std::string text = sampled().to_json().dump(1);
   const auto fails = [](const std::string& changed) {
     try {
       Result::from_json(Json::parse(changed, "r.json"));

@@ -14,7 +14,7 @@ using namespace tilesim;
 
 namespace {
 
-Machine machine(std::int64_t rows, std::int64_t columns, Dataflow dataflow, bool double_buffer) {
+Machine array_of(std::int64_t rows, std::int64_t columns, Dataflow dataflow, bool double_buffer) {
   Machine machine;
   machine.name = "test";
   ArraySpec& array = machine.core.array;
@@ -117,7 +117,7 @@ Stepped output_stationary_stepped(std::int64_t rows, std::int64_t columns, std::
 
 /// Registers of 128 bytes: 16 rows of i8, and a fourth of their sums.
 Machine with_ports(bool double_buffer = true) {
-  Machine chip = machine(8, 8, Dataflow::weight_stationary, double_buffer);
+  Machine chip = array_of(8, 8, Dataflow::weight_stationary, double_buffer);
   chip.core.vector.lanes = 8, chip.core.vector.sublanes = 4, chip.core.vector.latency = 5;
   chip.core.isa.accumulates = Accumulates::vector;
   return chip;
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_SUITE(array_latency)
 
 BOOST_AUTO_TEST_CASE(weight_stationary_one_tile_by_hand) {
   // 4x3 array: 4 cycles to shift the weights in, 10 rows, 4 + 3 - 2 cycles of skew.
-  const Machine chip = machine(4, 3, Dataflow::weight_stationary, false);
+  const Machine chip = array_of(4, 3, Dataflow::weight_stationary, false);
   const TileLatency t = latency(chip, product(10, 3, 4));
   BOOST_TEST(t.busy == 4 + 10 + 5);
   BOOST_TEST(t.done == 4 + 10 + 5);
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(weight_stationary_equals_the_stepped_array) {
       for (const std::int64_t m : {1, 2, 7, 20}) {
         const Stepped stepped = weight_stationary_stepped(rows, columns, m);
         BOOST_TEST(stepped.right);
-        const Machine chip = machine(rows, columns, Dataflow::weight_stationary, false);
+        const Machine chip = array_of(rows, columns, Dataflow::weight_stationary, false);
         BOOST_TEST(latency(chip, product(m, columns, rows)).done == stepped.cycles);
       }
 }
@@ -160,22 +160,22 @@ BOOST_AUTO_TEST_CASE(output_stationary_equals_the_stepped_array_and_its_drain) {
         const Stepped stepped = output_stationary_stepped(rows, columns, k);
         BOOST_TEST(stepped.right);
         // Sums leave down the columns, one row per cycle, once the last product is done.
-        const Machine chip = machine(rows, columns, Dataflow::output_stationary, false);
+        const Machine chip = array_of(rows, columns, Dataflow::output_stationary, false);
         BOOST_TEST(latency(chip, product(rows, columns, k)).done == stepped.cycles + rows);
       }
 }
 
 BOOST_AUTO_TEST_CASE(ragged_tiles_fill_the_whole_array) {
-  const Machine chip = machine(4, 3, Dataflow::weight_stationary, false);
+  const Machine chip = array_of(4, 3, Dataflow::weight_stationary, false);
   // k 5 -> 2 tiles, n 4 -> 2 tiles; each costs the full 4 + 10 + 5.
   BOOST_TEST(latency(chip, product(10, 4, 5)).busy == 4 * 19);
   BOOST_TEST(latency(chip, product(10, 3, 4)).busy == latency(chip, product(10, 1, 1)).busy);
-  const Machine os = machine(4, 3, Dataflow::output_stationary, false);
+  const Machine os = array_of(4, 3, Dataflow::output_stationary, false);
   BOOST_TEST(latency(os, product(5, 4, 10)).busy == 4 * (10 + 2 * 4 + 3 - 2));
 }
 
 BOOST_AUTO_TEST_CASE(double_buffered_weights_hide_the_load) {
-  const Machine chip = machine(4, 3, Dataflow::weight_stationary, true);
+  const Machine chip = array_of(4, 3, Dataflow::weight_stationary, true);
   // First tile: 4 cycles of load are exposed; then rows stream; the drain does not occupy the array.
   BOOST_TEST(latency(chip, product(10, 3, 4)).busy == 4 + 10);
   BOOST_TEST(latency(chip, product(10, 3, 4)).done == 4 + 10 + 5);
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(double_buffered_weights_hide_the_load) {
 }
 
 BOOST_AUTO_TEST_CASE(resident_weights_and_successive_tiles_pay_no_load) {
-  const Machine chip = machine(4, 3, Dataflow::weight_stationary, true);
+  const Machine chip = array_of(4, 3, Dataflow::weight_stationary, true);
   for (const History history : {History{true, false}, History{false, true}, History{true, true}}) {
     const TileLatency t = latency(chip, product(10, 3, 4), history);
     BOOST_TEST(t.busy == 10);
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(resident_weights_and_successive_tiles_pay_no_load) {
 }
 
 BOOST_AUTO_TEST_CASE(wider_weight_port) {
-  Machine chip = machine(8, 3, Dataflow::weight_stationary, false);
+  Machine chip = array_of(8, 3, Dataflow::weight_stationary, false);
   chip.core.array.weight_rows_per_cycle = 2;
   BOOST_TEST(latency(chip, product(10, 3, 8)).busy == 4 + 10 + (8 + 3 - 2));
   chip.core.array.weight_rows_per_cycle = 3;  // 8 rows at 3 a cycle: 3 cycles
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(wider_weight_port) {
 }
 
 BOOST_AUTO_TEST_CASE(rates_of_dtypes) {
-  const Machine chip = machine(4, 3, Dataflow::weight_stationary, false);
+  const Machine chip = array_of(4, 3, Dataflow::weight_stationary, false);
   const auto busy = [&](DType dtype) { return latency(chip, product(10, 3, 4, dtype)).busy; };
   BOOST_TEST(busy(DType::f32) == 4 + 10 + 5);
   BOOST_TEST(busy(DType::bf16) == 4 + 5 + 5);  // two a cycle
@@ -217,8 +217,8 @@ BOOST_AUTO_TEST_CASE(rates_of_dtypes) {
 
 BOOST_AUTO_TEST_CASE(input_stationary_is_weight_stationary_with_operands_exchanged) {
   for (const bool buffered : {false, true}) {
-    const Machine is = machine(4, 3, Dataflow::input_stationary, buffered);
-    const Machine ws = machine(4, 3, Dataflow::weight_stationary, buffered);
+    const Machine is = array_of(4, 3, Dataflow::input_stationary, buffered);
+    const Machine ws = array_of(4, 3, Dataflow::weight_stationary, buffered);
     for (const std::int64_t m : {1, 3, 10})
       for (const std::int64_t n : {2, 6, 30})
         for (const std::int64_t k : {1, 4, 9}) {
@@ -228,39 +228,39 @@ BOOST_AUTO_TEST_CASE(input_stationary_is_weight_stationary_with_operands_exchang
         }
   }
   // By hand: 30 columns of the moving operand stream, m = 3 fits the columns.
-  BOOST_TEST(latency(machine(4, 3, Dataflow::input_stationary, false), product(3, 30, 4)).busy == 4 + 30 + 5);
+  BOOST_TEST(latency(array_of(4, 3, Dataflow::input_stationary, false), product(3, 30, 4)).busy == 4 + 30 + 5);
 }
 
 BOOST_AUTO_TEST_CASE(stationary_a_exchanges_the_operands) {
-  const Machine chip = machine(4, 3, Dataflow::weight_stationary, false);
+  const Machine chip = array_of(4, 3, Dataflow::weight_stationary, false);
   Descriptor d = product(3, 30, 4);
   d.stationary_a = true;
   BOOST_TEST(latency(chip, d).busy == 4 + 30 + 5);
 }
 
 BOOST_AUTO_TEST_CASE(output_stationary_overlaps_the_drain) {
-  const Machine chip = machine(4, 3, Dataflow::output_stationary, true);
+  const Machine chip = array_of(4, 3, Dataflow::output_stationary, true);
   BOOST_TEST(latency(chip, product(4, 3, 10)).busy == 10 + 4 + 3 - 2);
   BOOST_TEST(latency(chip, product(8, 3, 10)).busy == 2 * 10 + 4 + 3 - 2);
   BOOST_TEST(latency(chip, product(8, 3, 2)).busy == 2 * 4 + 4 + 3 - 2);  // shifting 4 rows out takes longer than k
 }
 
 BOOST_AUTO_TEST_CASE(batches_and_window_taps_are_passes_of_their_own) {
-  const Machine ws = machine(4, 3, Dataflow::weight_stationary, false);
+  const Machine ws = array_of(4, 3, Dataflow::weight_stationary, false);
   Descriptor d = product(10, 3, 4);
   d.batch = 5;
   BOOST_TEST(latency(ws, d).busy == 5 * 19);
   d.batch = 1;
   d.k_outer = 9;
   BOOST_TEST(latency(ws, d).busy == 9 * 19);
-  const Machine os = machine(4, 3, Dataflow::output_stationary, false);
+  const Machine os = array_of(4, 3, Dataflow::output_stationary, false);
   d = product(4, 3, 4);
   d.k_outer = 9;  // sums stay: the taps only lengthen k
   BOOST_TEST(latency(os, d).busy == 36 + 2 * 4 + 3 - 2);
 }
 
 BOOST_AUTO_TEST_CASE(nothing_to_do_takes_no_time) {
-  const Machine chip = machine(4, 3, Dataflow::weight_stationary, true);
+  const Machine chip = array_of(4, 3, Dataflow::weight_stationary, true);
   for (const auto& [m, n] : {std::pair{0, 3}, std::pair{3, 0}}) {
     BOOST_TEST(latency(chip, product(m, n, 4)).busy == 0);
     BOOST_TEST(latency(chip, product(m, n, 4)).done == 0);
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(nothing_to_do_takes_no_time) {
 }
 
 BOOST_AUTO_TEST_CASE(a_dtype_that_the_array_lacks_is_named) {
-  const Machine chip = machine(4, 3, Dataflow::weight_stationary, true);
+  const Machine chip = array_of(4, 3, Dataflow::weight_stationary, true);
   try {
     latency(chip, product(1, 1, 1, DType::f16));
     BOOST_TEST(false, "f16 was accepted");
@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(never_faster_than_the_cells_and_consistent) {
       for (const std::int64_t m : {1, 5, 64})
         for (const std::int64_t n : {1, 7, 50})
           for (const std::int64_t k : {1, 6, 33}) {
-            const Machine chip = machine(4, 3, dataflow, buffered);
+            const Machine chip = array_of(4, 3, dataflow, buffered);
             const TileLatency t = latency(chip, product(m, n, k), {true, true});
             BOOST_TEST(t.done * 4 * 3 >= m * n * k);
             BOOST_TEST((t.busy <= t.done && t.first <= t.done && t.consumed <= t.done));

@@ -31,7 +31,7 @@ VectorNode input(int index) {
   return node;
 }
 
-VectorNode function(Function f, int a, int b = -1, int c = -1) {
+VectorNode function(tilesim::Function f, int a, int b = -1, int c = -1) {
   VectorNode node;
   node.op = VectorNode::Op::function;
   node.function = f;
@@ -130,7 +130,8 @@ BOOST_AUTO_TEST_CASE(vector_broadcast_and_two_outputs) {
   VectorNode two;
   two.op = VectorNode::Op::constant;
   two.number = 2;
-  op.nodes = {input(0), input(1), function(Function::add, 0, 1), two, function(Function::multiply, 2, 3)};
+  op.nodes = {input(0), input(1), function(tilesim::Function::add, 0, 1), two,
+              function(tilesim::Function::multiply, 2, 3)};
   op.outputs.resize(2);
   op.outputs[0].node = 4;
   op.outputs[0].view = view(y, DType::f32, {{2, 3}, {3, 1}});

@@ -10,7 +10,7 @@ using namespace tilesim;
 namespace {
 
 /// 8 lanes x 4 sublanes: a register holds 32 elements of 32 bit.
-Machine machine() {
+Machine chip_of_units() {
   Machine machine;
   VectorSpec& vector = machine.core.vector;
   vector.lanes = 8;
@@ -48,7 +48,7 @@ TileLatency latency_of(const Machine& machine, const Descriptor& descriptor) {
 BOOST_AUTO_TEST_SUITE(vector_latency)
 
 BOOST_AUTO_TEST_CASE(whole_registers_by_hand) {
-  const Machine chip = machine();
+  const Machine chip = chip_of_units();
   // 64 elements in rows of 16: 8 rows of lanes, 2 registers.
   BOOST_TEST(latency_of(chip, vector(64, 16, {3, 0, 0, 0})).busy == 2 * 3);
   BOOST_TEST(latency_of(chip, vector(64, 16, {0, 2, 0, 0})).busy == 2 * 2 * 2);
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(whole_registers_by_hand) {
 }
 
 BOOST_AUTO_TEST_CASE(ragged_lanes_cost_a_full_register) {
-  const Machine chip = machine();
+  const Machine chip = chip_of_units();
   // Rows of 9 elements take two rows of lanes each, as rows of 16 do.
   BOOST_TEST(latency_of(chip, vector(36, 9, {1, 0, 0, 0})).busy == latency_of(chip, vector(64, 16, {1, 0, 0, 0})).busy);
   // One element per row: 64 rows of lanes, 16 registers.
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(ragged_lanes_cost_a_full_register) {
 }
 
 BOOST_AUTO_TEST_CASE(dtypes_pack_where_the_unit_can) {
-  Machine chip = machine();
+  Machine chip = chip_of_units();
   const auto busy = [&](DType dtype) { return latency_of(chip, vector(256, 8, {1, 0, 0, 0}, dtype)).busy; };
   BOOST_TEST(busy(DType::f32) == 8);
   BOOST_TEST(busy(DType::bf16) == 8);
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(dtypes_pack_where_the_unit_can) {
 }
 
 BOOST_AUTO_TEST_CASE(issue_reductions_copies_and_nothing) {
-  Machine chip = machine();
+  Machine chip = chip_of_units();
   Descriptor d = vector(256, 8, {1, 0, 0, 0});
   d.lane_reductions = 3;
   // 32 rows are 8 registers of 128 bytes, which pass the cross-lane unit at 64 a cycle, three times.
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(issue_reductions_copies_and_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(running_sums_along_lanes_take_their_steps) {
-  Machine chip = machine();
+  Machine chip = chip_of_units();
   Descriptor d = vector(256, 8, {1, 0, 0, 0});
   d.lane_scans = 1;
   // 8 registers, 3 steps: 24 shifts of 128 bytes at 64 a cycle beside 8 * (1 + 3) additions; each step's latency.
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(running_sums_along_lanes_take_their_steps) {
 }
 
 BOOST_AUTO_TEST_CASE(permutes_by_hand) {
-  const Machine chip = machine();
+  const Machine chip = chip_of_units();
   Descriptor d;
   d.kind = ComputeKind::permute;
   d.elements = 4096, d.lane_extent = 64;
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(permutes_by_hand) {
 }
 
 BOOST_AUTO_TEST_CASE(indexed_and_sort_by_hand) {
-  const Machine chip = machine();
+  const Machine chip = chip_of_units();
   Descriptor d;
   d.kind = ComputeKind::indexed, d.second = DType::i32;
   d.elements = d.m = 256;
@@ -177,15 +177,15 @@ BOOST_AUTO_TEST_CASE(opaque_takes_what_it_declares) {
   Descriptor d;
   d.kind = ComputeKind::opaque;
   d.duration = 1234;
-  const TileLatency t = latency_of(machine(), d);
+  const TileLatency t = latency_of(chip_of_units(), d);
   BOOST_TEST(t.busy == 1234);
   BOOST_TEST(t.done == 1234);
   d.duration = -1;
-  BOOST_TEST(latency_of(machine(), d).busy == 0);
+  BOOST_TEST(latency_of(chip_of_units(), d).busy == 0);
 }
 
 BOOST_AUTO_TEST_CASE(the_store_answers_as_the_model_does) {
-  const Machine own = machine();
+  const Machine own = chip_of_units();
   ClosedForm direct(own);
   LatencyStore store(direct);
   std::mt19937 random(7);
