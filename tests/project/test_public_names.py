@@ -41,6 +41,12 @@ def test_the_top_is_small() -> None:
     assert len(ts.__all__) <= 52
 
 
+def test_a_name_of_a_namespace_is_found_from_the_top() -> None:
+    with pytest.raises(AttributeError, match=r"it is tilesim\.mapping\.MappingTable"):
+        ts.MappingTable  # noqa: B018
+    assert not hasattr(ts, "no_such_name") and not hasattr(ts, "__wrapped__")
+
+
 def test_names_and_signatures() -> None:
     text = "\n".join(line for name, value in sorted(public().items()) for line in lines_of(name, value)) + "\n"
     if not LIST.is_file() or LIST.read_text(encoding="utf-8") != text:

@@ -18,10 +18,16 @@ def lazy(package: str, modules: Mapping[str, str], inside: Iterable[str] = ()) -
     known = frozenset(inside)
 
     def find(name: str) -> Any:
-        if name not in modules and name not in known:
-            raise AttributeError(f"module '{package}' has no attribute '{name}'")
         import importlib
 
+        if name not in modules and name not in known:
+            places = (
+                [] if name.startswith("_") else [importlib.import_module(f".{one}", package) for one in sorted(known)]
+            )
+            there = next(
+                (f": it is {one.__name__}.{name}" for one in places if name in getattr(one, "__all__", ())), ""
+            )
+            raise AttributeError(f"module '{package}' has no attribute '{name}'{there}")
         if name in modules:
             value = getattr(importlib.import_module(modules[name], package), name)
         else:
