@@ -42,6 +42,16 @@ def busy_line(result: Result) -> str:
     return "Busy: " + ", ".join(parts) if result.utilisation else ""
 
 
+def lowering_line(result: Result) -> str:
+    """Whose rules made the program, and why these."""
+    if result.lowering == "native":
+        return "Lowering: native, as this chip's own compiler; --lowering best takes Tilesim's own rules."
+    if result.lowering == "best":
+        asked = "lowering" in result.data.get("options", {})
+        return f"Lowering: best, Tilesim's own rules{'' if asked else ', since the machine names no compiler to follow'}."
+    return ""
+
+
 def _cache(result: Result, everything: bool) -> Lines:
     """What the cache did, in all and for the tensors that are moved most."""
     cache, rows = result.cache, result.cache_table().rows
@@ -74,7 +84,8 @@ def verified(outcome: Verification, everything: bool = False) -> Lines:
 
 def show(result: Result, everything: bool = False) -> None:
     """Prints a result: headline, how busy the parts are, the longest operations, what was modelled how."""
-    lines: list[Line | str] = [*wrapped(result.summary(), hang="  "), *wrapped(busy_line(result), hang="  "), ""]
+    lines: list[Line | str] = [*wrapped(result.summary(), hang="  "), *wrapped(busy_line(result), hang="  ")]
+    lines += [*wrapped(lowering_line(result), hang="  "), ""]
     lines += [*operations(result, everything), "", *_cache(result, everything)]
     lines += ["How it was modelled:", *notes(result.approximations)]
     say(line for i, line in enumerate(lines) if line or lines[i - 1])
