@@ -172,6 +172,21 @@ class Saved:
         """
         raise NotImplementedError
 
+    @classmethod
+    def from_dict(cls, value: Any) -> Any:
+        """Reads what `to_dict` gives.
+
+        Args:
+            value: the dict.
+
+        Returns:
+            An equal value.
+
+        Raises:
+            UserError: for a dict of another kind.
+        """
+        return cls.load(value)  # type: ignore[attr-defined]
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes what `to_dict` gives.
 

@@ -48,7 +48,9 @@ def lowering_line(result: Result) -> str:
         return "Lowering: native, as this chip's own compiler; --lowering best takes Tilesim's own rules."
     if result.lowering == "best":
         asked = "lowering" in result.data.get("options", {})
-        return f"Lowering: best, Tilesim's own rules{'' if asked else ', since the machine names no compiler to follow'}."
+        return (
+            f"Lowering: best, Tilesim's own rules{'' if asked else ', since the machine names no compiler to follow'}."
+        )
     return ""
 
 

@@ -206,7 +206,7 @@ class Plan(Saved):
 
         Args:
             source: pairs joined by commas, as `"tensor=8,pipeline=4,shard=zero1"`; path of a `.json` file; what
-                `to_dict` gives; a Plan.
+                `to_dict` gives, or a dict of axes as `{"tensor": 8}`; a Plan.
 
         Returns:
             The plan.
@@ -217,7 +217,7 @@ class Plan(Saved):
         if isinstance(source, Plan):
             return source
         if isinstance(source, Mapping):
-            return Plan.from_dict(dict(source))
+            return Plan.from_dict(dict(source)) if "schema" in source else _made(dict(source), "plan")
         text = path_text(source)
         if text.endswith(".json"):
             return Plan.from_dict(read_json(text), text)

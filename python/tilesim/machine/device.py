@@ -12,7 +12,7 @@ from typing import Any
 from ..base.arguments import dtype_name
 from ..base.checked import checked_class
 from ..base.errors import nearest, path_text, shown, user_error
-from ..base.files import read_json
+from ..base.files import Saved, read_json
 from ..base.paths import configs_dir
 from .device_fields import KEYS, Level, Rate, checked, sorts_of_units
 from .machine import Machine
@@ -22,7 +22,7 @@ __all__ = ["Device", "Level", "Rate"]
 
 @checked_class()
 @dataclass(frozen=True, init=False)
-class Device:
+class Device(Saved):
     """Rates per dtype, memory levels, launch cost and clock of a device; everything in SI units.
 
     `matrix` holds the rates of matrix products, `vector` those of other arithmetic, `levels` the memory levels from the

@@ -13,7 +13,7 @@ from .. import _core
 from ..base.arguments import json_text
 from ..base.checked import MEANT, checked_class
 from ..base.errors import UserError, nearest, path_text, shown, user_error
-from ..base.files import writing
+from ..base.files import Saved, writing
 from ..base.paths import configs_dir
 from ..base.presets import preset_file
 from ..base.table import Table
@@ -31,7 +31,7 @@ def _fits(part: str, mapping: str, bank_hash: str) -> None:
 
 
 @checked_class("source")
-class Machine:
+class Machine(Saved):
     """A chip: memory, network, cores with arrays, vector unit, scratchpad and DMA; every number with its source."""
 
     def __init__(self, core: _core.Machine) -> None:

@@ -136,7 +136,7 @@ class Result(Measured):
         if name.endswith(".tsim") and os.path.isfile(name):
             raise _no_result(name)
         text = read_text(path)
-        if '"tilesim.program"' in text[:200]:
+        if any(f'"tilesim.{kind}"' in text[:200] for kind in ("program", "graph", "machine", "cluster_result")):
             raise _no_result(name)
         _core.Result.check(text, path_text(path), json.dumps(Result.schema()))
         data = loads(text)
@@ -277,6 +277,6 @@ class Result(Measured):
 
 
 def _no_result(name: str) -> Exception:
-    remedy = "Of a graph or a program: ts.Graph.load, ts.Program.load; tilesim run simulates it"
+    remedy = "Other kinds: ts.Graph.load, ts.Program.load, ts.Machine.load, ts.cluster.StepResult.load"
     allowed = "a .json that Result.save wrote, of schema tilesim.result"
     return user_error("this is no result", place=name, allowed=allowed, suggestion=remedy)

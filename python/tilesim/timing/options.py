@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -170,8 +170,10 @@ def _text(value: Any) -> str:
     return str(getattr(value, "source", None) or shown(value))
 
 
-def divided(options: Mapping[str, Any], *stages: type | Callable[..., Any]) -> list[dict[str, Any]]:
-    """Options for several calls at once, each to the first call that takes it."""
+def divided(
+    options: Mapping[str, Any], *stages: type | Callable[..., Any], own: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Options for several calls at once, each to the first call that takes it; `own`: names that the caller takes."""
     taken = [_names(stage) for stage in stages]
     parts: list[dict[str, Any]] = [{} for _ in stages]
     for name, value in options.items():
@@ -180,7 +182,7 @@ def divided(options: Mapping[str, Any], *stages: type | Callable[..., Any]) -> l
                 part[name] = value
                 break
         else:
-            known = [one for names in taken for one in names]
+            known = [*own, *(one for names in taken for one in names)]
             hint = of_workload(name, value) or nearest(name, known)
             raise user_error("unknown option", value=f"'{name}'", allowed=", ".join(known), suggestion=hint)
     return parts

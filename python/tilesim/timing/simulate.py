@@ -330,6 +330,10 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
     return Result(data, Again(program, target, options, _simulate))
 
 
+_OWN = ("args", "machine", "verify", "timeline", "memory", "network", "accuracy", "quantize", "batch", "context",
+        "phase", "dtype")  # fmt: skip
+
+
 @checked("memory")
 def run(
     model: Any,
@@ -385,9 +389,15 @@ def run(
         other = {"verify": verify, "accuracy": accuracy, "quantize": quantize, "args": args}
         own = machine_of(by_hand, machine, {**compiled, **other})
         return simulate(by_hand, own, memory=memory, network=network, timeline=timeline, **simulated)
+    if isinstance(args, str) and (args in Machine.names() or args in Device.names()):
+        remedy = f'ts.run({model!r}, machine="{args}")' if isinstance(model, str) else f'Give it as machine="{args}"'
+        what = "the second argument of run has the model's inputs"
+        raise user_error(what, place="run: args", value=f"'{args}'", suggestion=remedy)
     target = load_target(machine)
     sizes = Sizes.of(batch, context, options.pop("sequence", None), phase, dtype)
-    compiled, simulated = ({}, {}) if isinstance(target, Device) else divided(options, CompileOptions, SimulateOptions)
+    compiled, simulated = (
+        ({}, {}) if isinstance(target, Device) else divided(options, CompileOptions, SimulateOptions, own=_OWN)
+    )
     graph = as_graph(model, args, sizes)
     if isinstance(target, Device):
         asked: dict[str, Any] = {"verify": verify, "timeline": timeline, "memory": memory}
