@@ -108,7 +108,7 @@ def use(result: ts.Result, folder: Path) -> None:
         result.channel_bytes,
         result.timing_hash(),
     )
-    for call in (result.report, result.timeline, result.save):
+    for call in (result.to_html, result.timeline, result.save):
         try:
             call(folder / "out.html")
         except ts.UserError:

@@ -298,5 +298,7 @@ def test_a_replay_takes_a_library_which_has_a_form_of_its_own():
     found = ts.cluster.replay(trace, "dgx-h100:8", "nccl")
     assert found.network == "closed" and found.seconds > ts.cluster.replay(trace, "dgx-h100:8").seconds
     for network in ("flows", "chunks"):
-        with pytest.raises(ts.UserError, match=f"network: a library has a form of its own.*{network}.*no library"):
+        with pytest.raises(
+            ts.UserError, match=f"network_model: a library has a form of its own.*{network}.*no library"
+        ):
             ts.cluster.replay(trace, "dgx-h100:8", "nccl", network_model=network)

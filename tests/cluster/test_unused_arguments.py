@@ -62,7 +62,7 @@ def _said(command: str, option: str) -> tuple[set[str], set[str]]:
 
 
 @pytest.mark.parametrize(("option", "every"), [
-    ("network", {"closed", "flows", "chunks"}), ("overlap", {"none", "ready", "library"}),
+    ("network_model", {"closed", "flows", "chunks"}), ("overlap", {"none", "ready", "library"}),
     ("predictor", {"closed", "engine", "table"}), ("framework", {"megatron", "fsdp", "xla", "serving", "unfitted"}),
 ])  # fmt: skip
 def test_help_names_what_is_taken(option: str, every: set[str]) -> None:

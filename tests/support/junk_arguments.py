@@ -209,6 +209,10 @@ _NET = {"k": lambda: 2, "packet": lambda: 1}
 _SMALL = {"batch": lambda: 1, "image": lambda: 32, "sequence": lambda: 4, "context": lambda: 4}
 
 CALLS: dict[str, dict[str, Callable[[], Any]]] = {
+    "ts.Cluster.from_dict": {"value": lambda: ts.Cluster.load("dgx-h100").to_dict()},
+    "ts.Device.from_dict": {"value": lambda: ts.Device.load("h100").to_dict()},
+    "ts.Machine.from_dict": {"value": lambda: ts.Machine.load("edge-8").to_dict()},
+    "ts.analytic.Profile.from_dict": {"value": lambda: ts.analytic.Profile("p", []).to_dict()},
     "ts.gradient": {"of": lambda: "y", "by": lambda: ["x"]},
     "ts.compare": {"b": a_result},
     "ts.compile": {"machine": lambda: "edge-8"},

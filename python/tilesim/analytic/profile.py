@@ -54,11 +54,11 @@ class Profile(Saved):
         return source if source is None or isinstance(source, Profile) else cls.load(source)
 
     @classmethod
-    def load(cls, source: str | os.PathLike[str]) -> Profile:
+    def load(cls, source: str | os.PathLike[str] | Mapping[str, Any]) -> Profile:
         """Reads a profile.
 
         Args:
-            source: a file that `save` wrote, or the name of a shipped profile.
+            source: a file that `save` wrote, what `to_dict` gives, or the name of a shipped profile.
 
         Returns:
             The profile.
@@ -66,11 +66,12 @@ class Profile(Saved):
         Raises:
             UserError: for a file that is no profile.
         """
-        path = Path(path_text(source))
+        given_dict = isinstance(source, Mapping)
+        path = Path("profile" if given_dict else path_text(source))
         shipped = configs_dir() / "profiles" / f"{path}.json"
-        if not path.suffix and not os.path.isfile(path) and os.path.isfile(shipped):
+        if not given_dict and not path.suffix and not os.path.isfile(path) and os.path.isfile(shipped):
             path = shipped
-        data = read_json(path, "tilesim.profile")
+        data = read_json(source if given_dict else path, "tilesim.profile")
         kinds: dict[str, Any] = {
             "name": str,
             "entries": [dict],

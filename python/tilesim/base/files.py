@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -117,10 +117,10 @@ def parse_json(text: str | bytes, place: str) -> Any:
     return json.loads(_core.parse_json(text, place), object_hook=_same, parse_int=whole)
 
 
-def read_json(path: str | os.PathLike[str], schema: str = "", limit: int = MAX_JSON_BYTES) -> Any:
-    """The value of a JSON file, an object of that schema where one is named; a `UserError` for any other."""
-    place = path_text(path)
-    data = parse_json(read_text(path, limit), place)
+def read_json(path: str | os.PathLike[str] | Mapping[str, Any], schema: str = "", limit: int = MAX_JSON_BYTES) -> Any:
+    """The value of a JSON file, or a dict, of that schema where one is named; a `UserError` for any other."""
+    place = "dict" if isinstance(path, Mapping) else path_text(path)
+    data = dict(path) if isinstance(path, Mapping) else parse_json(read_text(path, limit), place)
     if schema:
         found = data.get("schema") if isinstance(data, dict) else None
         if found != schema:
@@ -173,7 +173,7 @@ class Saved:
         raise NotImplementedError
 
     @classmethod
-    def from_dict(cls, value: Any) -> Any:
+    def from_dict(cls, value: Mapping[str, Any]) -> Any:
         """Reads what `to_dict` gives.
 
         Args:

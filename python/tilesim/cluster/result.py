@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -230,11 +230,11 @@ class StepResult(ComparableStep, Saved):
         }
 
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> StepResult:
+    def load(path: str | os.PathLike[str] | Mapping[str, Any]) -> StepResult:
         """Reads a file that `save` or `tilesim cluster step --json` wrote.
 
         Args:
-            path: of the file.
+            path: of the file; what `to_dict` gives.
 
         Returns:
             The step; `advice` and `timeline`, which run it again, say that it was loaded.

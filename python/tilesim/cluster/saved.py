@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -59,9 +59,9 @@ _TESTS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }  # fmt: skip
 
 
-def load(path: str | os.PathLike[str]) -> StepResult:
+def load(path: str | os.PathLike[str] | Mapping[str, Any]) -> StepResult:
     """A step from its file; a `UserError` names a figure that is missing, of a wrong type, or unlike the others."""
-    data, place = read_json(path, SCHEMA), path_text(path)
+    data, place = read_json(path, SCHEMA), "step" if isinstance(path, Mapping) else path_text(path)
 
     def taken(key: str, good: Callable[[Any], bool], allowed: str) -> Any:
         if key not in data:
