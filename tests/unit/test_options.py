@@ -223,6 +223,11 @@ def test_an_option_reaches_its_call(command: str, param: Any, here: Path, monkey
         print(tilesim(*base(command), *given, *beside))
 
 
+def test_an_option_means_one_thing() -> None:
+    for name in ("--quiet", "--seed", "--against", "--store", "--resume", "--html", "--report", "--timeline", "--json"):
+        assert len({param.help.partition(";")[0].rstrip(".") for _, param in OPTIONS if name in param.opts}) == 1
+
+
 @pytest.mark.parametrize(("call", "stage"), [(compile, CompileOptions), (simulate, SimulateOptions)])
 def test_options_are_those_of_the_call(call: Any, stage: Any) -> None:
     """Names and defaults; a mapping that nothing is in stands for none."""
