@@ -193,6 +193,8 @@ OPTIONS = [
 
 def case(command: str, param: Any) -> tuple[list[str], Any]:
     """An option's words, another value than its default, and the value that its call gets."""
+    if param.is_flag and param.opts[0].startswith("--no-"):
+        return [param.opts[0]], False
     if param.is_flag:
         return [(param.secondary_opts if param.default is not False else param.opts)[0]], not param.default
     words, value = WORDS.get(f"{command} {param.name}", WORDS.get(param.name, ("", None)))
