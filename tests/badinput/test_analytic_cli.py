@@ -72,49 +72,6 @@ def test_calibrate_and_validate(rows: Path, tmp_path: Path) -> None:
     assert tilesim("validate", "gemm", "--cases", str(rows), "--profile", str(rows))[0] == 2
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["device", "list"],
-        ["device", "show", "t4"],
-        ["crossover", "h100"],
-        ["crossover", "t4", "fp8"],
-        ["crossover", "l40s", "fp8", "--shape", "16,4096,4096"],
-        ["crossover", "t4@base", "int8", "--shape", "16,1024,1024,1:8"],
-        ["crossover", "h100", "--model", "mlp"],
-        ["crossover", "h100", "fp8", "--errors"],
-        ["suite", "scaling", "--device", "t4"],
-        ["roofline", "mlp", "--device", "t4"],
-        ["roofline", "mlp", "--device", "tpu-v3"],
-    ],
-)
-def test_answers(command: list[str]) -> None:
-    code, text = tilesim(*command)
-    assert code == 0, text
-    assert text.strip()
-
-
-def test_roofline_writes_files(tmp_path: Path) -> None:
-    page, result = tmp_path / "page.html", tmp_path / "result.json"
-    code, text = tilesim("roofline", "mlp", "--device", "t4", "--html", str(page), "--json", str(result))
-    assert code == 0, text
-    assert "What would help" in page.read_text(encoding="utf-8")
-    assert json.loads(result.read_text())["source"] == "closed form"
-
-
-def test_pages_are_written(rows: Path, tmp_path: Path) -> None:
-    page = str(tmp_path / "page.html")
-    for command in (
-        ["validate", "gemm", "--cases", str(rows)],
-        ["suite", "scaling", "--device", "t4"],
-        ["crossover", "h100", "fp8"],
-    ):
-        code, text = tilesim(*command, "--html", page)
-        assert code == 0, text
-        text = Path(page).read_text(encoding="utf-8")
-        assert "<svg" in text or 'class="bar"' in text
-
-
 def test_measure_writes_what_calibrate_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tilesim import Device
     from tilesim.analytic.measured import measure

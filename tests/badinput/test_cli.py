@@ -62,12 +62,6 @@ def test_sections_are_listed_once() -> None:
     assert done.returncode == 2 and done.stderr.count("memory.*") == 1
 
 
-def test_batch_of_a_product() -> None:
-    alone, four = (ts.run(ts.workloads.matmul(64, 64, 64, batch=batch)).summary() for batch in (None, 4))
-    assert tilesim("run", "matmul:64,64,64", "--quiet").stdout.strip() == alone
-    assert tilesim("run", "matmul:64,64,64", "--batch", "4", "--quiet").stdout.strip() == four != alone
-
-
 def test_sizes_of_a_file_are_its_own(tmp_path: Path) -> None:
     path = tmp_path / "graph.json"
     ts.models.mlp().save(path)
@@ -115,26 +109,6 @@ def test_the_trace_is_what_perfetto_reads(tmp_path: Path) -> None:
     step = memory["step_cycles"] / memory["hertz"]
     moved = sum(event.counter_value for event in counters) * 1e6 * step
     assert moved == pytest.approx(result.memory_bytes, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["machine", "list"],
-        ["machine", "show", "tpu-v3"],
-        ["model", "list"],
-        ["model", "show", "resnet18"],
-        ["doctor"],
-        ["--version"],
-        ["coverage", "mlp", "--batch", "4"],
-        ["profile", "mlp", "--runs", "1", "--all"],
-        ["run", "matmul:64,64,64,bf16", "--no-advice"],
-    ],
-)
-def test_lists(command: list[str]) -> None:
-    done = tilesim(*command)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
 
 
 def test_fallback_and_place(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_baseline_on_the_command_line(tmp_path: Path) -> None:
                    str(target))  # fmt: skip
     assert done.returncode == 0 and "Against the baseline" in target.read_text(encoding="utf-8")
     done = tilesim(*run, "mesh-16", "--baseline", str(tmp_path / "a.json"))
-    assert done.returncode == 2 and "--report" in done.stderr
+    assert done.returncode == 2 and "--html" in done.stderr
     done = tilesim(*run, "mesh-16", "--report", str(target), "--baseline", str(tmp_path / "none.json"))
     assert done.returncode == 2 and "none.json" in done.stderr
 

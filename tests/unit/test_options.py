@@ -193,6 +193,8 @@ OPTIONS = [
 
 def case(command: str, param: Any) -> tuple[list[str], Any]:
     """An option's words, another value than its default, and the value that its call gets."""
+    if param.is_flag and param.opts[0].startswith("--no-"):
+        return [param.opts[0]], False
     if param.is_flag:
         return [(param.secondary_opts if param.default is not False else param.opts)[0]], not param.default
     words, value = WORDS.get(f"{command} {param.name}", WORDS.get(param.name, ("", None)))
@@ -221,6 +223,11 @@ def test_an_option_reaches_its_call(command: str, param: Any, here: Path, monkey
         return
     with pytest.raises(Reached), waiting(CALLED.get(key, CALLED.get(name, (name,))), value):
         print(tilesim(*base(command), *given, *beside))
+
+
+def test_an_option_means_one_thing() -> None:
+    for name in ("--quiet", "--seed", "--against", "--store", "--resume", "--html", "--report", "--timeline", "--json"):
+        assert len({param.help.partition(";")[0].rstrip(".") for _, param in OPTIONS if name in param.opts}) == 1
 
 
 @pytest.mark.parametrize(("call", "stage"), [(compile, CompileOptions), (simulate, SimulateOptions)])

@@ -112,7 +112,11 @@ def compare(
             names.append("")
             continue
         for how in combinations(varied):
-            several = [str(how[key]) for key, values in varied.items() if len(values) > 1]
+            several = [
+                value if isinstance(value := how[key], str) else f"{key} {value}"
+                for key, values in varied.items()
+                if len(values) > 1
+            ]
             with step(f"simulating {' '.join([one, *several])}"):
                 results.append(_simulated(one, how))
             files.append("")

@@ -125,10 +125,13 @@ def options_of(stage: type, *marks: Any) -> Iterator[tuple[str, Shown, Any, Any]
         kind = shown.words or eval(str(one.type), vars(sys.modules[stage.__module__]))
         if SEVERAL in marks and kind is not bool and list not in (kind, getattr(kind, "__origin__", None)):
             kind = list[get_args(kind)[0] if get_args(kind) else kind]  # type: ignore[misc]
-        plain: Any = (
-            one.default if isinstance(one.default, (str, int)) and (SEVERAL not in marks or kind is bool) else None
-        )
-        plain = inspect.Parameter.empty if shown.required else plain
+        plain: Any = one.default if isinstance(one.default, (str, int)) else None
+        if shown.required:
+            plain = inspect.Parameter.empty
+        elif kind is bool and shown.read:  # a flag that turns something off
+            plain = False
+        elif SEVERAL in marks and kind is not bool:
+            plain = None
         yield one.name, shown, kind if plain is not None or type(None) in get_args(kind) else kind | None, plain
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import html
 import json
 import sys
 from dataclasses import dataclass
@@ -138,9 +137,7 @@ def _write(found: Sweep, rows: list[dict[str, Any]], out: Output) -> None:
             writer.writeheader()
             writer.writerows(rows)
     if out.html:
-        page = Sweep(rows, found.settings, found.metrics, found.units)._html(len(rows))
-        with writing(out.html) as file:
-            file.write(f"<!doctype html><meta charset=utf-8><title>{html.escape(found.summary())}</title>{page}")
+        Sweep(rows, found.settings, found.metrics, found.units).to_html(out.html)
 
 
 def _lines(found: Sweep, rows: list[dict[str, Any]], quiet: bool) -> Lines:

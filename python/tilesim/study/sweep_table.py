@@ -266,17 +266,14 @@ class Sweep(Table):
         return f"{self.summary()}\n{self}"
 
     def _repr_html_(self) -> str:
-        return self._html(_SHOWN)
-
-    def _html(self, most: int) -> str:
         keys = list(self.rows[0]) if self.rows else []
         head = "".join(f"<th>{escape(str(key))}</th>" for key in keys)
         lines = []
-        for row in self.rows[:most]:
+        for row in self.rows[:_SHOWN]:
             mark = f' style="border-left:4px solid {palette.RED}"' if row["flag"] or row["status"] != "ok" else ""
             cells = "".join(f"<td>{escape(self.shown(key, row[key]))}</td>" for key in keys)
             lines.append(f"<tr{mark}>{cells}</tr>")
-        left = len(self.rows) - most
+        left = len(self.rows) - _SHOWN
         more = f"<p>and {left:,} more rows</p>" if left > 0 else ""
         return f"<p><b>{escape(self.summary())}</b></p><table><tr>{head}</tr>{''.join(lines)}</table>{more}"
 

@@ -32,6 +32,11 @@ class WorkloadOptions(Sizes):
     )
 
 
+def _off(_: bool) -> bool:
+    """The value of a flag that turns something off."""
+    return False
+
+
 def _residency(words: list[str]) -> str | dict[str, str]:
     """A word, or levels by tensor."""
     if len(words) == 1 and "=" not in words[0]:
@@ -95,7 +100,9 @@ class CompileOptions(Stage):
     capacity: str = option("report", "Tensors that exceed the memory: report, or error.")
     sort: str | None = option(None, "Core type that runs it, of a machine with several.", panel=MACHINE)
     contexts: int | None = option(None, "Of a core, that share every kernel.", least=1)
-    integer_products: bool = option(True, "Multiply integers where an array takes i8 and operands are dequantized.")
+    integer_products: bool = option(
+        True, "Leave products of dequantized operands in floats.", "--no-integer-products", words=bool, read=_off
+    )
     trips: Any = option(
         None, "How often a loop runs that data end: name=number.", words=list[str], read=_trips, panel="Workload"
     )
@@ -122,7 +129,9 @@ class SimulateOptions(Stage):
         read=_tensors,
     )
     seed: int = option(0, "Of everything that is drawn at random.", least=0, panel="Workload")
-    replay: bool = option(True, "Extend steady loops of long programs linearly.")
+    replay: bool = option(
+        True, "Simulate each trip of steady loops, also of long programs.", "--no-replay", words=bool, read=_off
+    )
     placement: Mapping[str, str | int] = option(
         {}, "Memory region of a tensor: name=interleaved, local, a number.", words=list[str], read=_regions
     )
