@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -198,9 +199,8 @@ def test_every_command_has_examples() -> None:
     assert all(len(line) < 78 for lines in EXAMPLES.values() for line in lines)
 
 
-@pytest.mark.parametrize("words", [words for words, _ in every_command()], ids=" ".join)
-def test_examples_parse(words: tuple[str, ...]) -> None:
-    command = dict(every_command())[words]
+@pytest.mark.parametrize(("words", "command"), list(every_command()))
+def test_examples_parse(words: tuple[str, ...], command: Any) -> None:
     for line in EXAMPLES[" ".join(words)]:
         assert not command.make_context(words[-1], shlex.split(line)[1 + len(words) :]).args
 
