@@ -78,7 +78,18 @@ def bounds_of_every_run() -> Iterator[None]:
     module._simulate = simulate
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of random cases (parameter `seed`) the first two fifths run always, four at least; the others are slow."""
+    families: dict[tuple[str, ...], list[pytest.Item]] = {}
+    for item in items:
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        if "seed" in params:
+            others = (str(value) for name, value in params.items() if name != "seed")
+            families.setdefault((item.nodeid.partition("[")[0], *others), []).append(item)
+    for family in families.values():
+        for item in family[max(4, len(family) * 2 // 5) :]:
+            item.add_marker("slow")
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(LONGEST)))
 
