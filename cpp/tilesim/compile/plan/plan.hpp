@@ -28,6 +28,7 @@ struct Placement {
   std::vector<AxisAccess> axes;
   bool identity = true;          ///< tensor has the value's own shape and axes
   std::vector<Expr> moved = {};  ///< per axis of the tensor, what a loop's counter adds to its start; empty: nothing
+  std::optional<double> fill = {};  ///< what lies outside of the tensor, where the value reaches over its ends
 };
 
 enum class Family : std::uint8_t { product, vector, movement, call, chain };
