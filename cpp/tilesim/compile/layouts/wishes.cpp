@@ -98,6 +98,7 @@ Wishes::Wishes(const GraphFunction& function, const Shape& tile, bool native)
     for (ValueId result : op.results)
       if (result != no_value) producer_[at(result)] = &op;
     if (op.kind == Kind::gather || op.kind == Kind::scatter) components_major(op);
+    if (op.kind == Kind::embedding) ids_dense(op);
     if (op.kind != Kind::convolution) continue;
     const auto images = [&](ValueId value, const char* attribute) {
       const std::string& labels = op.attributes.text(attribute);
@@ -149,6 +150,17 @@ void Wishes::components_major(const Op& op) {
     std::stable_partition(either->begin(), either->end(), [&](int a) { return a != axis; });
   const bool pads = padded_elements(shape, order, tile_) > 2 * padded_elements(shape, dense, tile_);
   wish(starts, std::move(pads ? dense : order));
+}
+
+/// Numbers of rows that are computed here are read in the order in which they lie, over whatever axes they were
+/// computed.
+void Wishes::ids_dense(const Op& op) {
+  ValueId ids = op.operands[1];
+  while (producer_[at(ids)] && producer_[at(ids)]->kind == Kind::reshape) ids = producer_[at(ids)]->operands[0];
+  const Shape& shape = function_.value(ids).type.shape;
+  const Order dense = largest_minor(shape);
+  const bool pads = padded_elements(shape, unit_axes_major(shape), tile_) > 2 * padded_elements(shape, dense, tile_);
+  if (producer_[at(ids)] && shape.size() > 1 && pads) wish(ids, dense);
 }
 
 void Wishes::spread(const Op& op, ValueId from) {

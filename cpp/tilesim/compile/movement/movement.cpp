@@ -294,16 +294,16 @@ bool MovementLowering::copy_shifted(const std::vector<std::size_t>& parts, const
     }
   }
   const Shape space = shape(op_.operands[parts[0]]);
-  const auto reached = [&](std::size_t axis, const std::vector<Expr>& extent) {  // of a tile
-    Expr count = high[axis] - low[axis] + 1;
+  const auto reached = [&](std::size_t axis, const std::vector<Expr>& extent, bool by_all = true) {  // of a tile
+    Expr count = by_all ? high[axis] - low[axis] + 1 : 1;
     for (const AxisAccess::Term& term : first.axes[axis].terms)
       count = count + (extent[at(term.dim)] - Expr(1)) * Expr(term.coefficient);
     return count;
   };
-  const auto region_of = [&](const Shape& tiles) {
+  const auto region_of = [&](const Shape& tiles, bool by_all = true) {
     std::int64_t elements = 1;
     for (std::size_t axis = 0; axis < rank; ++axis)
-      elements *= reached(axis, std::vector<Expr>(tiles.begin(), tiles.end())).value();
+      elements *= reached(axis, std::vector<Expr>(tiles.begin(), tiles.end()), by_all).value();
     return elements;
   };
   TileChoice choice;
@@ -324,11 +324,10 @@ bool MovementLowering::copy_shifted(const std::vector<std::size_t>& parts, const
     if (!choose_tiles(choice, machine)) return false;
     machine.core.scratchpad.bytes /= 2;
   } while ((region_of(choice.tiles) + element_count(choice.tiles)) * ring_bytes(first.dtype) + 4 * 64 > capacity);
-  std::int64_t tiles = 1;
-  for (std::size_t axis = 0; axis < space.size(); ++axis) tiles *= ceil_div(space[axis], choice.tiles[axis]);
+  const std::int64_t region = region_of(choice.tiles), tile = element_count(choice.tiles);
   constexpr double worth = 0.75;
-  const auto alone = static_cast<double>(element_count(space)) * static_cast<double>(parts.size());
-  if (static_cast<double>(region_of(choice.tiles)) * static_cast<double>(tiles) > worth * alone) return false;
+  const auto alone = static_cast<double>(region_of(choice.tiles, false)) * static_cast<double>(parts.size());
+  if (static_cast<double>(region) > worth * alone) return false;
 
   const int suffix = steps_++;
   depth_ = 2;
@@ -394,8 +393,9 @@ bool MovementLowering::copy_shifted(const std::vector<std::size_t>& parts, const
   for (const std::string& reader : readers) body.push_back(on(reader, program::Release{"x", 0}));
   program::Scope step;
   add_slot(step, "x", first.dtype, elements, readers);
-  if (std::ranges::find(readers, "cross_lane") != readers.end())
-    add_slot(step, "y", first.dtype, element_count(r.tiles), {"store0"});
+  // As many parts as fit are on their way to memory.
+  depth_ = std::clamp((capacity / ring_bytes(first.dtype) - region) * 2 / tile - 1, std::int64_t{2}, std::ssize(parts));
+  if (std::ranges::find(readers, "cross_lane") != readers.end()) add_slot(step, "y", first.dtype, tile, {"store0"});
   add_step(r, std::move(step), std::move(body), suffix);
   return true;
 }

@@ -130,13 +130,15 @@ Shape MovementLowering::held_tiles(const Gather& g, const Shape& boxes) const {
   const double moved = row * (2.0 * static_cast<double>(choice.space[0]) + static_cast<double>(parts * boxes[0]));
   const auto& memory = context_.machine.memory;
   const double turn = 2e-12 * static_cast<double>(memory.latency_ps);  // seconds: each box waits for the one before
-  return moved < turn * static_cast<double>(memory.bytes_per_second) * static_cast<double>(boxes[0]) ? choice.tiles : Shape{};
+  return moved < turn * static_cast<double>(memory.bytes_per_second) * static_cast<double>(boxes[0]) ? choice.tiles
+                                                                                                     : Shape{};
 }
 
 /// Tile by tile of the target, all boxes are combined with the rows that lie in it; the others with a row of none
 /// behind them.
 void MovementLowering::combine_held(const Gather& g, const Placement& starts, const Placement& updates,
                                     const Shape& tiles) {
+  refuse_tiles(context_, kernel_);
   const int suffix = steps_++;
   const Shape& whole = g.source.tensor_shape;
   const DType dtype = g.source.dtype;
