@@ -86,6 +86,25 @@ bool side_by_side(const Op& op) {
   }
 }
 
+/// The order of a value that has the same elements and, but for axes of one element, the same axes; empty: it has not.
+Order with_units(const Order& order, const Shape& from, const Shape& to) {
+  std::vector<int> place(from.size(), -1);
+  Order units, result;
+  std::size_t next = 0;
+  for (std::size_t axis = to.size(); axis-- > 0;)
+    if (to[axis] == 1) units.push_back(static_cast<int>(axis));
+  for (std::size_t axis = 0; axis < from.size(); ++axis) {
+    if (from[axis] == 1) continue;
+    while (next < to.size() && to[next] == 1) ++next;
+    if (next == to.size() || to[next] != from[axis]) return {};
+    place[axis] = static_cast<int>(next++);
+  }
+  for (const int axis : order)
+    if (place[at(axis)] >= 0) result.push_back(place[at(axis)]);
+  result.insert(result.end(), units.begin(), units.end());
+  return result;
+}
+
 }  // namespace
 
 Wishes::Wishes(const GraphFunction& function, const Shape& tile, bool native)
@@ -132,7 +151,7 @@ void Wishes::reach() {
 }
 
 void Wishes::wish(ValueId value, Order order) {
-  if (value == no_value || !orders_[at(value)].empty() || function_.value(value).type.shape.size() != order.size())
+  if (value == no_value || order.empty() || !orders_[at(value)].empty() || function_.value(value).type.shape.size() != order.size())
     return;
   orders_[at(value)] = std::move(order);
   queue_.push_back(value);
@@ -173,6 +192,9 @@ void Wishes::spread(const Op& op, ValueId from) {
       forward[i] = static_cast<int>(std::find(permutation.begin(), permutation.end(), order[i]) - permutation.begin());
     }
     from == op.operands[0] ? wish(op.results[0], std::move(forward)) : wish(op.operands[0], std::move(back));
+  } else if (op.kind == Kind::reshape) {
+    const ValueId to = from == op.operands[0] ? op.results[0] : op.operands[0];
+    wish(to, with_units(order, function_.value(from).type.shape, function_.value(to).type.shape));
   } else if (side_by_side(op)) {
     for (ValueId operand : op.operands) wish(operand, order);
     for (ValueId result : op.results) wish(result, order);
