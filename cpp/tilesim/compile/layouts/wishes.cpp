@@ -151,7 +151,8 @@ void Wishes::reach() {
 }
 
 void Wishes::wish(ValueId value, Order order) {
-  if (value == no_value || order.empty() || !orders_[at(value)].empty() || function_.value(value).type.shape.size() != order.size())
+  if (value == no_value || order.empty() || !orders_[at(value)].empty() ||
+      function_.value(value).type.shape.size() != order.size())
     return;
   orders_[at(value)] = std::move(order);
   queue_.push_back(value);
