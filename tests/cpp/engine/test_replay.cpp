@@ -118,7 +118,8 @@ BOOST_AUTO_TEST_CASE(sums_with_weights_are_exact) {
   many.cycles = 10 + 3 * 8;
   few.multiply_adds = 4e15;
   many.multiply_adds = 8e15;
-  const engine::replay::Part parts[] = {{engine::replay::Weight{}.times(4 - 1000000, 4), &few}, {engine::replay::Weight{}.times(1000000, 4), &many}};
+  const engine::replay::Part parts[] = {{engine::replay::Weight{}.times(4 - 1000000, 4), &few},
+                                        {engine::replay::Weight{}.times(1000000, 4), &many}};
   const auto sum = combined(few, parts);
   BOOST_REQUIRE(sum.has_value());
   BOOST_TEST(sum->cycles == 10 + 3 * 1000004);
