@@ -14,7 +14,8 @@ from tilesim.mapping import VectorKernel, kernels
 
 WORDS = ("gather", "embedding", "pad", "reverse", "concat", "transpose", "slice", "broadcast", "copy", "bitcast")
 WORDS += ("dynamic_slice", "dynamic_update", "scatter", "sort", "top_k", "reshape")
-MOVEMENT = [name for name in CASES if name.split(" ")[0].rstrip(",") in WORDS]
+OWN = ("scatter add", "scatter maximum")  # rows that meet on chip, in tiles that the kernel chooses
+MOVEMENT = [name for name in CASES if name.split(" ")[0].rstrip(",") in WORDS and name not in OWN]
 
 
 def movement(graph: ts.Graph, machine: ts.Machine) -> list[VectorKernel]:

@@ -86,6 +86,25 @@ bool side_by_side(const Op& op) {
   }
 }
 
+/// The order of a value that has the same elements and, but for axes of one element, the same axes; empty: it has not.
+Order with_units(const Order& order, const Shape& from, const Shape& to) {
+  std::vector<int> place(from.size(), -1);
+  Order units, result;
+  std::size_t next = 0;
+  for (std::size_t axis = to.size(); axis-- > 0;)
+    if (to[axis] == 1) units.push_back(static_cast<int>(axis));
+  for (std::size_t axis = 0; axis < from.size(); ++axis) {
+    if (from[axis] == 1) continue;
+    while (next < to.size() && to[next] == 1) ++next;
+    if (next == to.size() || to[next] != from[axis]) return {};
+    place[axis] = static_cast<int>(next++);
+  }
+  for (const int axis : order)
+    if (place[at(axis)] >= 0) result.push_back(place[at(axis)]);
+  result.insert(result.end(), units.begin(), units.end());
+  return result;
+}
+
 }  // namespace
 
 Wishes::Wishes(const GraphFunction& function, const Shape& tile, bool native)
@@ -98,6 +117,7 @@ Wishes::Wishes(const GraphFunction& function, const Shape& tile, bool native)
     for (ValueId result : op.results)
       if (result != no_value) producer_[at(result)] = &op;
     if (op.kind == Kind::gather || op.kind == Kind::scatter) components_major(op);
+    if (op.kind == Kind::embedding) ids_dense(op);
     if (op.kind != Kind::convolution) continue;
     const auto images = [&](ValueId value, const char* attribute) {
       const std::string& labels = op.attributes.text(attribute);
@@ -131,7 +151,8 @@ void Wishes::reach() {
 }
 
 void Wishes::wish(ValueId value, Order order) {
-  if (value == no_value || !orders_[at(value)].empty() || function_.value(value).type.shape.size() != order.size())
+  if (value == no_value || order.empty() || !orders_[at(value)].empty() ||
+      function_.value(value).type.shape.size() != order.size())
     return;
   orders_[at(value)] = std::move(order);
   queue_.push_back(value);
@@ -151,6 +172,17 @@ void Wishes::components_major(const Op& op) {
   wish(starts, std::move(pads ? dense : order));
 }
 
+/// Numbers of rows that are computed here are read in the order in which they lie, over whatever axes they were
+/// computed.
+void Wishes::ids_dense(const Op& op) {
+  ValueId ids = op.operands[1];
+  while (producer_[at(ids)] && producer_[at(ids)]->kind == Kind::reshape) ids = producer_[at(ids)]->operands[0];
+  const Shape& shape = function_.value(ids).type.shape;
+  const Order dense = largest_minor(shape);
+  const bool pads = padded_elements(shape, unit_axes_major(shape), tile_) > 2 * padded_elements(shape, dense, tile_);
+  if (producer_[at(ids)] && shape.size() > 1 && pads) wish(ids, dense);
+}
+
 void Wishes::spread(const Op& op, ValueId from) {
   const Order order = orders_[at(from)];
   if (op.kind == Kind::transpose) {  // result axis i is axis permutation[i] of the operand
@@ -161,6 +193,9 @@ void Wishes::spread(const Op& op, ValueId from) {
       forward[i] = static_cast<int>(std::find(permutation.begin(), permutation.end(), order[i]) - permutation.begin());
     }
     from == op.operands[0] ? wish(op.results[0], std::move(forward)) : wish(op.operands[0], std::move(back));
+  } else if (op.kind == Kind::reshape) {
+    const ValueId to = from == op.operands[0] ? op.results[0] : op.operands[0];
+    wish(to, with_units(order, function_.value(from).type.shape, function_.value(to).type.shape));
   } else if (side_by_side(op)) {
     for (ValueId operand : op.operands) wish(operand, order);
     for (ValueId result : op.results) wish(result, order);

@@ -36,6 +36,7 @@ class Wishes {
  private:
   void wish(ValueId value, Order order);
   void components_major(const Op& op);
+  void ids_dense(const Op& op);
   void spread(const Op& op, ValueId from);
   void reach();
 

@@ -8,6 +8,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/plan/placement.hpp"
+#include "tilesim/compile/plan/row_bytes.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 
 namespace tilesim::lower {
@@ -112,7 +113,7 @@ void MovementLowering::copy(const Shape& space, const Placement& from, const std
   Block body;
   program::Transfer transfer =
       region_transfer(source, r.start, distinct(r.extent, lanes.loaded, lanes.plan.permuted), lanes.loaded, "x");
-  transfer.fill = fill;
+  if (fill) transfer.fill = fill;
   load(r, std::move(transfer), lanes, body);
   std::int64_t pieces = lanes.plan.pieces();
   if (converts) {
@@ -217,6 +218,22 @@ void MovementLowering::emit() {
   }
 }
 
+namespace {
+
+bool same_term(const AxisAccess::Term& a, const AxisAccess::Term& b) {
+  return a.dim == b.dim && a.coefficient == b.coefficient;
+}
+
+/// Whether two values are seen alike in one tensor, some places apart.
+bool only_shifted(const Placement& a, const Placement& b) {
+  return a.tensor == b.tensor && a.fill == b.fill && a.moved.empty() && b.moved.empty() &&
+         std::ranges::equal(a.axes, b.axes, [](const AxisAccess& one, const AxisAccess& other) {
+           return std::ranges::equal(one.terms, other.terms, same_term);
+         });
+}
+
+}  // namespace
+
 /// Whether the maker of a concat's part has stored it where it belongs.
 bool MovementLowering::stored_in_place(ValueId part, std::size_t dim, std::int64_t offset) const {
   if (!context_.placed(part) || placement(part).tensor != placement(y_).tensor) return false;
@@ -224,9 +241,6 @@ bool MovementLowering::stored_in_place(ValueId part, std::size_t dim, std::int64
   for (AxisAccess& axis : there)
     for (const AxisAccess::Term& term : axis.terms)
       if (term.dim == static_cast<int>(dim)) axis.constant += term.coefficient * offset;
-  const auto same_term = [](const AxisAccess::Term& a, const AxisAccess::Term& b) {
-    return a.dim == b.dim && a.coefficient == b.coefficient;
-  };
   return std::ranges::equal(placement(part).axes, there, [&](const AxisAccess& a, const AxisAccess& b) {
     return a.constant == b.constant && std::ranges::equal(a.terms, b.terms, same_term);
   });
@@ -237,12 +251,153 @@ void MovementLowering::concat() {
   main_[dim] = 0;
   for (ValueId x : op_.operands) main_[dim] = std::max(main_[dim], shape(x)[dim]);
   std::int64_t offset = 0;
-  for (ValueId x : op_.operands) {
-    std::vector<AxisAccess> to = plain_axes(shape_.size());
-    to[dim].constant = offset;
-    if (!stored_in_place(x, dim, offset)) copy(shape(x), placement(x), plain_axes(shape_.size()), placement(y_), to);
-    offset += shape(x)[dim];
+  std::vector<std::int64_t> offsets;
+  std::vector<std::size_t> left;
+  for (std::size_t i = 0; i < op_.operands.size(); ++i) {
+    if (!stored_in_place(op_.operands[i], dim, offset)) left.push_back(i);
+    offsets.push_back(offset);
+    offset += shape(op_.operands[i])[dim];
   }
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const ValueId x = op_.operands[left[i]];
+    std::vector<std::size_t> alike{left[i]};
+    for (std::size_t k = i + 1; k < left.size(); ++k)
+      if (const ValueId other = op_.operands[left[k]];
+          shape(other) == shape(x) && only_shifted(placement(x), placement(other)))
+        alike.push_back(left[k]);
+    if (copy_shifted(alike, offsets)) {
+      std::erase_if(left, [&](std::size_t part) { return part != alike[0] && std::ranges::count(alike, part) > 0; });
+      continue;
+    }
+    std::vector<AxisAccess> to = plain_axes(shape_.size());
+    to[dim].constant = offsets[left[i]];
+    copy(shape(x), placement(x), plain_axes(shape_.size()), placement(y_), to);
+  }
+}
+
+/// Parts that are seen in one tensor, some places apart from each other, come in tiles that have what all of them read;
+/// false where each alone moves hardly more.
+bool MovementLowering::copy_shifted(const std::vector<std::size_t>& parts, const std::vector<std::int64_t>& offsets) {
+  const Placement& first = placement(op_.operands[parts[0]]);
+  const program::Tensor* tensor = find_tensor(context_, first.tensor);
+  const std::size_t rank = first.axes.size(), dim = at(op_.attributes.integer("dim"));
+  if (parts.size() < 2 || !tensor || !first.moved.empty() || first.dtype != placement(y_).dtype) return false;
+  if (context_.options.vectors.count(kernel_.name)) return false;  // tiles for a part
+  Shape low, high;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    low.push_back(first.axes[axis].constant);
+    high.push_back(low[axis]);
+    for (const std::size_t part : parts) {
+      const std::int64_t constant = placement(op_.operands[part]).axes[axis].constant;
+      low[axis] = std::min(low[axis], constant);
+      high[axis] = std::max(high[axis], constant);
+    }
+  }
+  const Shape space = shape(op_.operands[parts[0]]);
+  const auto reached = [&](std::size_t axis, const std::vector<Expr>& extent, bool by_all = true) {  // of a tile
+    Expr count = by_all ? high[axis] - low[axis] + 1 : 1;
+    for (const AxisAccess::Term& term : first.axes[axis].terms)
+      count = count + (extent[at(term.dim)] - Expr(1)) * Expr(term.coefficient);
+    return count;
+  };
+  const auto region_of = [&](const Shape& tiles, bool by_all = true) {
+    std::int64_t elements = 1;
+    for (std::size_t axis = 0; axis < rank; ++axis)
+      elements *= reached(axis, std::vector<Expr>(tiles.begin(), tiles.end()), by_all).value();
+    return elements;
+  };
+  TileChoice choice;
+  choice.space = space;
+  choice.whole.assign(space.size(), false);
+  choice.buffers = {{std::vector<bool>(space.size(), true), 2 * ring_bytes(first.dtype)}};
+  std::vector<bool> shifts(space.size(), false);
+  for (std::size_t axis = 0; axis < rank; ++axis)
+    for (const AxisAccess::Term& term : first.axes[axis].terms) shifts[at(term.dim)] = high[axis] > low[axis];
+  for (const bool shifted : {false, true})
+    for (std::size_t axis = 0; axis < space.size(); ++axis)
+      if (shifts[axis] == shifted) choice.order.push_back(axis);
+  add_granules(choice, context_, first);
+  add_granules(choice, context_, placement(y_));
+  Share machine = context_.machine;
+  const std::int64_t capacity = machine.core.scratchpad.bytes;
+  do {
+    if (!choose_tiles(choice, machine)) return false;
+    machine.core.scratchpad.bytes /= 2;
+  } while ((region_of(choice.tiles) + element_count(choice.tiles)) * ring_bytes(first.dtype) + 4 * 64 > capacity);
+  const std::int64_t region = region_of(choice.tiles), tile = element_count(choice.tiles);
+  constexpr double worth = 0.75;
+  const auto alone = static_cast<double>(region_of(choice.tiles, false)) * static_cast<double>(parts.size());
+  if (static_cast<double>(region) > worth * alone) return false;
+
+  const int suffix = steps_++;
+  depth_ = 2;
+  const Region r = tiled(space, choice.tiles, suffix);
+  program::Transfer load;
+  load.tensor = first.tensor;
+  load.fill = first.fill;
+  load.slot = "x";
+  Shape strides(rank, 0);
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const bool ordered = tensor->minor_to_major.size() == rank;
+    const std::size_t axis = ordered ? static_cast<std::size_t>(tensor->minor_to_major[i]) : rank - 1 - i;
+    strides[axis] = elements;
+    elements *= reached(axis, std::vector<Expr>(r.tiles.begin(), r.tiles.end())).value();
+  }
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    Expr start = low[axis];
+    for (const AxisAccess::Term& term : first.axes[axis].terms)
+      start = start + r.start[at(term.dim)] * Expr(term.coefficient);
+    load.at.push_back(start);
+    load.dims.push_back({reached(axis, r.extent), static_cast<int>(axis), 1, Expr(strides[axis]), {}, {}});
+  }
+  Block body;
+  body.push_back(on("", program::Acquire{"x", {"load0"}}));
+  body.push_back(on("load0", program::Load{std::move(load)}));
+  body.push_back(on("load0", program::Commit{"x", 0, 1}));
+  std::vector<std::string> readers;
+  for (const std::size_t part : parts) {
+    const Placement& source = placement(op_.operands[part]);
+    std::vector<AxisAccess> to = plain_axes(shape_.size());
+    to[dim].constant = offsets[part];
+    const Placement target = seen_through(placement(y_), to);
+    Shape steps(space.size(), 0);
+    std::int64_t offset = 0;
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      offset += (source.axes[axis].constant - low[axis]) * strides[axis];
+      for (const AxisAccess::Term& term : source.axes[axis].terms)
+        steps[at(term.dim)] += term.coefficient * strides[axis];
+    }
+    const Shuffle lanes = shuffle(r, source, target);
+    const std::string reader = lanes.plan.permuted ? "cross_lane" : "store0";
+    if (std::ranges::find(readers, reader) == readers.end()) {
+      readers.push_back(reader);
+      body.push_back(on(reader, program::Wait{"x", 0, {}, 0, 1}));
+    }
+    if (!lanes.plan.permuted) {
+      program::Transfer moved = region_transfer(target, r.start, r.extent, steps, "x");
+      moved.offset = offset;
+      body.push_back(on("store0", program::Store{std::move(moved), {}, 0}));
+      continue;
+    }
+    program::View in{"x", 0, offset, {}}, out{"y", 0, 0, {}};
+    for (std::size_t axis = 0; axis < space.size(); ++axis) {
+      in.dims.push_back({r.extent[axis], steps[axis]});
+      out.dims.push_back({r.extent[axis], lanes.stored[axis]});
+    }
+    body.push_back(on("", program::Acquire{"y", {"cross_lane"}}));
+    body.push_back(on("cross_lane", program::PermuteOp{std::move(in), std::move(out)}));
+    body.push_back(on("cross_lane", program::Commit{"y", 0, 1}));
+    store("y", region_transfer(target, r.start, r.extent, lanes.stored, "y"), 1, body);
+  }
+  for (const std::string& reader : readers) body.push_back(on(reader, program::Release{"x", 0}));
+  program::Scope step;
+  add_slot(step, "x", first.dtype, elements, readers);
+  // As many parts as fit are on their way to memory.
+  depth_ = std::clamp((capacity / ring_bytes(first.dtype) - region) * 2 / tile - 1, std::int64_t{2}, std::ssize(parts));
+  if (std::ranges::find(readers, "cross_lane") != readers.end()) add_slot(step, "y", first.dtype, tile, {"store0"});
+  add_step(r, std::move(step), std::move(body), suffix);
+  return true;
 }
 
 /// A split or merge of axes is a strided copy. Any other reshape writes the operand's axes into the result's bytes.

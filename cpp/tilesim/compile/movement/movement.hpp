@@ -38,6 +38,7 @@ class MovementLowering {
   /// Tiles of `space` for buffers of so many bytes per element in all; `tensors`: by the axes of the space.
   Region region(const Shape& space, std::int64_t bytes, int suffix, const std::vector<Placement>& tensors = {},
                 const std::vector<Start>* starts = nullptr);
+  static Region tiled(const Shape& space, const Shape& tiles, int suffix);
   Shape usual_tiles(const Shape& space, std::int64_t bytes, const std::vector<Placement>& tensors) const;
   mapping::VectorProblem problem(std::int64_t bytes, const std::vector<Placement>& tensors,
                                  const std::vector<Start>* starts) const;
@@ -72,6 +73,7 @@ class MovementLowering {
   void emit();
   bool stored_in_place(ValueId part, std::size_t dim, std::int64_t offset) const;
   void concat();
+  bool copy_shifted(const std::vector<std::size_t>& parts, const std::vector<std::int64_t>& offsets);
   void reshape();
   void bitcast();
 
@@ -91,10 +93,12 @@ class MovementLowering {
   struct Gather;  ///< boxes.hpp
   // scatter.cpp
   void scatter();
-  Placement flat_updates(const std::vector<std::int64_t>& window, const Shape& boxes);
+  Placement flat_updates(const std::vector<std::int64_t>& window, const Shape& boxes, DType dtype);
   void combine(program::Transfer old, const std::vector<Expr>& extent, const Shape& strides, DType dtype, DType added,
                program::Block& body) const;
   void store_boxes(const Gather& g, const Placement& starts, const Placement& updates, const Shape& boxes);
+  Shape held_tiles(const Gather& g, const Shape& boxes) const;
+  void combine_held(const Gather& g, const Placement& starts, const Placement& updates, const Shape& tiles);
 
   // index.cpp
   void gather();

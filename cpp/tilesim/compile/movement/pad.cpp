@@ -4,6 +4,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/movement/movement.hpp"
+#include "tilesim/compile/plan/views.hpp"
 
 namespace tilesim::lower {
 
@@ -19,11 +20,9 @@ struct Piece {
 }  // namespace
 
 std::optional<double> MovementLowering::pad_value() const {
-  if (op_.operands.size() < 2 || op_.operands[1] == no_value) return 0.0;
-  if (context_.counters.count(op_.operands[1])) unsupported("the padding is the counter of a loop");
-  const auto known = context_.scalars.find(op_.operands[1]);
-  if (known == context_.scalars.end()) return std::nullopt;
-  return known->second;
+  if (op_.operands.size() > 1 && context_.counters.count(op_.operands[1]))
+    unsupported("the padding is the counter of a loop");
+  return padding_value(context_, op_);
 }
 
 void MovementLowering::pad() {
@@ -38,7 +37,7 @@ namespace {
 /// Whether the tensor ends with the operand along each axis that the padding makes longer: what lies outside of the one
 /// lies outside of the other. Along others the operand may be part of it.
 bool ends_where_padded(const Placement& placement, const Shape& shape, const Op& pad) {
-  if (!placement.moved.empty()) return false;
+  if (!placement.moved.empty() || placement.fill) return false;
   const std::vector<std::int64_t>&low = pad.attributes.integers("low"), &high = pad.attributes.integers("high");
   std::vector<bool> open(shape.size(), false);
   for (std::size_t dim = 0; dim < shape.size(); ++dim) open[dim] = low[dim] > 0 || high[dim] > 0;

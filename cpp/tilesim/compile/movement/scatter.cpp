@@ -1,5 +1,6 @@
 // scatter: boxes of the updates go where indices say, one after the other, since two may meet.
 #include <algorithm>
+#include <array>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
@@ -7,6 +8,8 @@
 #include "tilesim/compile/movement/boxes.hpp"
 #include "tilesim/compile/movement/movement.hpp"
 #include "tilesim/compile/plan/in_place.hpp"
+#include "tilesim/compile/plan/row_bytes.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
 
 namespace tilesim::lower {
 
@@ -29,7 +32,7 @@ DType meeting_dtype(DType dtype, const std::string& combiner) {
 }  // namespace
 
 /// Updates with one axis of boxes before the axes of the box.
-Placement MovementLowering::flat_updates(const std::vector<std::int64_t>& window, const Shape& boxes) {
+Placement MovementLowering::flat_updates(const std::vector<std::int64_t>& window, const Shape& boxes, DType dtype) {
   const ValueId updates = op_.operands[2];
   const Shape& given = shape(updates);
   const std::int64_t rank = static_cast<std::int64_t>(given.size());
@@ -38,7 +41,7 @@ Placement MovementLowering::flat_updates(const std::vector<std::int64_t>& window
   for (std::int64_t axis = 0; axis < rank; ++axis)
     if (!contains(window, axis)) ordered.push_back(given[at(axis)]), write.push_back(affine_axis(at(axis)));
   for (std::int64_t axis : window) ordered.push_back(given[at(axis)]), write.push_back(affine_axis(at(axis)));
-  const Placement copied = temporary("updates", placement(updates).dtype, ordered);
+  const Placement copied = temporary("updates", dtype, ordered);
   copy(given, placement(updates), plain_axes(given.size()), copied, write);
   return *same_bytes(copied, copied.dtype, boxes);
 }
@@ -82,13 +85,160 @@ void MovementLowering::scatter() {
   }
   g.span = std::max<std::int64_t>(1, flat ? element_count(shape_) : shape_[g.axis]);
   g.along = g.batch_axes.empty() ? 0 : g.batch_axes.size() - 1;
-  const Placement updates = flat_updates(window, boxes);
+  g.source = flat ? *same_bytes(target, dtype, {element_count(shape_)}) : target;
+  const Shape held = combiner == "set" || flat ? Shape{} : held_tiles(g, boxes);
+  const Placement updates = flat_updates(window, boxes, held.empty() ? placement(op_.operands[2]).dtype : dtype);
   const Placement found = box_starts(g);
   const Placement starts = *same_bytes(found, found.dtype, {boxes[0]});
-  g.source = flat ? *same_bytes(target, dtype, {element_count(shape_)}) : target;
-  store_boxes(g, starts, updates, boxes);
+  if (held.empty())
+    store_boxes(g, starts, updates, boxes);
+  else
+    combine_held(g, starts, updates, held);
   main_.clear();
   if (!own) copy(shape_, target, plain, placement(y_), plain);
+}
+
+/// Tiles of {rows of the target, its other axes, boxes} where each box is a whole row, and rows meet in tiles of the
+/// target that lie on chip; empty: one box at a time moves less.
+Shape MovementLowering::held_tiles(const Gather& g, const Shape& boxes) const {
+  const Shape& whole = g.source.tensor_shape;
+  TileChoice choice;
+  choice.space = {whole[g.axis]};
+  for (std::size_t axis = 0; axis < whole.size(); ++axis)
+    if (axis != g.axis) choice.space.push_back(whole[axis]);
+  if (boxes[0] * element_count(choice.space) != element_count(boxes) * whole[g.axis]) return {};
+  const std::size_t last = choice.space.size();
+  choice.space.push_back(boxes[0]);
+  std::vector<bool> target(last + 1, true), updates(last + 1, true), indices(last + 1, false);
+  target[last] = updates[0] = false;
+  indices[last] = true;
+  const std::int64_t bytes = ring_bytes(g.source.dtype);
+  choice.buffers = {{target, bytes}, {updates, bytes}, {indices, 4 * host_bytes(DType::i64)}};
+  choice.whole.assign(last + 1, false);
+  choice.joined = indices;
+  choice.granules.assign(last + 1, 1);
+  choice.granules[last] = choice.granules[last - 1] = context_.machine.core.vector.lanes;
+  choice.order = {last};
+  for (std::size_t axis = 1; axis < last; ++axis) choice.order.push_back(axis);
+  choice.order.push_back(0);
+  Share machine = context_.machine;
+  machine.core.scratchpad.bytes -= bytes * ceil_div(element_count(choice.space), whole[g.axis] * boxes[0]);  // of none
+  if (!choose_tiles(choice, machine)) return {};
+  const std::int64_t parts = ceil_div(choice.space[0], choice.tiles[0]);
+  if (parts > 1 && !g.fill) return {};  // an index outside would be seen in none
+  const double row = static_cast<double>(bytes) / 2 * static_cast<double>(element_count(boxes) / boxes[0]);
+  const double moved = row * (2.0 * static_cast<double>(choice.space[0]) + static_cast<double>(parts * boxes[0]));
+  const auto& memory = context_.machine.memory;
+  const double turn = 2e-12 * static_cast<double>(memory.latency_ps);  // seconds: each box waits for the one before
+  return moved < turn * static_cast<double>(memory.bytes_per_second) * static_cast<double>(boxes[0]) ? choice.tiles
+                                                                                                     : Shape{};
+}
+
+/// Tile by tile of the target, all boxes are combined with the rows that lie in it; the others with a row of none
+/// behind them.
+void MovementLowering::combine_held(const Gather& g, const Placement& starts, const Placement& updates,
+                                    const Shape& tiles) {
+  refuse_tiles(context_, kernel_);
+  const int suffix = steps_++;
+  const Shape& whole = g.source.tensor_shape;
+  const DType dtype = g.source.dtype;
+  const std::size_t last = tiles.size() - 1;
+  Shape space{whole[g.axis]};
+  for (std::size_t axis = 0; axis < whole.size(); ++axis)
+    if (axis != g.axis) space.push_back(whole[axis]);
+  space.push_back(updates.tensor_shape[0]);
+  const TiledSpace t = tiled_space(space, tiles, "i" + std::to_string(suffix) + "_");
+  const Shape strides = row_major_strides(Shape(tiles.begin(), tiles.end() - 1));
+  const std::int64_t row = strides[0], rows = tiles[0];
+  program::Scope step;
+  add_slot(step, "old", dtype, (rows + 1) * row, {"store0"});
+  add_slot(step, "u", dtype, tiles[last] * row, {"vector"});
+  add_slot(step, "start", starts.dtype, tiles[last], {"vector"});
+  add_slot(step, "place", DType::i32, tiles[last], {"vector"});
+  std::vector<Expr> from, size, update_from{t.start[last]}, update_size{t.extent[last]};
+  Shape from_strides, update_strides{row};
+  for (std::size_t axis = 0, next = 1; axis < whole.size(); ++axis) {
+    const bool moves = axis == g.axis;
+    const std::size_t dim = moves ? 0 : next++;
+    from.push_back(t.start[dim]);
+    size.push_back(t.extent[dim]);
+    from_strides.push_back(strides[dim]);
+    if (!contains(std::vector<std::int64_t>(g.box_axis.begin(), g.box_axis.end()), static_cast<std::int64_t>(axis)))
+      continue;
+    update_from.push_back(moves ? Expr(0) : t.start[dim]);
+    update_size.push_back(moves ? Expr(1) : t.extent[dim]);
+    update_strides.push_back(moves ? 0 : strides[dim]);
+  }
+  const auto view = [&](const std::string& slot, const Expr& count) {
+    View result{slot, 0, 0, {{count, row}}};
+    for (std::size_t dim = 1; dim < last; ++dim) result.dims.push_back({t.extent[dim], strides[dim]});
+    return result;
+  };
+  const auto loaded = [&](const std::string& slot, program::Transfer transfer, Block& body) {
+    body.push_back(on("", program::Acquire{slot, {"load0"}}));
+    body.push_back(on("load0", program::Load{std::move(transfer)}));
+    body.push_back(on("load0", program::Commit{slot, 0, 1}));
+    body.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
+  };
+  Block inner;
+  loaded("start", region_transfer(starts, {t.start[last]}, {t.extent[last]}, {1}, "start"), inner);
+  program::VectorOp places;
+  places.extents = {t.extent[last]};
+  places.lane_dim = 0;
+  places.inputs = {{"start", 0, 0, {{t.extent[last], 1}}}};
+  const auto add = [&](VectorNode node, Expr scalar = 0) {
+    places.nodes.push_back({node, std::move(scalar)});
+    return static_cast<int>(places.nodes.size()) - 1;
+  };
+  const auto apply = [&](Function function, std::array<int, 3> arguments, DType type) {
+    return add({.op = VectorNode::Op::function, .function = function, .arguments = arguments, .dtype = type});
+  };
+  const int start = add({.op = VectorNode::Op::input, .index = 0, .dtype = starts.dtype});
+  const int wide = add({.op = VectorNode::Op::convert, .arguments = {start, -1, -1}, .dtype = DType::i64});
+  const int first = add({.op = VectorNode::Op::scalar, .dtype = DType::i64}, t.start[0]);
+  int place = apply(Function::subtract, {wide, first, -1}, DType::i64);
+  if (g.fill) {
+    const int zero = add({.op = VectorNode::Op::constant, .number = 0, .dtype = DType::i64});
+    const int none = add({.op = VectorNode::Op::constant, .number = static_cast<double>(rows), .dtype = DType::i64});
+    const int inside = apply(Function::logical_and,
+                             {apply(Function::less_equal, {zero, place, -1}, DType::boolean),
+                              apply(Function::less, {place, none, -1}, DType::boolean), -1},
+                             DType::boolean);
+    place = apply(Function::select, {inside, place, none}, DType::i64);
+  }
+  places.outputs.push_back({place, {"place", 0, 0, {{t.extent[last], 1}}}, {}, Combiner::add, 0});
+  inner.push_back(on("", program::Acquire{"place", {"vector"}}));
+  inner.push_back(on("vector", std::move(places)));
+  inner.push_back(on("vector", program::Commit{"place", 0, 1}));
+  inner.push_back(on("vector", program::Wait{"place", 0, {}, 0, 1}));
+  loaded("u", region_transfer(updates, update_from, update_size, update_strides, "u"), inner);
+  inner.push_back(on("vector", program::IndexedOp{view("u", t.extent[last]),
+                                                  {"place", 0, 0, {{t.extent[last], 1}}},
+                                                  view("old", rows + (g.fill ? 1 : 0)),
+                                                  true,
+                                                  parse_combiner(op_.attributes.text("combiner"))}));
+  for (const char* slot : {"start", "place", "u"}) inner.push_back(on("vector", program::Release{slot, 0}));
+  Block body;
+  loaded("old", region_transfer(g.source, from, size, from_strides, "old"), body);
+  if (g.fill) {
+    program::VectorOp none;
+    View behind = view("old", 1);
+    behind.offset = rows * row;
+    for (const program::Dim& dim : behind.dims) none.extents.push_back(dim.extent);
+    none.lane_dim = static_cast<int>(none.extents.size()) - 1;
+    none.nodes.push_back({{.op = VectorNode::Op::constant, .number = 0, .dtype = dtype}, 0});
+    none.outputs.push_back({0, std::move(behind), {}, Combiner::add, 0});
+    body.push_back(on("vector", std::move(none)));
+  }
+  if (t.trips(last) > 1) {
+    Block each;
+    each.push_back(loop(t.stem + std::to_string(last), Expr(t.trips(last)), std::move(inner)));
+    inner = std::move(each);
+  }
+  std::move(inner.begin(), inner.end(), std::back_inserter(body));
+  body.push_back(on("vector", program::Commit{"old", 0, 1}));
+  store("old", region_transfer(g.source, from, size, from_strides, "old"), 2, body);
+  add_step(Region{}, std::move(step), wrap_loops(t, std::move(body), last), suffix);
 }
 
 /// new = what was there combined with the updates in slot "u", of type `added`.

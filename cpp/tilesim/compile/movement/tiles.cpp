@@ -194,8 +194,12 @@ MovementLowering::Region MovementLowering::region(const Shape& space, std::int64
     chosen_ = vector_tiles(context_, kernel_, asked, *usual_);
   }
   mapped = mapped && (chosen_->tiles != usual_->tiles || chosen_->depth != usual_->depth);
-  Region r{space, mapped ? chosen_->tiles : usual_tiles(space, bytes, tensors), {}, {}, {}, {}};
   depth_ = mapped ? chosen_->depth : 2;
+  return tiled(space, mapped ? chosen_->tiles : usual_tiles(space, bytes, tensors), suffix);
+}
+
+MovementLowering::Region MovementLowering::tiled(const Shape& space, const Shape& tiles, int suffix) {
+  Region r{space, tiles, {}, {}, {}, {}};
   for (std::size_t axis = 0; axis < space.size(); ++axis)
     r.tiles[axis] = std::min(r.tiles[axis], std::max<std::int64_t>(1, space[axis]));
   r.strides = row_major_strides(r.tiles);

@@ -23,6 +23,7 @@ program::Transfer region_transfer(const Placement& placement, const std::vector<
   program::Transfer transfer;
   transfer.tensor = placement.tensor;
   transfer.slot = slot;
+  transfer.fill = placement.fill;
   std::vector<bool> used(start.size(), false);
   for (std::size_t axis = 0; axis < placement.axes.size(); ++axis) {
     Expr at(placement.axes[axis].constant);

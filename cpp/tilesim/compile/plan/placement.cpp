@@ -35,6 +35,12 @@ std::vector<AxisAccess> view_access(const GraphFunction& function, const Op& op)
       axes[i] = single(static_cast<std::int64_t>(i), stride[i]);
       axes[i].constant = start[i];
     }
+  } else if (op.kind == Kind::pad) {
+    const auto& low = op.attributes.integers("low");
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      axes[i] = single(static_cast<std::int64_t>(i), 1);
+      axes[i].constant = -low[i];
+    }
   } else if (op.kind == Kind::broadcast) {
     const auto& dims = op.attributes.integers("dims");
     for (std::size_t i = 0; i < from.size(); ++i)
@@ -236,6 +242,7 @@ class Placer {
     if (!renamed) {
       at(y) = compose(at(x), view_access(function_, op));
       if (op.kind == Kind::dynamic_slice) move(op, at(x), at(y));
+      if (op.kind == Kind::pad) at(y).fill = padding_value(context_, op);
       if (op.kind == Kind::copy) at(y).identity = at(x).identity;
       return;
     }

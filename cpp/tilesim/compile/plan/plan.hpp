@@ -26,8 +26,9 @@ struct Placement {
   Shape tensor_shape;
   DType dtype = DType::f32;  ///< as stored (may be narrower than the value's type where only products read it)
   std::vector<AxisAccess> axes;
-  bool identity = true;          ///< tensor has the value's own shape and axes
-  std::vector<Expr> moved = {};  ///< per axis of the tensor, what a loop's counter adds to its start; empty: nothing
+  bool identity = true;             ///< tensor has the value's own shape and axes
+  std::vector<Expr> moved = {};     ///< per axis of the tensor, what a loop's counter adds to its start; empty: nothing
+  std::optional<double> fill = {};  ///< what lies outside of the tensor, where the value reaches over its ends
 };
 
 enum class Family : std::uint8_t { product, vector, movement, call, chain };

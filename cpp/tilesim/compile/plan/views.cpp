@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/in_place.hpp"
 
 namespace tilesim::lower {
@@ -43,6 +44,13 @@ std::optional<Expr> counted_start(const Context& context, const Op& op, ValueId 
     return inside(Expr(static_cast<std::int64_t>(known->second)));
   if (last == 0 && !strict) return Expr(0);
   return std::nullopt;
+}
+
+std::optional<double> padding_value(const Context& context, const Op& pad) {
+  if (pad.operands.size() < 2 || pad.operands[1] == no_value) return 0.0;
+  if (context.counters.count(pad.operands[1])) return std::nullopt;
+  const auto known = context.scalars.find(pad.operands[1]);
+  return known == context.scalars.end() ? std::nullopt : std::optional(known->second);
 }
 
 namespace {
@@ -136,14 +144,21 @@ class ViewFinder {
         uses_(uses),
         is_main_(is_main),
         join_(join),
-        needs_own_(needing_own_tensors(function_)) {}
+        needs_own_(needing_own_tensors(function_)),
+        ends_(function_.values.size()),
+        fills_(function_.values.size()) {
+    for (std::size_t value = 0; value < ends_.size(); ++value)
+      ends_[value].assign(function_.values[value].type.shape.size(), true);
+  }
 
   Views run() && {
-    for (std::size_t i = 0; i < function_.ops.size(); ++i)
+    for (std::size_t i = 0; i < function_.ops.size(); ++i) {
       if (function_.ops[i].kind == Kind::dynamic_slice && counted(function_.ops[i]))
         part(i);
       else if (info(function_.ops[i].kind).movement && !function_.ops[i].operands.empty())
         look_at(i);
+      if (views_.view[i]) follow_ends(i);
+    }
     return std::move(views_);
   }
 
@@ -164,12 +179,80 @@ class ViewFinder {
       case Kind::broadcast:
       case Kind::copy:
         return part(i);
+      case Kind::pad:
+        views_.view[i] = fills_around(op);
+        if (views_.view[i]) views_.identity[at(op.results[0])] = false;
+        return;
       case Kind::concat:
         if (join_ && whole_layout_tiles(function_, op, *join_)) join_parts(i);
         return;
       default:
         return;
     }
+  }
+
+  /// Along which axes a view ends with the tensor that it is seen in: what lies outside of it lies outside of that too.
+  void follow_ends(std::size_t i) {
+    const Op& op = function_.ops[i];
+    const ValueId x = op.operands[0], y = op.results[0];
+    const Shape &from = shape(x), &to = shape(y);
+    std::vector<bool>& ends = ends_[at(y)];
+    fills_[at(y)] = fills_[at(x)];
+    if (views_.identity[at(y)]) return;
+    ends.assign(to.size(), false);
+    if (op.kind == Kind::transpose) {
+      const auto& permutation = op.attributes.integers("permutation");
+      for (std::size_t axis = 0; axis < to.size(); ++axis) ends[axis] = ends_[at(x)][at(permutation[axis])];
+    } else if (op.kind == Kind::reshape) {
+      const auto access = *split_access(from, to);
+      for (std::size_t axis = 0; axis < from.size(); ++axis)
+        if (access[axis].terms.size() == 1) ends[at(access[axis].terms[0].dim)] = ends_[at(x)][axis];
+    } else if (op.kind == Kind::slice || op.kind == Kind::copy) {
+      for (std::size_t axis = 0; axis < to.size(); ++axis) ends[axis] = ends_[at(x)][axis] && from[axis] == to[axis];
+    } else if (op.kind == Kind::pad) {
+      const auto &low = op.attributes.integers("low"), &high = op.attributes.integers("high");
+      for (std::size_t axis = 0; axis < to.size(); ++axis)
+        ends[axis] = ends_[at(x)][axis] && low[axis] >= 0 && high[axis] >= 0;
+      fills_[at(y)] = padding_value(context_, op);
+    }
+  }
+
+  /// Whether a padding is what is read outside of its operand's tensor, by all who read it.
+  bool fills_around(const Op& pad) const {
+    const ValueId x = pad.operands[0], y = pad.results[0];
+    const auto &low = pad.attributes.integers("low"), &high = pad.attributes.integers("high");
+    const auto interior = pad.attributes.integers("interior", Shape(low.size(), 0));
+    const auto value = padding_value(context_, pad);
+    if (pad.attributes.text("mode", "constant") != "constant" || !value) return false;
+    if (element_count(shape(x)) == 0 || context_.scalars.count(x)) return false;
+    if (fills_[at(x)] && *fills_[at(x)] != *value) return false;
+    for (std::size_t axis = 0; axis < low.size(); ++axis)
+      if (interior[axis] != 0 || ((low[axis] > 0 || high[axis] > 0) && !ends_[at(x)][axis])) return false;
+    return !is_output(y) && !needs_own_[at(y)] && read_in_regions(y, *value == 0);
+  }
+
+  /// Whether all readers load regions of a value as they are. Products may compute elementwise operations on tiles that
+  /// reach over the value's ends, where they take zeros.
+  bool read_in_regions(ValueId value, bool zero) const {
+    return std::ranges::all_of(uses_.consumers[at(value)], [&](int reader) {
+      const Op& op = function_.ops[at(reader)];
+      switch (op.kind) {
+        case Kind::elementwise:
+        case Kind::convert:
+          return zero;
+        case Kind::reduce:
+        case Kind::concat:
+          return true;
+        case Kind::copy:
+        case Kind::slice:
+        case Kind::transpose:
+        case Kind::reshape:
+        case Kind::pad:
+          return read_in_regions(op.results[0], zero);
+        default:
+          return false;
+      }
+    });
   }
 
   /// Whether where a slice starts follows from a loop's counter, along axes over which no lanes lie.
@@ -250,6 +333,8 @@ class ViewFinder {
   const bool is_main_;
   const Share* join_;
   const std::vector<bool> needs_own_;
+  std::vector<std::vector<bool>> ends_;       ///< by value and axis
+  std::vector<std::optional<double>> fills_;  ///< by value: what its views read outside
   Owners owners_;
   Views views_{std::vector<bool>(function_.ops.size(), false), std::vector<bool>(function_.ops.size(), false),
                std::vector<bool>(function_.values.size(), true), std::vector<int>(function_.values.size(), -1)};

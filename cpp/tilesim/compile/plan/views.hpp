@@ -28,6 +28,9 @@ Views find_views(const Context& context, const Uses& uses, bool is_main, const S
 /// out. `start`: the operand that says it; `last`: the largest start.
 std::optional<Expr> counted_start(const Context& context, const Op& op, ValueId start, std::int64_t last);
 
+/// What a padding writes around its operand, if it is known when the program is made.
+std::optional<double> padding_value(const Context& context, const Op& pad);
+
 /// Access of a reshape's operand by the result's axes, if each operand axis is a product of whole result axes (splits,
 /// unit axes).
 std::optional<std::vector<AxisAccess>> split_access(const Shape& from, const Shape& to);

@@ -190,34 +190,6 @@ std::int64_t to_phase(AxisMap& map) {
   return phase;
 }
 
-/// A copy of x in which the elements of a phase lie together; the phases are the first axes.
-ValueId phases_together(Emitter& out, ValueId x, const std::vector<AxisMap>& maps,
-                        const std::vector<std::size_t>& strided) {
-  Shape high(maps.size(), 0), shape;
-  std::vector<std::int64_t> phases, others;
-  for (std::size_t axis = 0; axis < maps.size(); ++axis) {
-    const bool split = std::ranges::count(strided, axis) > 0;
-    const std::int64_t step = split ? maps[axis].terms.back().coefficient : 1, extent = out.shape(x)[axis];
-    high[axis] = round_up(extent, step) - extent;
-    others.push_back(static_cast<std::int64_t>(shape.size()));
-    shape.push_back((extent + high[axis]) / step);
-    if (split) phases.push_back(static_cast<std::int64_t>(shape.size())), shape.push_back(step);
-  }
-  x = out.reshape(out.pad(x, Shape(maps.size(), 0), high, Shape(maps.size(), 0)), shape);
-  phases.insert(phases.end(), others.begin(), others.end());
-  Attributes attributes;
-  attributes.set("layout", true);
-  return out.emit(Kind::copy, {out.transpose(x, phases)}, std::move(attributes));
-}
-
-/// The maps of what `phases_together` made of these axes.
-std::vector<AxisMap> among_phases(std::vector<AxisMap> maps, const std::vector<std::size_t>& strided) {
-  std::vector<AxisMap> result;
-  for (const std::size_t axis : strided) result.push_back({to_phase(maps[axis]), {}});
-  result.insert(result.end(), maps.begin(), maps.end());
-  return result;
-}
-
 }  // namespace
 
 ValueId viewed(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order) {
@@ -233,10 +205,8 @@ ValueId viewed(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order)
   for (const auto& entry : taken) first = std::min(first, entry.second.digit);
   std::vector<ValueId> beside;
   std::size_t place = 0;
-  const std::vector<std::size_t> strided = strided_axes(maps, taken);
-  if (!strided.empty()) x = phases_together(out, x, maps, strided);
   for (std::int64_t part = 0; part < parts; ++part) {
-    ValueId one = plain_view(out, x, among_phases(part_of(maps, taken, part), strided), order);
+    ValueId one = plain_view(out, x, part_of(maps, taken, part), order);
     for (place = 0; place + 1 < order.size() && order[place] < first;) ++place;  // slices are stored in runs
     Shape shape = out.shape(one);
     shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(place), 1);

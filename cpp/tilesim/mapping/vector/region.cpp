@@ -216,7 +216,10 @@ TensorMap::Sweep TensorMap::tiled_axis(std::size_t place, const std::vector<std:
         }
     parts = std::move(next);
   }
-  for (const Part& part : parts) total.bytes += static_cast<double>(tiled_length(place, part.low, part.high));
+  const std::int64_t last = operand_.extents[place] - 1;
+  for (const Part& part : parts)
+    if (const std::int64_t low = std::max<std::int64_t>(0, part.low), high = std::min(last, part.high); low <= high)
+      total.bytes += static_cast<double>(tiled_length(place, low, high));
   total.transfers = static_cast<double>(parts.size());
   return total;
 }
@@ -243,7 +246,7 @@ TensorMap::Sweep TensorMap::sweep(const Cuts& tiles, const Cuts& taps) const {
 }
 
 Moved TensorMap::moved(const std::vector<Stretch>& tile, const std::vector<Stretch>& taps) const {
-  std::int64_t offset = begin_;
+  std::int64_t offset = 0;
   std::vector<std::int64_t> lengths;
   std::vector<Span> along(operand_.access.size());
   for (std::size_t place = 0; place < along.size(); ++place)
@@ -256,7 +259,12 @@ Moved TensorMap::moved(const std::vector<Stretch>& tile, const std::vector<Stret
     lengths.push_back(here.length);
     along[dim.place].low += here.low;
     along[dim.place].high += here.high;
-    offset += here.low * strides_[dim.place];
+  }
+  for (std::size_t place = 0; place < along.size(); ++place) {
+    along[place].low = std::max<std::int64_t>(0, along[place].low);
+    along[place].high = std::min(operand_.extents[place] - 1, along[place].high);
+    if (along[place].low > along[place].high) return {};
+    offset += along[place].low * strides_[place];
   }
   if (!tiled_) {
     const std::int64_t period = 8 * burst_;
