@@ -208,11 +208,14 @@ def open_(
     if output is not None:
         check_writable(output)
     with step(f"reading {result}"):
-        found = Result.load(result)
-        other = Result.load(out.against) if out.against is not None else None
+        found = _loaded(result)
+        other = _loaded(out.against) if out.against is not None else None
+    if other is not None and not (isinstance(found, Result) and isinstance(other, Result)):
+        raise user_error("steps of many devices are compared by a command", place="--against", value=out.against,
+                         suggestion=f"tilesim compare {result} {out.against} --html page.html")  # fmt: skip
     target = output or os.path.join(tempfile.mkdtemp(prefix="tilesim-"), f"{Path(result).stem}.html")
     with step("writing the page"):
-        found.to_html(target, baseline=other)
+        found.to_html(target, **({"baseline": other} if other is not None else {}))
     typer.echo(target)
     if browser and not webbrowser.open(Path(target).resolve().as_uri()):
         typer.echo("No browser was found: open that file in one.", err=True)

@@ -285,7 +285,9 @@ def packed(values: list[Any]) -> Any:
 
 
 def rows_of(name: str, rows: Sequence[Mapping[str, Any]], forms: Mapping[str, str], what: str = "rows") -> Rows:
-    """A table whose heads are the keys of its rows."""
+    """A table whose heads are the keys of its rows; other values than numbers and texts are shown as text."""
+    plain = (bool, float, int, str, type(None))
+    rows = [{key: one if isinstance(one, plain) else str(one) for key, one in row.items()} for row in rows]
     columns = []
     for key in rows[0] if rows else ():
         values = [row[key] for row in rows]

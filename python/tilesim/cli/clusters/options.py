@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ...base.declared import Stage, option
+from ...base.errors import user_error
 from ..options import MACHINE, WORKLOAD
 
 LAYERED = "gpt3-175b, llama-3-70b, ..., or a JSON file, as ts.workloads.transformer_step(...).save writes it"
@@ -45,9 +46,14 @@ class LayeredSizes(Stage):
 
     def of(self, workload: str) -> Any:
         """The workload, of other sizes than its own where they are given."""
-        from ...models.layered_presets import layered
+        from ...models.layered_presets import layered, layered_names
 
-        return layered(workload, **self.given()) if self.given() else workload
+        given = self.given()
+        if given and workload not in layered_names() and not workload.endswith(".json"):
+            what = "only layered workloads take other sizes than their own"
+            raise user_error(what, place=", ".join(f"--{name}" for name in given), value=f"'{workload}'",
+                             allowed=", ".join(layered_names()), suggestion="Leave the option out")  # fmt: skip
+        return layered(workload, **given) if given else workload
 
 
 @dataclass(frozen=True)

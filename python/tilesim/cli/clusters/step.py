@@ -63,7 +63,7 @@ def explained(result: Any, quiet: bool = False) -> None:
     from ...cluster.views.breakdown import lines
     from ...cluster.views.text import filled, heading
 
-    say([line for words in heading(result) for line in wrapped(words, hang="  ")])
+    say([line for words in heading(result)[: 1 if quiet else None] for line in wrapped(words, hang="  ")])
     if quiet:
         return
     say(lines(result.breakdown.rows))
