@@ -131,11 +131,14 @@ class Reached(BaseException):
 @contextlib.contextmanager
 def waiting(names: tuple[str, ...], value: Any) -> Iterator[None]:
     """Raises `Reached` where a function of the package, outside of its command line, gets this argument."""
-    values = (value, [value], (value,))
+    values, others = (value, [value], (value,)), dict[int, Any]()
 
     def look(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
-        if event != "call" or "/tilesim/" not in code.co_filename or ("/cli/" in code.co_filename) != (names == INSIDE):
+        if event != "call" or id(code) in others:
+            return
+        if "/tilesim/" not in code.co_filename or ("/cli/" in code.co_filename) != (names == INSIDE):
+            others[id(code)] = code
             return
         count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
         given = {name: frame.f_locals[name] for name in code.co_varnames[:count]}
