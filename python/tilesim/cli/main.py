@@ -44,7 +44,7 @@ def prepare() -> Any:
 def main() -> None:
     """Entry point: one clear message for the user's mistakes, no traceback; exit code 2."""
     try:
-        prepare()()
+        prepare()(prog_name="tilesim")
     except Error as error:
         told = f"tilesim: {error}"
         say(wrapped(told, hang="  ") if sys.stderr is not None and sys.stderr.isatty() else [told], err=True)
