@@ -211,7 +211,7 @@ def open_(
         found = _loaded(result)
         other = _loaded(out.against) if out.against is not None else None
     if other is not None and not (isinstance(found, Result) and isinstance(other, Result)):
-        raise user_error("steps of many devices are compared by a command", place="--against", value=out.against,
+        raise user_error("steps of many devices are compared by a command", place="--against", value=str(out.against),
                          suggestion=f"tilesim compare {result} {out.against} --html page.html")  # fmt: skip
     target = output or os.path.join(tempfile.mkdtemp(prefix="tilesim-"), f"{Path(result).stem}.html")
     with step("writing the page"):
