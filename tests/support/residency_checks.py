@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,7 @@ def _kernels(program: ts.Program) -> list[Any]:
     return [slots(statement) for body in bodies for statement in body]
 
 
-def run(seeds: range) -> None:
+def run(seeds: Sequence[int]) -> None:
     stayed = 0
     for seed in seeds:
         random = np.random.default_rng(seed)

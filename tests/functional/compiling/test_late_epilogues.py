@@ -51,12 +51,12 @@ def check(seed: int) -> bool:
 
 
 def test_late_epilogues_compute_the_same() -> None:
-    assert sum(check(seed) for seed in range(40)) >= 3
+    assert sum(check(seed) for seed in range(16)) >= 1
 
 
 @pytest.mark.slow
 def test_many_late_epilogues_compute_the_same() -> None:
-    assert sum(check(seed) for seed in range(40, 400)) >= 30
+    assert sum(check(seed) for seed in range(16, 400)) >= 30
 
 
 @pytest.mark.parametrize("rows", [4096, 16384])

@@ -238,9 +238,9 @@ def check(seed: int) -> bool:
 
 
 def test_the_same_bits() -> None:
-    assert sum(check(seed) for seed in range(24)) >= 8
+    assert sum(check(seed) for seed in range(10)) >= 3
 
 
 @pytest.mark.slow
 def test_the_same_bits_at_length() -> None:
-    assert sum(check(seed) for seed in range(100, 500)) >= 120
+    assert sum(check(seed) for seed in [*range(10, 24), *range(100, 500)]) >= 120

@@ -41,7 +41,7 @@ def check(seed: int, machine: str, zeros: bool) -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("zeros", [False, True], ids=["ones", "zeros"])
 def test_random_chains(machine: str, zeros: bool) -> None:
-    for seed in range(60):
+    for seed in range(24):
         check(seed, machine, zeros)
 
 
@@ -49,7 +49,7 @@ def test_random_chains(machine: str, zeros: bool) -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("zeros", [False, True], ids=["ones", "zeros"])
 def test_many_random_chains(machine: str, zeros: bool) -> None:
-    for seed in range(1000, 6000):
+    for seed in [*range(24, 60), *range(1000, 6000)]:
         check(seed, machine, zeros)
 
 

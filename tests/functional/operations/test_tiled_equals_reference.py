@@ -74,11 +74,12 @@ def check_random_graphs(first: int, rounds: int) -> None:
 
 
 def test_random_graphs() -> None:
-    check_random_graphs(0, 500)
+    check_random_graphs(0, 200)
 
 
 @pytest.mark.slow
 def test_many_random_graphs() -> None:
+    check_random_graphs(0, 500)
     check_random_graphs(1000, 10_000)
 
 
