@@ -86,7 +86,7 @@ class CompileOptions(Stage):
     lowering: str | None = option(
         None, "native: as the chip's own compiler, where the machine's file says how; or best. `run` also takes both."
     )
-    fuse: Any = option("all", "all, none, or rules with commas between: --fuse list.", words=str)
+    fuse: Any = option("all", "all, none, or names of rules with commas between (a wrong one lists them).", words=str)
     residency: Any = option(
         None,
         "What stays in scratchpads: auto, none; or tensor=scratchpad, tensor=memory.",
