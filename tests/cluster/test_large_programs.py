@@ -148,6 +148,7 @@ def test_what_an_interrupt_leaves_is_old_and_still_collected() -> None:
         pass
 
     gc.collect()
+    before = gc.get_freeze_count()
     node = Node()
     node.own = node  # type: ignore[attr-defined]
     gone = weakref.ref(node)
@@ -157,7 +158,7 @@ def test_what_an_interrupt_leaves_is_old_and_still_collected() -> None:
     assert gc.isenabled() and gc.get_count()[0] < 5_000 and len(kept) == 50_000
     del node
     gc.collect()
-    assert gone() is None and gc.get_freeze_count() == 0
+    assert gone() is None and gc.get_freeze_count() <= before
     gc.freeze()
     frozen = gc.get_freeze_count()
     try:

@@ -72,7 +72,7 @@ def test_a_file_keeps_its_own(tmp_path: Path) -> None:
         (["step", "llama-3-8b", "--cluster", "dgx-h100:8", "--plan", "tensor=8", "--phase", "decode", "--batch",
           "100000"], ["does not fit", "cache", "smaller batch"]),
         (["step", "llama-3-8b", "--cluster", "dgx-h100:8", "--phase", "decod"], ["unknown phase", "decode"]),
-        (["step", "llama3-100m", "--cluster", "dgx-h100:8", "--batch", "3"], ["unknown layered workload"]),
+        (["step", "llama3-100m", "--cluster", "dgx-h100:8", "--batch", "3"], ["only layered workloads"]),
     ],
 )  # fmt: skip
 def test_mistakes(words: list[str], told: list[str]) -> None:

@@ -378,7 +378,8 @@ def _jax_function(x: Any) -> Any:
 
 def of_call(name: str) -> dict[str, Callable[[], Any]]:
     """What a call takes instead of `VALUES`, and of its optional parameters."""
-    return CALLS.get(name, junk_clusters.CALLS.get(name, {}))
+    page = {"path": lambda: "page.html"} if name.endswith(".to_html") else {}
+    return CALLS.get(name, junk_clusters.CALLS.get(name, page))
 
 
 __all__ = ["CALLS", "RECEIVERS", "VALUES", "json", "of_call", "prepare"]

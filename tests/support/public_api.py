@@ -13,7 +13,7 @@ from typing import Any
 
 import tilesim as ts
 
-PACKAGE = Path(ts.__file__).parent
+PACKAGE = Path(ts.__file__).resolve().parent
 #: Modules whose `__all__` is public.
 NAMESPACES = (
     "analytic", "cluster", "executors", "frontends", "isa", "mapping", "mapping_import", "memory", "models", "network",

@@ -125,7 +125,11 @@ class SearchStudy(Tabled):
         return Table([dict(zip(("plan", "seconds", "peak_bytes", "framework"), row, strict=True)) for row in rows])
 
     def to_dict(self) -> dict[str, Any]:
-        """As a JSON value: counts, the best step, the fastest plans, the Pareto front."""
+        """Counts, the best step, the fastest plans, the Pareto front.
+
+        Returns:
+            A dict for JSON.
+        """
 
         def rows(table: Table) -> list[dict[str, Any]]:
             return [dict(row) for row in table]

@@ -133,7 +133,11 @@ class Layered(Saved):
         return forward * (3 if self.phase == "train" else 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """As a JSON value, schema `tilesim.workload`."""
+        """The fields, schema `tilesim.workload`.
+
+        Returns:
+            A dict for JSON.
+        """
         return {"schema": SCHEMA, "version": VERSION, "kind": "transformer", **asdict(self)}
 
     @staticmethod

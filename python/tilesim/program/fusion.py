@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _core
 from ..base.errors import nearest, shown, user_error
+from ..base.table import Tabled
 from ..results.result import Table
 
 __all__ = ["Fusion", "FusionRules", "checked_rows", "fusion_rules", "rules_text"]
@@ -16,7 +17,7 @@ DECISIONS = ("taken", "not worth it", "not legal")
 TEXTS, NUMBERS = ("candidate", "rule", "decision", "reason"), ("bytes_saved", "cycles_saved", "recomputed_flops")
 
 
-class FusionRules(list[str]):
+class FusionRules(list[str], Tabled):
     """Names of rules, as `compile(fuse=[...])` takes them."""
 
     def table(self) -> Table:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base.table import Tabled
 from ..results.result import Table
 
 __all__ = ["MemoryPlan"]
 
 
-class MemoryPlan:
+class MemoryPlan(Tabled):
     """Addresses of a program's tensors: those that do not live at one time share bytes.
 
     Kernels are numbered as they run: those of a function anew in every call, those of a loop once, for all its trips.

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..base.table import Table
+from ..base.table import Table, Tabled
 
 __all__ = ["Accuracy", "row_of"]
 
 
-class Accuracy:
+class Accuracy(Tabled):
     """Errors of outputs against another graph, as `Result.accuracy` holds them beside the time."""
 
     def __init__(self, data: dict[str, Any]) -> None:
@@ -35,21 +35,25 @@ class Accuracy:
 
     @property
     def relative_error(self) -> float:
-        """The largest of all outputs: root mean square of the error over that of the values."""
+        """The largest of all outputs: the ratio of the root mean squares of error and values."""
         return max((float(row["relative_error"]) for row in self.rows), default=0.0)
 
     @property
     def max_error(self) -> float:
-        """The largest of all outputs, in the output's own unit."""
+        """The largest difference of an element of any output, in the output's own unit."""
         return max((float(row["max_error"]) for row in self.rows), default=0.0)
 
     @property
     def snr_db(self) -> float:
-        """The least of all outputs in decibels; infinite where nothing differs."""
+        """The least ratio of signal to noise of all outputs, in decibels; infinite where nothing differs."""
         return min((math.inf if row["snr_db"] is None else float(row["snr_db"]) for row in self.rows), default=math.inf)
 
     def table(self) -> Table:
-        """The rows as a table."""
+        """The rows as a table.
+
+        Returns:
+            A row per output.
+        """
         return Table(self.rows)
 
     def __repr__(self) -> str:

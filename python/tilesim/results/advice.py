@@ -112,7 +112,7 @@ class Advice:
 
     @property
     def gain(self) -> float:
-        """Speed-up: time before divided by time after; below 1 for a change that slows."""
+        """Speed-up, a ratio: time before divided by time after; below 1 for a change that slows."""
         return 1.0 if self.cycles == self.before else self.before / max(1, self.cycles)
 
     @property

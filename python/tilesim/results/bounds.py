@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.figures import size
-from ..base.table import Table
+from ..base.table import Table, Tabled
 
 __all__ = ["Bound"]
 
 _PARTS = {"array": "arrays", "vector": "vector units", "memory": "memory"}
 
 
-class Bound:
+class Bound(Tabled):
     """Bytes and seconds that no schedule undercuts, from the graph and the machine's figures alone.
 
     `bytes` (off-chip) is the larger of `compulsory_bytes` (inputs, weights and outputs once, parameters that fold into
@@ -60,12 +60,12 @@ class Bound:
 
     @property
     def compulsory_bytes(self) -> int:
-        """Inputs, weights and outputs once: what is read of them, what is written of updated ones."""
+        """Bytes of inputs, weights and outputs once: what is read of them, what is written of updated ones."""
         return int(self.data["compulsory_bytes"])
 
     @property
     def capacity_bytes(self) -> int:
-        """What products move at least with the memory that the chip has; 0 where they fit."""
+        """Bytes that products move at least with the memory that the chip has; 0 where they fit."""
         return int(self.data["capacity_bytes"])
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 from ..base.checked import checked, checked_class
 from ..base.errors import UserError, shown, user_error
 from ..base.extras import need
+from ..base.table import Tabled
 from ..graph import Graph
 from ..loading import GraphLike, as_graph
 from ..machine.machine import Machine, MachineLike
@@ -67,7 +68,7 @@ def positions(setting: Setting, value: Any, ends: tuple[float, float] | None = N
 
 
 @checked_class()
-class Play:
+class Play(Tabled):
     """A workload on a machine whose settings are turned: each turn compiles and simulates again."""
 
     def __init__(

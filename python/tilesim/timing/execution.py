@@ -12,6 +12,7 @@ from ..base.arguments import LARGEST, as_array, one_of, unused, whole
 from ..base.checked import checked, is_bool
 from ..base.errors import shown
 from ..base.screen import page, plain
+from ..base.table import Tabled
 from ..cluster.executing import execute_together
 from ..cluster.spmd import Spmd
 from ..graph import Graph, user_error
@@ -202,7 +203,7 @@ def reference(graph: Graph, inputs: Any = None, *, seed: int = 0, machine: Machi
     return dict(zip([row["name"] for row in graph.core.outputs], results, strict=True))
 
 
-class Verification:
+class Verification(Tabled):
     """Tiled tensors against the reference, operation by operation."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:

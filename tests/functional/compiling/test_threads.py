@@ -287,6 +287,6 @@ def test_pickles_while_passes_run() -> None:
 
 
 def test_import_names_at_once() -> None:
-    names = ["calibrate", "best_schemes", "crossover", "from_onnx", "estimate"]
+    names = ["tune", "compare", "crossover", "from_onnx", "estimate"]
     random.Random(1).shuffle(names)
     assert all(callable(found) for found in together(*[lambda name=name: getattr(ts, name) for name in names]))
