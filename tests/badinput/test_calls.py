@@ -44,7 +44,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "passes on a name": (lambda: ts.optimize("resnet18"), ["in place", "ts.models.build('resnet18')"]),  # type: ignore[arg-type]
     "a name for a program": (lambda: ts.execute("mlp"), ["wrong argument", "ts.compile", "Spmd"]),  # type: ignore[arg-type]
     "a graph for a program": (lambda: ts.verify(graph()), ["this is no program", "Graph"]),  # type: ignore[arg-type]
-    "a number for a result": (lambda: ts.compare(3, 4), ["this is no result"]),  # type: ignore[arg-type]
+    "a number for a result": (lambda: ts.compare(3, 4), ["not a result"]),  # type: ignore[arg-type]
     "a product without sizes": (lambda: ts.run("matmul:8,8"), ["matmul:M,N,K"]),
     "a product of nothing": (lambda: ts.run("matmul:8,0,8"), ["N is no size", "'0'"]),
     # sizes and dtypes

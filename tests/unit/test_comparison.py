@@ -290,7 +290,7 @@ def test_refused() -> None:
         ts.compare(result)
     with pytest.raises(ts.UserError, match="each result has one name"):
         ts.compare(result, result, names=["a"])
-    with pytest.raises(ts.UserError, match="this is no result"):
+    with pytest.raises(ts.UserError, match="not a result"):
         ts.compare(result, "b.json")  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from .options import WORDS, spelled, staged
 
 __all__ = ["Group"]
 
-#: Parameters that name a file to write, and those whose words are none of the command's own files.
+#: Parameters that name a file to write, and those whose values never name a file of the command.
 _OUTPUTS = frozenset(("json", "html", "csv", "timeline", "pipeline", "output", "save", "plot"))
 _NO_FILES = frozenset(("args", "file"))
 
@@ -107,7 +107,7 @@ def _called(param: Any, ctx: Any) -> str:
 def _one_file(a: str, b: str) -> bool:
     try:
         return os.path.realpath(a) == os.path.realpath(b) or os.path.samefile(a, b)
-    except (OSError, ValueError):  # of the two one is no file, or no path
+    except (OSError, ValueError):  # one of the two is not a file, or not a path
         return False
 
 

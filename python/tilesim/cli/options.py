@@ -73,7 +73,7 @@ class Output(Stage):
         None, "A file that keeps results: an interrupted call goes on from it.", "--store", "--resume"
     )
     quiet: bool = option(False, "Print the headline only.", "--quiet")
-    all: bool = option(False, "Every row by itself: no repeated layers as one.", "--all")
+    all: bool = option(False, "Every row separately; repeated layers are not folded.", "--all")
 
     def check(self) -> None:
         """Refuses files that cannot be written, before any work, and one file for two."""

@@ -35,7 +35,7 @@ class RunOutput(Output):
     def baseline(self) -> Result | None:
         """The result that the page compares with."""
         if self.against is not None and self.html is None:
-            what, remedy = "there is no page to compare in", "Add --html F"
+            what, remedy = "--against compares in a page", "Add --html F"
             raise user_error(what, place="--against", value=self.against, suggestion=remedy)
         return Result.load(self.against) if self.against is not None else None
 

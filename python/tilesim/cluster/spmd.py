@@ -152,7 +152,7 @@ class Spmd(Saved):
             The program.
 
         Raises:
-            UserError: for a value that is no such program.
+            UserError: for a value of another kind.
         """
         if not isinstance(value, Mapping) or value.get("schema") != SCHEMA:
             raise user_error("not a program of several devices", allowed=f'"schema": "{SCHEMA}"')

@@ -165,7 +165,7 @@ class NarrowWeights:
                     self.bad_slot(row["functions"][0], self.core.signature(row["functions"][0])[0][number]["name"])
 
     def bad_slot(self, function: str, name: str) -> None:
-        """Notes that an input of a function gets something that is no weight."""
+        """Notes that an input of a function gets a value that is not a weight."""
         self.other.add(Source(function, name))
 
     def _both_weights(self, shown: list[Carried | None]) -> bool:

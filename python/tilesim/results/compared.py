@@ -47,6 +47,6 @@ def compare(a: Any, b: Any = None, *more: Any, names: Sequence[str] | None = Non
         return a.beside([b, *more], names)
     for letter, one in zip(letters(), (a, b, *more), strict=False):
         if not isinstance(one, Result):
-            raise user_error("this is no result", place=f"compare: {letter}", value=shown(one),
+            raise user_error("not a result", place=f"compare: {letter}", value=shown(one),
                              allowed="what ts.simulate and ts.run return; steps of many devices apart")  # fmt: skip
     return Comparison(a, b, *more, names=names)

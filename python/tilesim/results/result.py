@@ -279,4 +279,4 @@ class Result(Measured):
 def _no_result(name: str) -> Exception:
     remedy = "Other kinds: ts.Graph.load, ts.Program.load, ts.Machine.load, ts.cluster.StepResult.load"
     allowed = "a .json that Result.save wrote, of schema tilesim.result"
-    return user_error("this is no result", place=name, allowed=allowed, suggestion=remedy)
+    return user_error("not a result", place=name, allowed=allowed, suggestion=remedy)

@@ -75,6 +75,6 @@ class StepOptions(Stage):
     overlap: str = option("library", "none, ready or library.")
     library: str | None = option(None, "Costs of a library: nccl, xla-tpu, plain; a file.")
     framework: str | None = option(
-        None, "megatron, fsdp, xla, serving or unfitted; what trains, or serves, so if none. Modules have none."
+        None, "megatron, fsdp, xla, serving or unfitted; by default by plan and phase. Modules take none."
     )
     symmetry: bool = option(True, "One device per class is simulated.")
