@@ -26,15 +26,17 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     pages: dict[str, list[Any]] = {
         folder: [path.relative_to(ROOT).as_posix() for path in notebooks(folder)] for folder in FOLDERS
     }
-    config.nav = [{name: _filled(page, pages) for name, page in entry.items()} for entry in config.nav or []]
+    config.nav = _filled(config.nav or [], pages)
     return config
 
 
-def _filled(page: Any, pages: dict[str, list[Any]]) -> Any:
-    """A page or a list of pages; the name of a folder becomes its notebooks."""
-    if isinstance(page, list):
-        return [one for entry in page for one in pages.get(entry, [entry])]
-    return pages.get(page, page)
+def _filled(entry: Any, pages: dict[str, list[Any]]) -> Any:
+    """Navigation in which the name of a folder has become its notebooks."""
+    if isinstance(entry, dict):
+        return {title: _filled(below, pages) for title, below in entry.items()}
+    if isinstance(entry, list):
+        return [one for below in entry for one in (pages.get(below) if below in FOLDERS else [_filled(below, pages)])]
+    return pages.get(entry, entry)
 
 
 @event_priority(100)  # before they are turned into pages

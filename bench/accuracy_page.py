@@ -1,4 +1,6 @@
-"""Writes docs/accuracy.md and its pictures from the shipped samples: `accuracy_page.py [--whole FOLDER] [--check]`.
+"""Writes docs/explanation/accuracy.md and its pictures from the shipped samples.
+
+Usage: `accuracy_page.py [--whole FOLDER] [--check]`.
 
 The figures of the samples are computed anew. Those of the whole tables, which are no part of the repository, are read
 from bench/accuracy_whole.json; --whole computes them from a folder with the tables and writes that file. --check writes
@@ -25,7 +27,7 @@ from tilesim.validation import analytic, collective, network, noc, rvv, sparse, 
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, PICTURES, WHOLE = (
-    ROOT / "docs" / "accuracy.md",
+    ROOT / "docs" / "explanation" / "accuracy.md",
     ROOT / "docs" / "pictures",
     ROOT / "bench" / "accuracy_whole.json",
 )
@@ -52,7 +54,7 @@ TABLES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], str, str, str, str
         "ms",
         "Matrix products of GPUs",
         "kernels by device, engine and scheme, NVIDIA AIConfigurator",
-        "constants of each family ([closed form](analytic.md) has rows and devices left out)",
+        "constants of each family ([closed form](closed_form.md) has rows and devices left out)",
     ),
     "attention": (
         "gpu_attention_latency.csv",
@@ -133,7 +135,8 @@ TABLES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], str, str, str, str
         "RISC-V vector instructions",
         "cycles of one instruction in a loop: Saturn in RTL simulation, SiFive X280 and XuanTie C908 on silicon, Andes "
         "AX45MPV from the vendor's model; camel-cdr/rvv-bench-results",
-        "36 to 57 numbers of each core, by class of instruction ([instruction level](isa.md) leaves instructions out)",
+        "36 to 57 numbers of each core, by class of instruction ([instruction level](instruction_level.md) leaves "
+        "instructions out)",
     ),
 }
 #: whole tables without a sample: name, file, how it is run
@@ -147,8 +150,8 @@ rows of your own.
 
 An error is predicted / measured − 1; mean, median and largest are of its size. Rows that cannot be predicted count as
 100 % and are named. Fitted rows took part in choosing a constant: their error says how well the form fits, not how well
-it predicts; [closed form](analytic.md), [TPU v3](tpu_v3.md) and [operands with zeros](sparse.md) say what rows, devices
-and halves left out show.
+it predicts; [closed form](closed_form.md), [TPU v3](tpu_v3.md) and [operands with zeros](sparse.md) say what rows,
+devices and halves left out show.
 
 """
 KEPT_OUT = """## Rows that are no part of the repository
@@ -247,7 +250,7 @@ def data_hash(report: dict[str, Any]) -> str:
 
 
 def page(reports: dict[str, dict[str, Any]], whole: dict[str, Any]) -> str:
-    """The text of docs/accuracy.md."""
+    """The text of docs/explanation/accuracy.md."""
     head = "| {} | rows | mean | median | largest | fitted | not predicted |\n|---|---|---|---|---|---|---|\n"
     lines = [ALONE + "## All tables\n\nThe shipped samples:\n\n" + head.format("table").rstrip()]
     for name, report in reports.items():
@@ -260,7 +263,7 @@ def page(reports: dict[str, dict[str, Any]], whole: dict[str, Any]) -> str:
         told = f"all {count(size)} rows" if part == size else f"{count(part)} of {count(size)} rows"
         lines += [f"\n## {name}\n", f"{title}. Measured: {measured}. Fitted: {fitted}.\n"]
         lines += [f"`tilesim validate {name}`; the sample has {told} of the table.\n"]
-        lines += [f"![{title}: predicted against measured](pictures/accuracy-{name}.svg)\n"]
+        lines += [f"![{title}: predicted against measured](../pictures/accuracy-{name}.svg)\n"]
         lines += [head.format("device").rstrip()]
         lines += [line(key.replace("|", ", "), rows) for key, rows in grouped(report).items()]
         reasons = sorted({row["reason"] for row in report["rows"] if row["status"] != "ok"})
@@ -327,7 +330,7 @@ def main() -> int:
     found = reports()
     if options.check:
         wrong = stale(found)
-        print("\n".join(wrong) or "docs/accuracy.md is what the samples give")
+        print("\n".join(wrong) or "docs/explanation/accuracy.md is what the samples give")
         return bool(wrong)
     PAGE.write_text(page(found, json.loads(WHOLE.read_text(encoding="utf-8"))), encoding="utf-8")
     for name, report in found.items():

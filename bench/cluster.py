@@ -62,7 +62,13 @@ def collectives(fast):
         ring = {"kind": "ring", "size": n, "bandwidth_bytes_per_second": 50e9, "latency_seconds": 5e-7}
         cluster = ts.Cluster(network=[ring])
         for model, symmetry in (("closed", True), ("chunks", True), ("chunks", False), ("flows", True)):
-            asked = {"op": "all_reduce", "bytes": 1 << 30, "cluster": cluster, "network_model": model, "symmetry": symmetry}
+            asked = {
+                "op": "all_reduce",
+                "bytes": 1 << 30,
+                "cluster": cluster,
+                "network_model": model,
+                "symmetry": symmetry,
+            }
             found, seconds = timed(lambda asked=asked: ts.cluster.collective(**asked), repeats)
             goal = {("closed", True): 1e-3, ("chunks", True): 5e-3, ("chunks", False): 0.3}.get((model, symmetry))
             rate = found.messages / seconds if found.messages else None

@@ -104,7 +104,7 @@ def test_better_links_are_never_slower(text: str) -> None:
         rates = [seconds(**shape, bandwidth_bytes_per_second=rate) for rate in (100e9, 50e9, 12.5e9)]
         assert rates == sorted(rates)
         lates = [seconds(**shape, latency_seconds=late) for late in (1e-6, 1e-5, 1e-4)]
-        # messages of a ring that meet in another order may end a little sooner, as docs/cluster.md says of latency
+        # messages of a ring that meet in another order may end a little sooner, (docs/explanation/clusters.md)
         assert all(late >= 0.98 * before for before, late in itertools.pairwise(lates))
     mesh, torus = (seconds(kind=kind, sizes=[4, 4]) for kind in ("mesh", "torus"))
     assert torus <= mesh * (1 + 1e-9)

@@ -12,7 +12,7 @@ import tilesim as ts
 
 pytestmark = pytest.mark.docs
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "first_minutes.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "first_minutes.md"
 ROWS = re.findall(r"^\| ([^|]+) \| (.*`.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 

@@ -1,10 +1,10 @@
-"""docs/fusion.md is what the core says of its rules."""
+"""docs/explanation/compute_and_fusion.md is what the core says of its rules."""
 
 from pathlib import Path
 
 import tilesim as ts
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "fusion.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "compute_and_fusion.md"
 
 
 def test_the_table_of_rules() -> None:
@@ -18,4 +18,4 @@ def test_the_table_of_rules() -> None:
     if not text.endswith(table):
         head = text[: text.index("| rule")] if "| rule" in text else text
         PAGE.with_suffix(".md.new").write_text(head + table, encoding="utf-8")
-        raise AssertionError("rules changed: move docs/fusion.md.new over docs/fusion.md")
+        raise AssertionError(f"rules changed: move {PAGE}.new over {PAGE}")

@@ -1,4 +1,4 @@
-"""docs/settings.md is what the declarations say of the settings."""
+"""docs/reference/settings.md is what the declarations say of the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilesim.machine.effects import EFFECTS, FASTER, SLOWER
 from tilesim.machine.settings import all_settings, documentation, find_setting, section
 from tilesim.mapping import products
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md"
 
 
 def test_the_table_of_settings() -> None:
@@ -20,7 +20,7 @@ def test_the_table_of_settings() -> None:
     if not text.endswith(table):
         head = text[: text.index("| setting")]
         PAGE.with_suffix(".md.new").write_text(head + table, encoding="utf-8")
-        raise AssertionError("settings changed: move docs/settings.md.new over docs/settings.md")
+        raise AssertionError(f"settings changed: move {PAGE}.new over {PAGE}")
 
 
 def test_every_setting_is_declared_once() -> None:

@@ -87,15 +87,19 @@ def test_notebooks_pictures_and_search(site: Path) -> None:
     assert all(f"notebooks/{name}/" in front for name in notebooks)  # in the navigation
     entries = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
     found = {entry["location"].split("#")[0] for entry in entries}
-    assert {f"notebooks/{name}/" for name in notebooks} | {"recipes/", "troubleshooting/", "accuracy/"} <= found
-    accuracy = (site / "accuracy" / "index.html").read_text(encoding="utf-8")
+    assert {f"notebooks/{name}/" for name in notebooks} | {
+        "how_to/recipes/",
+        "how_to/troubleshooting/",
+        "explanation/accuracy/",
+    } <= found
+    accuracy = (site / "explanation" / "accuracy" / "index.html").read_text(encoding="utf-8")
     drawn = sorted(path.name for path in (ROOT / "docs" / "pictures").glob("accuracy-*.svg"))
-    assert sorted(re.findall(r'src="\.\./pictures/(accuracy-[^"]+)"', accuracy)) == drawn and len(drawn) >= 10
+    assert sorted(re.findall(r'src="\.\./\.\./pictures/(accuracy-[^"]+)"', accuracy)) == drawn and len(drawn) >= 10
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    named = re.findall(r"(?:: |- )(\w+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(named) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+    named = re.findall(r"(?:: |- )([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(named) == sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
 
 
 @pytest.fixture(scope="module")

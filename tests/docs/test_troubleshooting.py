@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md: each message comes, and each remedy helps."""
+"""docs/how_to/troubleshooting.md: each message comes, and each remedy helps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilesim.cli.main import main
 
 pytestmark = pytest.mark.docs
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how_to" / "troubleshooting.md"
 
 
 def rows() -> list[list[str]]:

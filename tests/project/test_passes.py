@@ -20,7 +20,7 @@ def listed() -> list[str]:
 
 
 def test_documentation_names_the_list() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     paragraph = text[text.index("a list of passes") :].split("\n\n")[0].split("\n5.")[0]
     assert re.findall(r"\*\*(\w+)\*\*", paragraph) == listed() != []
 

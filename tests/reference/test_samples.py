@@ -1,5 +1,5 @@
 """The shipped samples of the measured tables: what README.md says holds wherever the package is installed, and
-docs/accuracy.md and its pictures are what they give.
+docs/explanation/accuracy.md and its pictures are what they give.
 
 Each table is predicted once, by its command, whose output and file all tests here look at.
 """
@@ -122,7 +122,7 @@ def test_samples_are_taken_as_they_say(repository: Path) -> None:
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
-# --- docs/accuracy.md ---
+# --- docs/explanation/accuracy.md ---
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tilesim.base.paths import sample
 from tilesim.cli.commands import COMMANDS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted(DOCS.rglob("*.md"))
 README = DOCS.parent / "README.md"
 NOT_RUN = ("measure",)  # what runs for as long as the hardware takes, or needs a GPU
 PENDING: tuple[str, ...] = ()  # told of before they are there
@@ -63,33 +63,34 @@ def commands(page: Path) -> list[list[str]]:
 
 
 def prepared(page: Path) -> dict[str, Any]:
-    """Files and names that a page takes as the reader's own."""
+    """Files that a page names as the reader's own, and what its first block imports from the reader's project."""
+    text = page.read_text(encoding="utf-8")
     header, *rows = sample("gemm").read_text(encoding="utf-8").splitlines()
     own = [header, *(row for row in rows if row.startswith("H100"))]
     Path("measurements.csv").write_text("\n".join(own) + "\n", encoding="utf-8")
     if page == README:
-        (machine,) = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        (machine,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
         Path("my-chip.toml").write_text(machine, encoding="utf-8")
-    if page.stem == "cluster_steps":
+    if "old_step.json" in text:
         for name in ("old_step.json", "new_step.json"):
             ts.cluster.step("megatron-22b", "dgx-a100:8", ts.Plan(tensor=8), check_memory=False).save(name)
-    if page.stem == "cluster_partition":
+    if "mlp.json" in text:
         b = ts.GraphBuilder("mlp")
         up, down = b.input("up", (8, 32)), b.input("down", (32, 8))
         b.output(b.matmul(b.apply("gelu_tanh", b.matmul(b.input("x", (4, 8)), up)), down), "y")
         b.build().save("mlp.json")
-    if page.stem not in ("formats", "recipes"):
-        return {}
-    if page.stem == "recipes":
+    if "reference.json" in text:
         ts.run("mlp", machine="tpu-v3").save("reference.json")
-    for name, text in (("alexnet.csv", theirs.TOPOLOGY), ("scale.cfg", theirs.CONFIGURATION),
-                       ("problem.yaml", theirs.PROBLEM), ("architecture.yaml", theirs.ARCHITECTURE)):  # fmt: skip
-        Path(name).write_text(text, encoding="utf-8")
-    return _models()
+    for name, content in (("alexnet.csv", theirs.TOPOLOGY), ("scale.cfg", theirs.CONFIGURATION),
+                          ("problem.yaml", theirs.PROBLEM), ("architecture.yaml", theirs.ARCHITECTURE)):  # fmt: skip
+        if name in text:
+            Path(name).write_text(content, encoding="utf-8")
+    foreign = ("module.mlir", "model.onnx", "program.json", "model.safetensors", "ts.from_jax(function")
+    return _models() if any(name in text for name in foreign) else {}
 
 
 def _models() -> dict[str, Any]:
-    """One small network in every format that formats.md names."""
+    """One small network in every format."""
     jax = pytest.importorskip("jax")
     torch, onnx = pytest.importorskip("torch"), pytest.importorskip("onnx")
     from safetensors.numpy import save_file

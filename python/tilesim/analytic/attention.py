@@ -4,7 +4,7 @@ Prefill: a block of QUERY_TILE queries of one head walks over the keys it can se
 products at a share of the peak rate, or the exponentials, whichever is longer, and every query tile a fixed time.
 Decode: the queries that share a key head form one tile; the keys are split over units until all are busy.
 Both move
-queries, keys, values and outputs at the memory's rate and pay a launch and a time per sequence. See docs/analytic.md.
+queries, keys, values and outputs at the memory's rate and pay a launch and a time per sequence. (docs/explanation/closed_form.md)
 """
 
 from __future__ import annotations

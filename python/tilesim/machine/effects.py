@@ -1,4 +1,4 @@
-"""What each setting of a machine does to times: the last column of docs/settings.md.
+"""What each setting of a machine does to times: the last column of docs/reference/settings.md.
 
 A text that starts with "more is faster" or "more is slower" says what a larger value does to times,
 and only where an operation is bound by that part.

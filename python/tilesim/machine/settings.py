@@ -144,7 +144,7 @@ def section(prefix: str = "") -> list[Setting]:
 
 
 def documentation() -> str:
-    """The table of docs/settings.md."""
+    """The table of docs/reference/settings.md."""
     lines = ["| setting | unit | range | default | meaning | effect |", "|---|---|---|---|---|---|"]
     told = _core.machine_documentation().splitlines()[2:]
     for line, one in zip(told, all_settings().values(), strict=True):

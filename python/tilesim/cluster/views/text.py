@@ -9,7 +9,7 @@ from ..memory import GIB
 
 __all__ = ["filled", "heading", "headline", "of_collective"]
 
-#: of closed forms where links are shared and messages are too many to be taken one by one (docs/cluster.md)
+#: of closed forms where links are shared and messages are too many to simulate (docs/explanation/clusters.md)
 APPROXIMATE = "; approximate: up to 80 % below the time of messages taken one by one, 93 % where levels go in pieces"
 
 

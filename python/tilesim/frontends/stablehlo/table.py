@@ -19,7 +19,7 @@ STRUCTURE = ("stablehlo.return",)
 
 
 def documented(handled: set[str], dialects: dict[str, list[str]]) -> str:
-    """The table of docs/stablehlo.md."""
+    """The table of docs/how_to/stablehlo.md."""
     lines = []
     for dialect, names in dialects.items():
         read = [name.split(".", 1)[1] for name in names if name in handled]
