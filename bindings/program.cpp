@@ -146,10 +146,10 @@ void init_program(py::module_& module) {
            "Tensors whose values timing reads (of a function's own names also what calls pass for them): name, whether "
            "only transfers go through it, function and operations of the kernel.")
       .def("step_that_stores", &step_that_stores, py::arg("tensor"),
-           "The step that makes a tensor, as a program of its own, with its function and operations; none: nothing "
+           "The step that makes a tensor, as a separate program, with its function and operations; none: nothing "
            "stores it.")
       .def("footprint", &program::footprint,
-           "Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first.")
+           "Bytes (with the padding of layouts) and name of every tensor that is not an alias, largest first.")
       .def("memory_plan", &memory_plan, py::arg("granule"),
            "Kernels, bytes at the peak and of the largest live set, whether tensors share bytes, and of each tensor "
            "name, address, bytes, first and last kernel, and the one in whose bytes it lies.")

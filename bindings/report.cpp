@@ -74,7 +74,7 @@ void init_report(py::module_& module) {
             check_result(result, Json::parse(schema, "schema of results"));
           },
           py::arg("text"), py::arg("source"), py::arg("schema"),
-          "UserError with file, line and path for a text that is no result: by its schema, and by sums that must "
+          "UserError with file, line and path for an invalid result: by its schema, and by sums that must "
           "agree.")
       .def(
           "to_json",

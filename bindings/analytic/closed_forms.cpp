@@ -338,7 +338,7 @@ void bind_operations(py::module_& module) {
         return bindings::cancellable([&] { return model.price(*graph); });
       },
       py::arg("forms"), py::arg("matrix_flops_per_second"), py::arg("vector"), py::arg("unit"), py::arg("graph"),
-      "Costs of the entry's operations on a host, each a kernel of its own; vector: rates of every dtype.");
+      "Costs of the entry's operations on a host, each in a separate kernel; vector: rates of every dtype.");
 }
 
 }  // namespace

@@ -86,5 +86,5 @@ void bind_lower_bound(py::module_& module) {
         return values(bindings::cancellable([&] { return lower_bound(*graph, device, data); }));
       },
       py::arg("graph"), py::arg("matrix"), py::arg("vector"), py::arg("memory_bytes_per_second"),
-      py::arg("known") = py::dict(), "As lower_bound, of a device of which rates alone are known.");
+      py::arg("known") = py::dict(), "As lower_bound, for a device described only by its rates.");
 }

@@ -26,7 +26,7 @@ using AnyPattern = py::array_t<bool, py::array::forcecast>;  // views as they ar
 
 PatternView view_of(const py::array& pattern, const char* name) {
   if (pattern.ndim() != 2)
-    throw UserError({"a pattern is no matrix", name, std::to_string(pattern.ndim()) + " axes", "2 axes", {}});
+    throw UserError({"a pattern must be a matrix", name, std::to_string(pattern.ndim()) + " axes", "2 axes", {}});
   return {static_cast<const bool*>(pattern.data()), pattern.shape(0), pattern.shape(1), pattern.strides(0),
           pattern.strides(1)};
 }

@@ -73,15 +73,15 @@ void register_errors(py::module_& m) {
                             py::reinterpret_borrow<py::object>(PyExc_Exception));
   const py::object user_bases = py::make_tuple(classes.error, py::handle(PyExc_ValueError));
   classes.user_error = new_class(m, "UserError",
-                                 "A mistake in the input. Attributes (str, empty if there is none): what, place (file "
+                                 "A mistake in the input. Attributes (str, empty if absent): what, place (file "
                                  "and line, or name), value, allowed, suggestion.",
                                  user_bases);
   for (const char* part : {"what", "place", "value", "allowed", "suggestion"})
     py::setattr(classes.user_error, part, py::str());
   classes.unsupported = new_class(m, "Unsupported",
                                   "Legal input that Tilesim or the chosen machine cannot handle. Attributes beside "
-                                  "those of UserError (str, empty if there is none): operation of the graph as it was "
-                                  "given, its function, and what the machine lacks for it (dtype, scratchpad, ...).",
+                                  "those of UserError (str, empty if absent): operation of the graph as it was "
+                                  "given, its function, and what is missing in the machine (dtype, scratchpad, ...).",
                                   py::reinterpret_borrow<py::object>(classes.user_error));
   for (const char* part : {"operation", "function", "lack"}) py::setattr(classes.unsupported, part, py::str());
   classes.internal_error = new_class(m, "InternalError", "A broken invariant: a bug of Tilesim, with its state.",

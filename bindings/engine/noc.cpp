@@ -189,7 +189,7 @@ py::list take_deliveries(OwnNetwork& own) {
 void register_network(py::module_& module) {
   using noc::Network;
   using Own = OwnNetwork;
-  py::class_<Own>(module, "Network", "A network in progress, in cycles of its own clock.")
+  py::class_<Own>(module, "Network", "A network in progress, in cycles of its clock.")
       .def(
           "inject",
           [](Own& own, std::uint32_t source, std::uint32_t destination, std::uint32_t flits, std::int64_t cycle,

@@ -134,7 +134,7 @@ void bind_files(GraphClass& type) {
       .def(
           "copy", [](const SharedGraph& graph) { return SharedGraph(graph); },
           "Another graph with the same value; what changes one leaves the other alone.")
-      .def("replaced", &SharedGraph::replaced, "Builders that build into it refuse to go on.")
+      .def("replaced", &SharedGraph::replaced, "Builders that build into it raise an error from then on.")
       .def(
           "equals",
           [](const GraphValue& a, const GraphValue& b) {
@@ -253,7 +253,7 @@ void bind_passes(GraphClass& type) {
             return SharedGraph(cancellable([&] { return extract(*graph, operations, inputs, outputs); }));
           },
           py::arg("operations"), py::arg("inputs"), py::arg("outputs"),
-          "Operations of the entry function as a graph of their own, with the named values at its border. Raises "
+          "Operations of the entry function as a separate graph, with the named values at its border. Raises "
           "UserError for an unknown name.")
       .def(
           "parts",

@@ -103,10 +103,10 @@ void bindings::bind_shardings(py::module_& module, py::class_<SharedGraph>& type
           [](const GraphValue& graph) {
             return graph->mesh ? py::object(py::str(graph->mesh->text())) : py::object(py::none());
           },
-          "The mesh of devices that shardings are about, as text; None: there is none.")
+          "The mesh of devices that shardings are about, as text, or None.")
       .def_property_readonly(
           "devices", [](const GraphValue& graph) { return graph->devices; },
-          "Devices that run this together, each with values of its own.")
+          "Devices that run this together, each with separate values.")
       .def_property_readonly("shardings", &shardings_of,
                              "Shardings by the name of their value (\"function:value\" outside of the entry), as text.")
       .def("annotate", &annotate_values, py::arg("mesh") = py::none(),
@@ -131,7 +131,7 @@ void bindings::bind_shardings(py::module_& module, py::class_<SharedGraph>& type
   module.def("sharding_division", &division_of, py::arg("sharding"), py::arg("mesh"),
              "Parts of each axis, and per device the index of its part of each axis.");
   module.def("gspmd_mesh", &mesh_of_texts, py::arg("texts"), py::arg("devices"),
-             "A mesh whose axes express all of these GSPMD shardings. Raises Unsupported if there is none.");
+             "A mesh whose axes express all of these GSPMD shardings. Raises Unsupported if no mesh can.");
   module.def(
       "gspmd_shardings", &from_gspmd_text, py::arg("text"), py::arg("mesh"), py::arg("ranks"),
       "Per tensor its sharding (None: nothing is said) and, as the replicated axes of a text, those over which it "

@@ -82,10 +82,10 @@ void init(py::module_& module) {
   module.def(
       "isa_loops", run_loops, py::arg("core"), py::arg("cases"), py::arg("every_trip") = false,
       py::arg("file") = "core",
-      "Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why there are none.");
+      "Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why they are missing.");
   module.def("isa_time", time_stream, py::arg("core"), py::arg("text"), py::arg("sew") = 32, py::arg("lmul") = 0,
              py::arg("avl") = ~std::uint64_t{0}, py::arg("times") = 1, py::arg("set") = py::none(),
-             "Cycles of a list of instructions, none of which is carried out, and where its units' time went.");
+             "Cycles of a list of instructions that are timed and not executed, and the time of its units.");
   module.def(
       "isa_timing_classes",
       [] {
@@ -101,7 +101,7 @@ void init(py::module_& module) {
         return disassemble(*set.value_or(HeldSet()).set, bits, address);
       },
       py::arg("bits"), py::arg("address") = 0, py::arg("set") = py::none(),
-      "Text of one instruction; '.word' where there is none.");
+      "Text of one instruction, '.word' for an unknown one.");
 }
 
 }  // namespace tilesim::isa::bound

@@ -13,7 +13,7 @@ class Error(Exception):
     """
 class UserError(Error, ValueError):
     """
-    A mistake in the input. Attributes (str, empty if there is none): what, place (file and line, or name), value, allowed, suggestion.
+    A mistake in the input. Attributes (str, empty if absent): what, place (file and line, or name), value, allowed, suggestion.
     """
     allowed: typing.ClassVar[str] = ''
     place: typing.ClassVar[str] = ''
@@ -22,7 +22,7 @@ class UserError(Error, ValueError):
     what: typing.ClassVar[str] = ''
 class Unsupported(UserError):
     """
-    Legal input that Tilesim or the chosen machine cannot handle. Attributes beside those of UserError (str, empty if there is none): operation of the graph as it was given, its function, and what the machine lacks for it (dtype, scratchpad, ...).
+    Legal input that Tilesim or the chosen machine cannot handle. Attributes beside those of UserError (str, empty if absent): operation of the graph as it was given, its function, and what is missing in the machine (dtype, scratchpad, ...).
     """
     function: typing.ClassVar[str] = ''
     lack: typing.ClassVar[str] = ''
@@ -128,7 +128,7 @@ class Graph:
         """
     def extract(self, operations: collections.abc.Sequence[str], inputs: collections.abc.Sequence[str], outputs: collections.abc.Sequence[str]) -> Graph:
         """
-        Operations of the entry function as a graph of their own, with the named values at its border. Raises UserError for an unknown name.
+        Operations of the entry function as a separate graph, with the named values at its border. Raises UserError for an unknown name.
         """
     def flops(self) -> dict:
         """
@@ -164,7 +164,7 @@ class Graph:
         """
     def replaced(self) -> None:
         """
-        Builders that build into it refuse to go on.
+        Builders that build into it raise an error from then on.
         """
     def save(self, path: str, weights_anywhere: bool = False) -> None:
         """
@@ -210,7 +210,7 @@ class Graph:
     @property
     def devices(self) -> int:
         """
-        Devices that run this together, each with values of its own.
+        Devices that run this together, each with separate values.
         """
     @property
     def functions(self) -> list[str]:
@@ -230,7 +230,7 @@ class Graph:
     @property
     def mesh(self) -> typing.Any:
         """
-        The mesh of devices that shardings are about, as text; None: there is none.
+        The mesh of devices that shardings are about, as text, or None.
         """
     @property
     def outputs(self) -> list:
@@ -413,7 +413,7 @@ class Result:
     @staticmethod
     def check(text: str, source: str, schema: str) -> None:
         """
-        UserError with file, line and path for a text that is no result: by its schema, and by sums that must agree.
+        UserError with file, line and path for an invalid result: by its schema, and by sums that must agree.
         """
     @staticmethod
     def from_json(text: str) -> Result:
@@ -625,7 +625,7 @@ class Program:
         """
     def footprint(self) -> list[tuple[int, str]]:
         """
-        Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first.
+        Bytes (with the padding of layouts) and name of every tensor that is not an alias, largest first.
         """
     def memory_plan(self, granule: typing.SupportsInt | typing.SupportsIndex) -> tuple:
         """
@@ -637,7 +637,7 @@ class Program:
         """
     def step_that_stores(self, tensor: str) -> typing.Any:
         """
-        The step that makes a tensor, as a program of its own, with its function and operations; none: nothing stores it.
+        The step that makes a tensor, as a separate program, with its function and operations; none: nothing stores it.
         """
     def tensors(self) -> list:
         """
@@ -1070,7 +1070,7 @@ class NetworkMeasurement:
         """
 class Network:
     """
-    A network in progress, in cycles of its own clock.
+    A network in progress, in cycles of its clock.
     """
     def advance(self, until: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
@@ -1464,7 +1464,7 @@ def gemm_term_names() -> list[str]:
     """
 def gspmd_mesh(texts: collections.abc.Sequence[str], devices: typing.SupportsInt | typing.SupportsIndex) -> str:
     """
-    A mesh whose axes express all of these GSPMD shardings. Raises Unsupported if there is none.
+    A mesh whose axes express all of these GSPMD shardings. Raises Unsupported if no mesh can.
     """
 def gspmd_shardings(text: str, mesh: str, ranks: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> list:
     """
@@ -1492,7 +1492,7 @@ def isa_declare_operation(name: str, image: dict, function: typing.SupportsInt |
     """
 def isa_disassemble(bits: typing.SupportsInt | typing.SupportsIndex, address: typing.SupportsInt | typing.SupportsIndex = 0, set: IsaSet | None = None) -> str:
     """
-    Text of one instruction; '.word' where there is none.
+    Text of one instruction, '.word' for an unknown one.
     """
 def isa_functions(machine: Machine) -> dict:
     """
@@ -1512,7 +1512,7 @@ def isa_latency(machine: Machine, compute: str) -> dict:
     """
 def isa_loops(core: str, cases: collections.abc.Sequence[tuple[str, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, bool]], every_trip: bool = False, file: str = 'core') -> list:
     """
-    Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why there are none.
+    Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why they are missing.
     """
 def isa_numbers() -> dict:
     """
@@ -1524,7 +1524,7 @@ def isa_run_operation(name: str, machine: Machine, operands: list, results: list
     """
 def isa_time(core: str, text: str, sew: typing.SupportsInt | typing.SupportsIndex = 32, lmul: typing.SupportsInt | typing.SupportsIndex = 0, avl: typing.SupportsInt | typing.SupportsIndex = 18446744073709551615, times: typing.SupportsInt | typing.SupportsIndex = 1, set: IsaSet | None = None) -> dict:
     """
-    Cycles of a list of instructions, none of which is carried out, and where its units' time went.
+    Cycles of a list of instructions that are timed and not executed, and the time of its units.
     """
 def isa_timing_classes() -> dict:
     """
@@ -1560,7 +1560,7 @@ def lower_bound(graph: Graph, machine: Machine, known: dict = {}) -> dict:
     """
 def lower_bound_of_rates(graph: Graph, matrix: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], vector: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], memory_bytes_per_second: typing.SupportsFloat | typing.SupportsIndex, known: dict = {}) -> dict:
     """
-    As lower_bound, of a device of which rates alone are known.
+    As lower_bound, for a device described only by its rates.
     """
 def machine_documentation() -> str:
     """
@@ -1677,7 +1677,7 @@ def prepared(graph: Graph, machine: Machine, cores: typing.SupportsInt | typing.
     """
 def price_on_host(forms: OperationModel, matrix_flops_per_second: typing.SupportsFloat | typing.SupportsIndex, vector: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], unit: str, graph: Graph) -> HostCosts:
     """
-    Costs of the entry's operations on a host, each a kernel of its own; vector: rates of every dtype.
+    Costs of the entry's operations on a host, each in a separate kernel; vector: rates of every dtype.
     """
 def random_input(dtype: str, shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], index: typing.SupportsInt | typing.SupportsIndex, range: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], seed: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.ndarray:
     """

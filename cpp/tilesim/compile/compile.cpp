@@ -112,7 +112,7 @@ class Compiler {
     const std::vector<std::string> known(vector_names_.begin(), vector_names_.end());
     for (const auto& [name, tiles] : options_.vectors)
       if (!vector_names_.count(name))
-        throw UserError({"tiles are given for an operation that is no vector or movement kernel", prepared_.graph.name,
+        throw UserError({"tiles are given for an operation that is neither a vector nor a movement kernel", prepared_.graph.name,
                          "'" + name + "'", join(known), nearest(name, known)});
   }
 

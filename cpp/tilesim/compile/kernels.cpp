@@ -139,7 +139,7 @@ program::Call call_of(const Context& context, const Op& op) {
   statement.function = callee.name;
   const auto bind = [&](const std::string& formal, ValueId actual) {
     const Placement& placement = context.placements[static_cast<std::size_t>(actual)];
-    require(context.placed(actual) && placement.identity, "a call's operand has no tensor of its own");
+    require(context.placed(actual) && placement.identity, "a call's operand has no separate tensor");
     statement.tensors[formal] = placement.tensor;
   };
   for (std::size_t i = 0; i < op.operands.size(); ++i)

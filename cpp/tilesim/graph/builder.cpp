@@ -82,7 +82,7 @@ std::vector<ValueId> Builder::op(Kind kind, std::vector<ValueId> operands, Attri
   op.results.assign(static_cast<std::size_t>(std::max(0, results)), no_value);
   for (const ValueId id : op.operands)
     if (id < no_value || id >= static_cast<ValueId>(body().values.size()))
-      throw UserError({"an operand is no value of this function",
+      throw UserError({"an operand must be a value of this function",
                        rules::place_of(body(), op),
                        std::to_string(id),
                        "values made by this builder",

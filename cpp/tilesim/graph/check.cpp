@@ -260,7 +260,7 @@ class Checker {
   static void define(const GraphFunction& function, ValueId id, std::vector<int>& definitions,
                      const std::string& place) {
     if (id < 0 || index(id) >= function.values.size())
-      throw UserError({"a result or input is no value of its function", place, std::to_string(id), {}, {}});
+      throw UserError({"a result or input must be a value of its function", place, std::to_string(id), {}, {}});
     if (definitions[index(id)]++ > 0)
       throw UserError({"a value is defined twice", place, "'" + function.value(id).name + "'", {}, {}});
   }
@@ -269,7 +269,7 @@ class Checker {
   [[noreturn]] static void undefined_operand(const GraphFunction& function, const Op& op, ValueId id) {
     const std::string place = rules::place_of(function, op);
     if (id < 0 || index(id) >= function.values.size())
-      throw UserError({"an operand is no value of the function", place, std::to_string(id), {}, {}});
+      throw UserError({"an operand must be a value of the function", place, std::to_string(id), {}, {}});
     const std::string value = "'" + function.value(id).name + "'";
     for (const Op& producer : function.ops) {
       if (std::ranges::find(producer.results, id) == producer.results.end()) continue;

@@ -69,7 +69,7 @@ std::vector<Change> recognise(Graph& graph, const Evaluator& evaluate, const std
 class GraphParts {
  public:
   explicit GraphParts(const Graph& graph);
-  /// Operations of the entry function (by name) as a graph of their own, with the values `inputs` and `outputs` (by
+  /// Operations of the entry function (by name) as a separate graph, with the values `inputs` and `outputs` (by
   /// name) at its border; functions and weights that they need come along. An alias stays where nothing outside reads
   /// the input. Throws UserError for a name that does not exist.
   Graph extract(const std::vector<std::string>& operations, const std::vector<std::string>& inputs,

@@ -65,7 +65,7 @@ class ShardingText {
     if (at_ != text_.size()) fail("the end of the text");
   }
   [[noreturn]] void fail(const std::string& allowed) const {
-    throw UserError({std::string("This is no text of ") + what_ + ".",
+    throw UserError({std::string("This text is not ") + what_ + ".",
                      "character " + std::to_string(at_ + 1),
                      std::string(text_.substr(0, 200)),
                      allowed,

@@ -227,7 +227,7 @@ struct LoweringProfile {
     bool product_prologue = false;         ///< elementwise producers are recomputed as the operand of a product
     bool reduce_epilogue = false;          ///< a row reduction may end a product kernel
     bool narrow_for_products = false;      ///< what only products read is stored in the type the array multiplies
-    bool keep_affine_apart = false;        ///< scale and shift of a normalization are kernels of their own
+    bool keep_affine_apart = false;        ///< scale and shift of a normalization run as separate kernels
     std::string reason;
   };
   struct Product {

@@ -201,7 +201,7 @@ void array_settings(std::vector<Setting>& all) {
   all.push_back(rates());
   all.push_back(choice(
       "core.array.pattern", {"none", "2:4"},
-      "2:4: weights of which two of four neighbours are kept pass in half of the steps of the contraction",
+      "2:4: weights that keep two of four adjacent elements take half of the contraction's steps",
       [](const Machine& m) { return std::string(m.core.array.two_of_four ? "2:4" : "none"); },
       [](Machine& m, std::size_t i) { m.core.array.two_of_four = i == 1; }));
   all.back().added = true;

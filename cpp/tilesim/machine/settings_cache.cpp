@@ -103,9 +103,9 @@ void check_cache(const Machine& machine, const std::string& place) {
   if (!power_of_two(cache.line_bytes)) fail("wrong size of a line", line, "a power of two");
   if (!power_of_two(cache.sector_bytes)) fail("wrong size of a sector", sector, "a power of two");
   if (cache.line_bytes < cache.sector_bytes || cache.line_bytes > 64 * cache.sector_bytes)
-    fail("a line is no fitting number of sectors", "lines of " + line + ", sectors of " + sector, "1 to 64 to a line");
+    fail("the line does not hold a valid number of sectors", "lines of " + line + ", sectors of " + sector, "1 to 64 to a line");
   if (cache.sector_bytes % machine.memory.burst_bytes != 0)
-    fail("a sector is no whole number of bursts", sector,
+    fail("a sector must be a whole number of bursts", sector,
          "a multiple of memory.burst_bytes, " + std::to_string(machine.memory.burst_bytes) + " B");
   if (machine.memory.channels > 1 && machine.memory.interleave_bytes % cache.sector_bytes != 0)
     fail("sectors lie on several channels", sector,

@@ -85,7 +85,7 @@ std::vector<Setting> lowering_settings() {
   all.push_back(flag("fusion.narrow_for_products",
                      "tensors that only products read are stored in the type that the array multiplies",
                      &Profile::fusion, &F::narrow_for_products));
-  all.push_back(flag("fusion.keep_affine_apart", "scale and shift of a normalization are kernels of their own",
+  all.push_back(flag("fusion.keep_affine_apart", "scale and shift of a normalization run as separate kernels",
                      &Profile::fusion, &F::keep_affine_apart));
   all.push_back(reason("fusion", &Profile::fusion));
   using P = Profile::Product;

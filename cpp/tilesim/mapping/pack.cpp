@@ -35,7 +35,7 @@ Place place_of(const Problem& problem, int dim) {
 std::string never_packed(const Problem& problem, const Share& machine) {
   if (problem.on_vector) return "the vector unit has no rows to pack a contraction over";
   if (machine.core.array.dataflow == Dataflow::output_stationary)
-    return "the contraction streams through output-stationary arrays: there are no rows to pack it over";
+    return "the contraction streams through output-stationary arrays, which have no rows to pack it over";
   if (machine.layout.tile.size() == 2)
     return "tiles arrive with the minor axis over the lanes, as memory holds them: packing would shuffle lanes";
   if (bits(problem.dtypes[0]) < 8) return "rows of elements smaller than a byte cannot begin at any element";
@@ -150,7 +150,7 @@ std::int64_t unfolded_extent(const UnfoldedAxis& axis, const Problem& problem, c
 std::string never_unfolded(const Problem& problem, const Share& machine) {
   if (problem.on_vector) return "the vector unit has no rows to unfold windows over";
   if (machine.core.array.dataflow == Dataflow::output_stationary)
-    return "the contraction streams through output-stationary arrays: there are no rows to unfold windows over";
+    return "the contraction streams through output-stationary arrays, which have no rows to unfold windows over";
   if (machine.core.cross_lane.bytes_per_cycle <= 0) return "the machine has no cross-lane unit to unfold windows";
   if (bits(problem.dtypes[0]) < 8) return "elements smaller than a byte are not moved one by one";
   if (problem.computed[0]) return "the first operand is computed on chip";

@@ -128,7 +128,7 @@ class Staying {
 
   void add(const Tensor& tensor) {
     if (tensor.role != Role::temporary || !tensor.alias_of.empty())
-      fail("Only a temporary with bytes of its own stays in scratchpads.", tensor, "level memory");
+      fail("Only a temporary that is not an alias can stay in scratchpads.", tensor, "level memory");
     if (tensor.address + tensor.core_bytes > limit_)
       fail("A tensor exceeds the scratchpad.", tensor, "at most " + std::to_string(limit_));
     for (const HeldPart& part : tensor.parts) {

@@ -124,8 +124,8 @@ void check_intervals(const Json& result) {
   const std::int64_t cycles = result.at("cycles").as_int();
   for (const Json& interval : result.at("intervals").items()) {
     const auto& numbers = interval.items();
-    if (numbers[0].as_int() >= units) numbers[0].fail("there is no such unit", "below " + std::to_string(units));
-    if (numbers[1].as_int() >= labels) numbers[1].fail("there is no such label", "below " + std::to_string(labels));
+    if (numbers[0].as_int() >= units) numbers[0].fail("unknown unit", "below " + std::to_string(units));
+    if (numbers[1].as_int() >= labels) numbers[1].fail("unknown label", "below " + std::to_string(labels));
     if (numbers[2].as_int() > numbers[3].as_int() || numbers[3].as_int() > cycles)
       interval.fail("an interval does not lie within the run", "0 <= start <= finish <= " + std::to_string(cycles));
   }
@@ -134,7 +134,7 @@ void check_intervals(const Json& result) {
 void check_network(const Json& network) {
   const std::int64_t routers = network.at("routers").as_int();
   const auto check = [&](const Json& router) {
-    if (router.as_int() >= routers) router.fail("there is no such router", "below " + std::to_string(routers));
+    if (router.as_int() >= routers) router.fail("unknown router", "below " + std::to_string(routers));
   };
   for (const Json& link : network.at("links").items()) {
     check(link.items()[0]);

@@ -276,7 +276,7 @@ std::vector<Array> passed_on(const Graph& graph, const GraphFunction& function, 
     return factor_distances(Probe(graph, function, op, DType::f64), operands[0]);
   }
   if (op.kind == Kind::attention) {
-    require(!any_error(operands), "an attention kernel with operands of its own making");
+    require(!any_error(operands), "an attention kernel with computed operands");
     std::vector<Array> at;
     for (const Bounded& operand : operands) at.push_back(operand.value);
     at[2] = magnitude(at[2]);

@@ -238,7 +238,7 @@ class Verifier {
 
   void begin(const program::Observed& kernel, std::int64_t ordinal, const std::string& function, std::int64_t from) {
     const GraphFunction* callee = lower::called(shared_.graph, function);
-    require(callee != nullptr, "verify: a kernel is in a function that the graph lacks");
+    require(callee != nullptr, "verify: a kernel is in a function that is missing in the graph");
     Instance instance;
     instance.function = callee;
     instance.ordinal = ordinal;

@@ -218,7 +218,7 @@ class Graph:
                 axes over the axis x of the mesh, '{?}' leaves an axis open; "" takes what was said back.
             mesh: sizes of its axes by name, or as text "x=2, y=4" (", device_ids=[..]" where devices are not in the
                 order of the grid); "" takes it back, with all shardings.
-            devices: that run this together, each with values of its own.
+            devices: that run this together, each with separate values.
 
         Raises:
             UserError: for a value or an axis that does not exist, another number of axes than the tensor's, an axis

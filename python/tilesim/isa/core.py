@@ -70,7 +70,7 @@ class Core:
         text = read_text(path)
         data = parse_json(text, str(path))
         if not isinstance(data, dict) or data.get("schema") != "tilesim.core" or data.get("version") != 1:
-            raise user_error("this is no core", place=str(path), allowed='"schema": "tilesim.core", "version": 1')
+            raise user_error("the file does not describe a core", place=str(path), allowed='"schema": "tilesim.core", "version": 1')
         loaded = cls(str(data.get("name", name)), vlen_of(data.get("vlen"), f"{path}: vlen"), data)
         loaded._file, loaded._text = str(path), text
         return loaded
@@ -148,7 +148,7 @@ class Core:
                 f"'{of.name}' runs on a unit that the core does not have",
                 place=f"core '{self.name}'",
                 value=of.unit.name,
-                allowed=", ".join(known) if known else "no unit of its own",
+                allowed=", ".join(known) if known else "no separate unit",
                 suggestion="Extend the core by the unit first: core.extend(unit, instruction).",
             )
 

@@ -230,7 +230,7 @@ class Program:
 
     @property
     def footprint(self) -> list[tuple[int, str]]:
-        """Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first."""
+        """Bytes (with the padding of layouts) and name of every tensor that is not an alias, largest first."""
         if self._footprint is None:
             self._footprint = self.core.footprint()
         return self._footprint

@@ -57,7 +57,7 @@ def test_everything_is_covered(name: str) -> None:
 
 def test_what_the_machine_lacks_is_named() -> None:
     found = ts.coverage(spectrum())
-    assert found.unsupported == ["order (sort): sort: the vector unit sorts by keys, not by a comparator of its own"]
+    assert found.unsupported == ["order (sort): sort: the vector unit sorts by keys, not by a custom comparator"]
     where = {row["operation"]: row["on"] for row in found.table().rows}
     assert where["order"] == "host" and {"link", "array", "weight"} <= set(where.values())
     assert "not on this machine: order" in repr(found)

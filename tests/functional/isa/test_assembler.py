@@ -190,8 +190,8 @@ def test_mistakes_are_named_by_place(text: str, line: str, said: str) -> None:
     [
         ("lw a0, 0(a0", "an address in parentheses stands here (got 0(a0;"),
         ("sw a0, 0a0), t0", "an address in parentheses stands here"),
-        ("vsetvli t0, a0, e128, m1", "this is no vtype (got e128, m1;"),
-        ("vsetvli t0, a0, e128, m1, ta, ma", "this is no vtype (got e128, m1, ta, ma;"),
+        ("vsetvli t0, a0, e128, m1", "not a vtype (got e128, m1;"),
+        ("vsetvli t0, a0, e128, m1, ta, ma", "not a vtype (got e128, m1, ta, ma;"),
     ],
 )
 def test_what_is_said_is_what_was_written(line: str, said: str) -> None:

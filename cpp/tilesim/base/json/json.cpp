@@ -126,13 +126,13 @@ const Json& Json::at(std::string_view key) const {
 
 void Json::push(Json value) {
   worked(64);
-  require(kind_ == Kind::array, "push on a JSON value that is no list");
+  require(kind_ == Kind::array, "push on a JSON value that is not a list");
   items_.push_back(std::move(value));
 }
 
 void Json::set(std::string key, Json value) {
   worked(64);
-  require(kind_ == Kind::object, "set on a JSON value that is no object");
+  require(kind_ == Kind::object, "set on a JSON value that is not an object");
   for (Member& member : members_)
     if (member.first == key) {
       member.second = std::move(value);

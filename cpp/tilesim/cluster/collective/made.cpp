@@ -103,7 +103,7 @@ Made make_rings(const Network& network, const Request& request, const std::vecto
   if (nodes.size() > 1 && least > 1) {
     const int rings = request.choice.rings > 0 ? request.choice.rings : least;
     if (rings > least)
-      throw UserError({"so many rings cannot leave each node by members of their own",
+      throw UserError({"too many rings to leave each node by separate members",
                        "rings",
                        std::to_string(rings),
                        "1 ... " + std::to_string(least) + ", the fewest members of a node",
@@ -138,7 +138,7 @@ Made make_spread(const Network& network, const Request& request, const std::vect
   if (choice.algorithm == "bruck") return one(Walk::bruck);
   if (std::has_single_bit(static_cast<unsigned>(n))) return one(Walk::halving);
   if (request.operation != Operation::all_reduce)
-    cannot(request, " for " + std::to_string(n) + " devices, which is no power of two",
+    cannot(request, " for " + std::to_string(n) + " devices: it needs a power of two",
            "bruck (the same steps for any number), ring, direct");
   return folded_halving(n);
 }

@@ -21,7 +21,7 @@ program::Scope AttentionLowering::lower() {
     plan = planned->known.at(p_);
   else
     plan = mapping::plan_attention(p_, context_.machine);
-  require(plan.has_value(), "an attention was kept whole of which no tile fits");
+  require(plan.has_value(), "no tile of a fused attention fits");
   plan_ = *plan;
   scale_ = plan_.folds ? 1 : scale();
   find_tables();

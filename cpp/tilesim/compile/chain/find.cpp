@@ -92,7 +92,7 @@ class StageReader {
     const auto last = static_cast<std::int64_t>(a.size()) - 1;
     if (!at.integers("a_batch", {}).empty() || a.size() < 2 || a.size() > 4 || b.size() != 2 || summed.size() != 1 ||
         across.size() != 1 || (summed[0] != last && summed[0] != -1))
-      return "it is no product of rows with a matrix";
+      return "it is not a product of rows with a matrix";
     if (at.find("a_format") || at.find("b_format")) return "an operand is sparse";
     stage.x.channel = stage.y.channel = static_cast<int>(last);
     stage.x.row = stage.y.row = static_cast<int>(last) - 1;
@@ -180,7 +180,7 @@ std::string fill(Chain& chain, const Context& context, const std::vector<StageRe
                                                                         : ChainStage::first;
     const auto at = static_cast<std::size_t>(which);
     if (chain.stages[at] || (reader.middle && behind_middle))
-      return "it is no chain of two products with a window between";
+      return "it is not a chain of two products with a window between";
     behind_middle |= reader.middle;
     if (reader.dense && which != ChainStage::first) return "a window over all channels stands behind another product";
     if (which == ChainStage::first) p.first_row = reader.row, p.first_column = reader.column;

@@ -177,7 +177,7 @@ class ChainSearch {
     row.decision = plan.cycles < certain * apart.cycles ? "taken" : "not worth it";
     const auto text = [](double value) { return std::to_string(std::llround(value)); };
     row.reason = text(plan.cycles) + " cycles as one kernel and " + text(apart.cycles) +
-                 " as kernels of their own, by estimate; tiles of " + std::to_string(plan.rows) + " rows and " +
+                 " as separate kernels, by estimate; tiles of " + std::to_string(plan.rows) + " rows and " +
                  std::to_string(plan.hidden) + " hidden channels";
   }
 

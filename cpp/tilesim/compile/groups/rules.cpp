@@ -21,7 +21,7 @@ const std::vector<RuleInfo>& fusion_rules() {
        "elementwise operations and conversions in front of either operand of a product or convolution: activations, "
        "quantized weights (with scales of blocks: axes of the product are cut where values repeat), a normalization "
        "whose "
-       "statistics of rows are a kernel of their own",
+       "statistics of rows run as a separate kernel",
        "only products, and operations at their ends, read the result; computing it again for every tile that needs it "
        "is estimated to cost less",
        "the operand: written once, read by each product, less what the product reads in its place", equal},

@@ -24,7 +24,7 @@ void for_each_kernel(Lowering& lowering, const Call& call) {
     std::size_t next = 0;
     for (program::Statement& statement : body)
       if (auto* kernel = std::get_if<program::Scope>(&statement.action)) {
-        require(next < facts.size(), "a kernel of which lowering has said nothing");
+        require(next < facts.size(), "a kernel without facts from lowering");
         call(*kernel, facts[next++]);
       }
   });

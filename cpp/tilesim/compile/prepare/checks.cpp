@@ -39,7 +39,7 @@ void check_mappings(const Graph& graph, const CompileOptions& options) {
       if (op.kind == Kind::contract || op.kind == Kind::convolution) products.push_back(op.name);
   for (const auto& [name, nest] : options.mappings)
     if (std::find(products.begin(), products.end(), name) == products.end())
-      throw UserError({"a mapping is given for an operation that is no product of the graph", graph.name,
+      throw UserError({"a mapping is given for an operation that is not a product of the graph", graph.name,
                        "'" + name + "'", join(products), nearest(name, products)});
 }
 

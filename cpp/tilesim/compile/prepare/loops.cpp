@@ -234,7 +234,7 @@ class LoopLowering {
       states_.push_back(state);
       return;
     }
-    require(context_.placed(op_.operands[i]) && operand(i).identity, "a loop's state has no tensor of its own");
+    require(context_.placed(op_.operands[i]) && operand(i).identity, "a loop's state has no separate tensor");
     state.first = operand(i).tensor;
     const bool writes = carried != Carried::unchanged && plan_.trips > 0;
     if (has_result || writes) {

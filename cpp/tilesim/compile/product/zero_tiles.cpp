@@ -92,7 +92,7 @@ std::string ProductLowering::plan_zero_tiles() {
   if (context_.options.mappings.count(anchor_.name)) return "its mapping is given";
   const std::vector<int>& others = zeros_.operand == 1 ? problem_.n_dims : problem_.m_dims;
   if (problem_.k_dims.size() != 1 || others.size() != 1 || !problem_.batch_dims.empty())
-    return "its operands are no matrices";
+    return "its operands are not matrices";
   if (!reduced_result_dims().empty()) return "its epilogue needs whole rows";
   zero_depth_ = problem_.k_dims[0];
   zero_across_ = others[0];

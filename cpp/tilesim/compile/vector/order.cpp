@@ -390,7 +390,7 @@ class OrderLowering {
     descending_ = plain("greater");
     if (!descending_ && !plain("less"))
       throw CannotRun(op_, Lack::comparator,
-                      {"sort: the vector unit sorts by keys, not by a comparator of its own", op_.name,
+                      {"sort: the vector unit sorts by keys, not by a custom comparator", op_.name,
                        "function \"" + function.name + "\"", "less or greater of the first operand's elements",
                        "sort by the attribute 'keys'"});
   }

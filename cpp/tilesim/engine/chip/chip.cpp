@@ -27,7 +27,7 @@ Chip::Chip(const Machine& given, SimulateOptions asked)
     throw UserError({"memory of fidelity bank needs a DRAM part", "memory.part", {}, "a part of configs/dram", {}});
   check_cache(machine, "memory.cache");
   if (machine.memory.cache.sets == 0 && !options.resident.empty())
-    throw UserError({"tensors cannot stay in a cache that the machine lacks",
+    throw UserError({"tensors cannot stay in a cache: the machine has none",
                      "resident",
                      "'" + options.resident[0] + "'",
                      "a machine with memory.cache",

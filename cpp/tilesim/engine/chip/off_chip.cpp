@@ -33,7 +33,7 @@ std::vector<std::int32_t> placements_of(const program::CompiledProgram& program,
   for (const auto& [name, text] : given) {
     placement_of(text, regions, name);
     if (std::find(names.begin(), names.end(), name) == names.end())
-      throw UserError({"a placement is given for a tensor that the program lacks", program.program().name,
+      throw UserError({"a placement names a tensor that is missing in the program", program.program().name,
                        "'" + name + "'", join(names), nearest(name, names)});
   }
   std::vector<std::int32_t> placements;
@@ -52,7 +52,7 @@ std::vector<bool> resident_of(const program::CompiledProgram& program, const Chi
   for (const std::string& name : chip.options.resident) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end())
-      throw UserError({"a tensor that the program lacks cannot stay in the cache", program.program().name,
+      throw UserError({"a tensor that stays in the cache is missing in the program", program.program().name,
                        "'" + name + "'", join(names), nearest(name, names)});
     resident[at(program.tensors[static_cast<std::size_t>(found - names.begin())].storage)] = true;
   }

@@ -72,7 +72,7 @@ void read_features(Part& part, const Json& json) {
   if (const Json* window = reader.optional("two_step_activate")) {
     f.two_step_activate = true;
     f.activate_window = ticks(*window);
-    if (f.activate_window < 1) window->fail("the second step of an activation needs a tick of its own", "1 or more");
+    if (f.activate_window < 1) window->fail("the second step of an activation needs a separate tick", "1 or more");
   }
   if (const Json* sync = reader.optional("clock_sync")) {
     ObjectReader inner(*sync);

@@ -50,7 +50,7 @@ void check_present(const Part& part, const Json& json) {
   if (part.controller.refresh == RefreshMode::per_bank)
     needed.insert(needed.end(), {{activate, refresh_bank}, {precharge, refresh_bank}, {refresh_bank, activate}});
   for (const Pair& pair : needed)
-    if (limit_of(part, pair) < 0) json.fail("the part lacks a constraint: " + text_of(pair));
+    if (limit_of(part, pair) < 0) json.fail("the part is missing a constraint: " + text_of(pair));
 }
 
 void check_consistent(const Part& part, const Json& json) {

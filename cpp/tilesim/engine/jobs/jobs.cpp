@@ -21,7 +21,7 @@ void Jobs::check_cores(const Job& job) const {
   const std::int64_t count = chip_.machine.core.count;
   for (const std::int64_t core : job.cores)
     if (core < 0 || core >= count)
-      throw UserError({"the program needs a core that the machine lacks",
+      throw UserError({"the program needs a core that is missing in the machine",
                        program.name,
                        std::to_string(core),
                        "0 to " + std::to_string(count - 1),
@@ -37,7 +37,7 @@ void Jobs::check_queues(const LoadedProgram& loaded, const CoreKind& kind) const
     if (sort.kind == UnitKind::store) count = kind.core.dma.store_queues, stem = "store";
     if (sort.kind == UnitKind::array) count = kind.core.array.count, stem = "mma";
     if (stem && (sort.number < 0 || sort.number >= count))
-      throw UserError({"the program uses a queue that the machine lacks",
+      throw UserError({"the program uses a queue that is missing in the machine",
                        loaded.program->program().name,
                        "'" + sort.queue + "'",
                        std::string(stem) + "0 to " + stem + std::to_string(count - 1),

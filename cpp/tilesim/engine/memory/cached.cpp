@@ -36,7 +36,7 @@ CachedChannels::CachedChannels(const Machine& machine, const dram::Part* part, c
     return;
   }
   if (memory.cache.sector_bytes % part->burst_bytes != 0)
-    throw UserError({"a sector is no whole number of the part's bursts",
+    throw UserError({"a sector must be a whole number of the part's bursts",
                      "memory.cache.sector",
                      std::to_string(memory.cache.sector_bytes) + " B",
                      "a multiple of " + std::to_string(part->burst_bytes) + " B (" + part->name + ")",

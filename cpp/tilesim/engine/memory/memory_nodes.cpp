@@ -116,7 +116,7 @@ class BankNodes final : public MemoryNodes {
         nodes_(answers.size(), Node{dram::Channel(part)}) {
     step_ = std::max<std::int64_t>(1, to_cycles_(part.read_latency) - 1);
     if (machine.memory.burst_bytes % part.burst_bytes != 0)
-      throw UserError({"the machine's bursts are no multiple of the part's",
+      throw UserError({"the machine's bursts must be a multiple of the part's",
                        "memory.burst_bytes",
                        std::to_string(machine.memory.burst_bytes) + " B",
                        "a multiple of " + std::to_string(part.burst_bytes) + " B (" + part.name + ")",

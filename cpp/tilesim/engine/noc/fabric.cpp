@@ -156,11 +156,11 @@ namespace {
 void Fabric::refuse(const Packet& packet, std::int64_t cycle) const {
   const std::size_t nodes = topology_.nodes.size();
   const std::string numbers = "0 ... " + std::to_string(nodes - 1);
-  if (packet.source >= nodes) fail("there is no such source node", packet.source, numbers);
-  if (packet.destination >= nodes) fail("there is no such destination node", packet.destination, numbers);
+  if (packet.source >= nodes) fail("unknown source node", packet.source, numbers);
+  if (packet.destination >= nodes) fail("unknown destination node", packet.destination, numbers);
   if (packet.flits < 1 || packet.flits > 65535) fail("flits of a packet out of range", packet.flits, "1 ... 65535");
   if (packet.message_class >= spec_.classes.size())
-    fail("there is no such message class", packet.message_class, "0 ... " + std::to_string(spec_.classes.size() - 1));
+    fail("unknown message class", packet.message_class, "0 ... " + std::to_string(spec_.classes.size() - 1));
   fail("the packet's cycle is in the past", cycle, "at least " + std::to_string(now_));
 }
 

@@ -159,7 +159,7 @@ void check(const Experiment& experiment, const RouterSpec& spec) {
   if (experiment.warmup_periods < 0 || experiment.warmup_periods > 1000)
     refuse("warm-up periods out of range", std::to_string(experiment.warmup_periods), "0 ... 1000");
   if (experiment.reply_flits > 0 && spec.classes.size() < 2)
-    refuse("answers need a message class of their own", std::to_string(spec.classes.size()), "two classes");
+    refuse("answers need a separate message class", std::to_string(spec.classes.size()), "two classes");
   if (experiment.most_periods <= experiment.warmup_periods || experiment.most_periods > 100'000)
     refuse("no period is left to measure", std::to_string(experiment.most_periods), "more than the warm-up periods");
 }

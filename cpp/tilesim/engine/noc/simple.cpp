@@ -36,8 +36,8 @@ class Simple final : public Network {
           {what, "packet", std::to_string(value), std::to_string(low) + " ... " + std::to_string(high), {}});
     };
     const auto nodes = static_cast<std::int64_t>(sources_.size());
-    if (packet.source >= nodes) refuse("there is no such source node", packet.source, 0, nodes - 1);
-    if (packet.destination >= nodes) refuse("there is no such destination node", packet.destination, 0, nodes - 1);
+    if (packet.source >= nodes) refuse("unknown source node", packet.source, 0, nodes - 1);
+    if (packet.destination >= nodes) refuse("unknown destination node", packet.destination, 0, nodes - 1);
     if (packet.flits < 1 || packet.flits > static_cast<std::uint32_t>(std::min(spec_.buffer_flits, 65535)))
       refuse("a packet must fit the buffer of a node", packet.flits, 1, std::min(spec_.buffer_flits, 65535));
     if (cycle < now_) refuse("the packet's cycle is in the past", cycle, now_, std::int64_t{1} << 62);

@@ -6,7 +6,7 @@
 namespace tilesim::rules {
 namespace {
 
-[[noreturn]] void no_type(const std::string& text) { refuse("this is no type of a result", text, "such as f32[2, 3]"); }
+[[noreturn]] void no_type(const std::string& text) { refuse("not the type of a result", text, "such as f32[2, 3]"); }
 
 /// "f32[2, 3]", "i8[]".
 TensorType type_of(const std::string& text) {

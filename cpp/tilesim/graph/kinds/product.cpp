@@ -74,7 +74,7 @@ void check_format(const Op& op, const std::string& attribute) {
   const bool block = format.starts_with("block:") && format.size() > 6 && format.size() < 12 && format[6] != '0' &&
                      format.find_first_not_of("0123456789", 6) == std::string::npos;
   if (!block && std::find(known.begin(), known.end(), format) == known.end())
-    refuse("attribute '" + attribute + "' is no format of zeros", "'" + format + "'",
+    refuse("attribute '" + attribute + "' names an unknown format of zeros", "'" + format + "'",
            "dense, bitmap, csr, csc, block:N, 2:4, zero_tiles");
 }
 

@@ -167,10 +167,10 @@ class Compressing {
   std::string unsuitable(const GraphFunction& function, const Op& op) const {
     const TensorType &a = function.value(op.operands[0]).type, &b = function.value(op.operands[1]).type;
     const auto reference = references_.find(op.operands[1]);
-    if (reference == references_.end()) return "it is no weight of this function";
+    if (reference == references_.end()) return "it is not a weight of this function";
     if (graph_.weights.at(reference->second).source == Weight::Source::random)
       return "its values are drawn, and not in the pattern";
-    if (b.shape.size() != 2 || op.attributes.integers("b_contract", {}).size() != 1) return "it is no matrix";
+    if (b.shape.size() != 2 || op.attributes.integers("b_contract", {}).size() != 1) return "it is not a matrix";
     if (a.dtype != b.dtype || two_of_four(b.dtype) == b.dtype)
       return "arrays take the pattern in f32, f16, bf16 and i8, the same for both operands";
     if (op.attributes.text("precision", "default") == "exact" && is_float(b.dtype)) return "the product is exact";

@@ -96,7 +96,7 @@ class Constants {
   std::vector<std::pair<ValueId, std::string>> names_;
 };
 
-/// The one axis of a matrix that is contracted; -1: it is no matrix, or has batches.
+/// The one axis of a matrix that is contracted; -1: it is not a matrix, or has batches.
 int contracted_axis(const GraphFunction& function, const Op& op, int operand) {
   const Shape& shape = function.value(op.operands[at(operand)]).type.shape;
   const std::string of = operand == 0 ? "a" : "b";

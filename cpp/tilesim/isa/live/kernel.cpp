@@ -80,7 +80,7 @@ Kernel LiveKernels::choose(const Descriptor& d, const ComputeSource& source, uns
     alone_.latency(d, {}, source);
     if (alone_.taken().words.empty())
       throw Unsupported(
-          {"its kernel runs on memory of its own: the cycles that it declares are taken", {}, {}, {}, {}});
+          {"its kernel runs on separate memory: its declared cycles are used", {}, {}, {}, {}});
     return alone_.taken();
   }
   const TileCompute compute = source.compute();

@@ -278,7 +278,7 @@ std::uint8_t own_unit(const CoreTiming& core, const InstructionInfo& info) {
   throw UserError({"'" + info.name + "' runs on a unit that the core '" + core.name + "' does not have",
                    {},
                    info.own->unit,
-                   known.empty() ? "no unit of its own" : join(known),
+                   known.empty() ? "no separate unit" : join(known),
                    nearest(info.own->unit, known)});
 }
 

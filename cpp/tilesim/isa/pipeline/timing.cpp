@@ -178,7 +178,7 @@ std::uint8_t scalar_class(const std::string& timing) {
 CoreTiming read_core(const Json& file) {
   CoreTiming core;
   ObjectReader reader(file);
-  if (reader.string("schema") != "tilesim.core") file.at("schema").fail("this is no core", "tilesim.core");
+  if (reader.string("schema") != "tilesim.core") file.at("schema").fail("the file does not describe a core", "tilesim.core");
   reader.integer("version", 1, 1);
   if (const Json* machine = file.find("machine")) {
     core = core_of(Machine::from_json(*machine));

@@ -27,7 +27,7 @@ const char* cause_text(Cause cause) {
     case Cause::unknown_call:
       return "unknown system call";
     case Cause::aborted:
-      return "ended by a signal of its own";
+      return "ended by its own signal";
     case Cause::no_memory:
       return "memory is used up";
   }

@@ -29,7 +29,7 @@ void check_range(const OperandWord& word, std::int64_t value, const std::string&
 std::int64_t register_of(const OperandWord& word, const std::string& text, Place place) {
   const int number = register_number(word.sort, text);
   if (number < 0)
-    wrong(place, "this is no register of the right sort", text,
+    wrong(place, "a register of another kind is needed", text,
           word.sort == Sort::x   ? "x0 to x31"
           : word.sort == Sort::f ? "f0 to f31"
                                  : "v0 to v31");
@@ -89,7 +89,7 @@ std::int64_t vtype_of(const OperandWord& word, const Statement& statement, std::
   if (const auto number = number_of(statement.operands[at])) {
     ++at;
     if (*number < 0 || *number > word.highest)
-      wrong(statement.places[at - 1], "this is no vtype", statement.operands[at - 1],
+      wrong(statement.places[at - 1], "not a vtype", statement.operands[at - 1],
             "0 to " + std::to_string(word.highest));
     return *number;
   }
@@ -100,7 +100,7 @@ std::int64_t vtype_of(const OperandWord& word, const Statement& statement, std::
   if (std::count(text.begin(), text.end(), ',') == 1) text += ", tu, mu";
   for (std::int64_t value = 0; value < 256; ++value)
     if (vtype_text(static_cast<std::uint64_t>(value)) == text) return value;
-  wrong(statement.places[first], "this is no vtype", written, "such as e32, m1, ta, ma");
+  wrong(statement.places[first], "not a vtype", written, "such as e32, m1, ta, ma");
 }
 
 /// "4(a0)" as offset and register; both places are the operand's.

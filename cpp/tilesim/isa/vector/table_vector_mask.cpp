@@ -117,7 +117,7 @@ void declare_vector_mask(Declarations& d) {
   declare_logic<nor>(d, "vmnor.mm", "Or, complemented.");
   declare_logic<xnor>(d, "vmxnor.mm", "Exclusive or, complemented.");
   declare_unary(d, "vcpop.m", 0x10, 0x10, &count, no_group, "How many ones.");
-  declare_unary(d, "vfirst.m", 0x10, 0x11, &first, no_group, "The first one's number; −1: there is none.");
+  declare_unary(d, "vfirst.m", 0x10, 0x11, &first, no_group, "Index of the first set element, or −1.");
   d.traits = overlap_never;
   declare_unary(d, "vmsbf.m", 0x14, 1, &around_first<Until::before>, mask_group, "Ones before the first one.");
   declare_unary(d, "vmsof.m", 0x14, 2, &around_first<Until::only>, mask_group, "The first one alone.");

@@ -199,7 +199,7 @@ Tensor tensor(const Json& json) {
   if (const Json* parts = reader.optional("parts"))
     for (const Json& item : parts->items()) t.parts.push_back(held_part(item, t.shape.size()));
   if (t.level == Level::scratchpad && (t.role != Role::temporary || !t.alias_of.empty()))
-    json.fail("only a temporary with bytes of its own stays in a scratchpad", "role temporary, no alias_of");
+    json.fail("only a temporary that is not an alias can stay in a scratchpad", "role temporary, no alias_of");
   reader.finish();
   return t;
 }

@@ -76,7 +76,7 @@ Transfer transfer(const Json& json) {
     if (const Json* at = fields.optional("through_at")) dim.through_at = exprs(*at);
     fields.finish();
     if (dim.axis >= static_cast<int>(result.at.size()))
-      item.fail("a dim names an axis that 'at' lacks", "below " + std::to_string(result.at.size()));
+      item.fail("a dim names an axis that is missing in 'at'", "below " + std::to_string(result.at.size()));
     result.dims.push_back(std::move(dim));
   }
   result.slot = reader.string("slot");
