@@ -243,7 +243,7 @@ Machine used(const Machine& machine, const std::string& function, const py::dict
   };
   put(changed.core.isa.functions);
   for (CoreSort& sort : changed.sorts) put(sort.core.isa.functions);
-  changed.sources["core.isa.functions"] = "replaced by the user";
+  changed.sources["core.isa.functions"] = "set by the user";
   static_timings(*set_of(changed), core_of(changed));
   return changed;
 }

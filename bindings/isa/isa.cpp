@@ -79,10 +79,10 @@ void init(py::module_& module) {
       },
       py::arg("text"), py::arg("address") = 0, py::arg("set") = py::none(),
       "Machine code of assembly text, and its labels.");
-  module.def(
-      "isa_loops", run_loops, py::arg("core"), py::arg("cases"), py::arg("every_trip") = false,
-      py::arg("file") = "core",
-      "Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why they are missing.");
+  module.def("isa_loops", run_loops, py::arg("core"), py::arg("cases"), py::arg("every_trip") = false,
+             py::arg("file") = "core",
+             "Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why they are "
+             "missing.");
   module.def("isa_time", time_stream, py::arg("core"), py::arg("text"), py::arg("sew") = 32, py::arg("lmul") = 0,
              py::arg("avl") = ~std::uint64_t{0}, py::arg("times") = 1, py::arg("set") = py::none(),
              "Cycles of a list of instructions that are timed and not executed, and the time of its units.");

@@ -34,9 +34,9 @@ def without(after: str, before: str) -> Any:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (without("ACT", "RD"), ["lacks a constraint", "ACT to RD"]),
-        (without("RD", "WR"), ["lacks a constraint", "RD to WR"]),
-        (without("REFab", "ACT"), ["lacks a constraint", "REFab to ACT"]),
+        (without("ACT", "RD"), ["is missing a constraint", "ACT to RD"]),
+        (without("RD", "WR"), ["is missing a constraint", "RD to WR"]),
+        (without("REFab", "ACT"), ["is missing a constraint", "REFab to ACT"]),
         (lambda d: d["constraints"].append({**d["constraints"][0], "cycles": 99}), ["contradict"]),
         (lambda d: [c.update(cycles=1000) for c in d["constraints"] if c["after"] == ["ACT"] and "RD" in c["before"]],
          ["contradict", "ACT to RD"]),

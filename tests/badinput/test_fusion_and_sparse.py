@@ -80,7 +80,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "residency where nothing can stay": (
         stays({"nope": "scratchpad"}, alone()),
-        r"unknown tensor \(got 'nope'; allowed: none: of this program no tensor can stay\)",
+        r"unknown tensor \(got 'nope'; allowed: no tensor of this program can stay\)",
     ),
     "place of an unknown operation": (
         lambda: ts.compile(chain(), "edge-8", place={"softmax": "host"}),

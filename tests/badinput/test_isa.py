@@ -47,7 +47,7 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "too large": (lambda: patched(64 + 40, "<Q", 1 << 60), "impossible size"),
     "less memory than file": (lambda: patched(64 + 40, "<Q", 1), "impossible size"),
     "where the stack is": (lambda: two_segments(0x10000, 0x3F_FFFF_0000), "stack"),
-    "overlapping": (lambda: two_segments(0x10000, 0x10020), "over each other"),
+    "overlapping": (lambda: two_segments(0x10000, 0x10020), "overlap"),
 }
 
 

@@ -44,7 +44,7 @@ NO_PROGRAMS: dict[str, tuple[Callable[[], bytes], str]] = {
     "big-endian": (lambda: patched(5, "B", 2), "big-endian"),
     "dynamic": (lambda: patched(64, "<I", 3), "dynamically"),
     "x86": (lambda: patched(18, "<H", 62), "another processor"),
-    "overlapping": (overlapping, "over each other"),
+    "overlapping": (overlapping, "overlap"),
     "no entry": (lambda: patched(24, "<Q", 0), "begins"),
     "empty": (lambda: b"", "no ELF"),
 }

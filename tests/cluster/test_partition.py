@@ -110,14 +110,14 @@ APART = {
     "while": "its functions are divided, its state agrees with theirs",
     "branch": "its functions are divided, all devices take the same one",
     "constant": "stands on every device, and each takes its part",
-    "opaque": "its meaning is the user's",
+    "opaque": "its semantics are user-defined",
     "all_reduce": "between devices already, of a region of devices' own tensors",
     "all_gather": "between devices already, of a region of devices' own tensors",
     "reduce_scatter": "between devices already, of a region of devices' own tensors",
     "all_to_all": "between devices already, of a region of devices' own tensors",
     "permute_devices": "between devices already, of a region of devices' own tensors",
     "broadcast_devices": "between devices already, of a region of devices' own tensors",
-    "device_index": "between devices already",
+    "device_index": "already has an operation between devices",
 }
 
 

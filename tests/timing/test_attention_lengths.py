@@ -32,7 +32,7 @@ def test_time_and_bytes_are_those_of_the_keys_that_are_there(machine: str, page:
     assert 0.9 < (steps[3] - steps[2]) / (2 * (steps[2] - steps[1])) < 1.1
     usual = ts.simulate(program)
     assert usual.bounds.bytes == found[2048].bounds.bytes
-    assert usual.data_sources["kv_len"] == "default: caches that are full"
+    assert usual.data_sources["kv_len"] == "default: full caches"
     assert abs(usual.cycles / found[2048].cycles - 1) < 0.02
 
 

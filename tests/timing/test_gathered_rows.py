@@ -117,7 +117,7 @@ def test_clipped_and_filled_indices_may_lie_anywhere() -> None:
 def test_without_indices_rows_are_neighbours() -> None:
     machine, graph = wide(), table(1024)
     result = ts.simulate(ts.compile(graph, machine))
-    assert result.data_sources == {"ids": "default: rows that lie one behind the other"}
+    assert result.data_sources == {"ids": "default: consecutive rows"}
     assert abs(result.cycles / cycles(machine, graph, np.arange(1024)) - 1) < 0.1
 
 

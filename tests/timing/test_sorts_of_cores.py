@@ -150,7 +150,7 @@ def test_little_cores_help_and_are_given_their_share(little: int) -> None:
 def test_rings_of_a_program_must_fit_the_core_that_runs_it() -> None:
     machine = chip(1, 1)
     program = ts.compile(product(1024), machine, sort="big")
-    with pytest.raises(ts.UserError, match=r"scratchpad of a core.*core 1 \(little\)"):
+    with pytest.raises(ts.UserError, match=r"scratchpad of one of its cores.*core 1 \(little\)"):
         ts.simulate([ts.Job(program, cores=[1])], machine)
 
 
@@ -158,7 +158,7 @@ def mistakes() -> list[tuple[Any, str]]:
     big = {"sort": "big", "count": 1}
     return [
         ([], "no cores"),
-        ([big, big], "two sorts of one name"),
+        ([big, big], "two core types have one name"),
         ([{"sort": "big"}], "count"),
         ([big | {"count": 0}], "1 to 1024"),
         ([big | {"cost": 1}], "cost"),
@@ -166,7 +166,7 @@ def mistakes() -> list[tuple[Any, str]]:
         ([big | {"core": {"count": 3}}], "beside"),
         ([big | {"core": {"clock": "2 GHz"}}], "faster than core.clock"),
         ([big | {"core": {"array": {"rows": 0}}}], "1 to 65536"),
-        ([{"sort": "a.b", "count": 1}], "name of a sort"),
+        ([{"sort": "a.b", "count": 1}], "name of a core type"),
     ]
 
 
@@ -187,13 +187,13 @@ def test_wrong_uses_of_sorts_are_refused() -> None:
         machine.replace({"core.count": 3})
     with pytest.raises(ts.UserError, match="big, little"):
         ts.compile(product(64), machine, sort="tiny")
-    with pytest.raises(ts.UserError, match="all alike"):
+    with pytest.raises(ts.UserError, match="all cores are alike"):
         ts.compile(product(64), "mesh-16", sort="big")
     with pytest.raises(ts.Unsupported, match=r"core\.array\.multiply.*sort="):
         ts.compile(product(64), machine.replace({"cores.little.core.array.multiply": "bf16"}))
     whole = machine.to_dict()
     whole["core"]["count"] = 3
-    with pytest.raises(ts.UserError, match="number of cores together"):
+    with pytest.raises(ts.UserError, match="number of cores"):
         ts.Machine.load(whole)
     program = ts.compile(product(64), machine, sort="little")
     with pytest.raises(ts.UserError, match="sort"):

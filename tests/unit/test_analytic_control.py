@@ -42,7 +42,7 @@ def loop(trips: int | None) -> ts.Graph:
 def test_a_loop_costs_its_trips() -> None:
     once, often = (ts.estimate(loop(trips), "h100") for trips in (1, 8))
     assert often.seconds == pytest.approx(8 * once.seconds, rel=1e-3) and once.seconds > 0
-    with pytest.raises(ts.Unsupported, match="length only the data know"):
+    with pytest.raises(ts.Unsupported, match="length depends on data"):
         ts.estimate(loop(None), "h100")
 
 

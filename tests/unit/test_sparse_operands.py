@@ -141,7 +141,7 @@ def test_damaged_rows() -> None:
 
     with refused(r"pointers\[3\]", "1 after 2", "decrease"):
         expand(with_part("pointers", [0, 1, 2, 1, 4]))
-    with refused("one more than rows", "allowed: 5"):
+    with refused("one more than the rows", "allowed: 5"):
         expand(with_part("pointers", [0, 4]))
     with refused("do not fit"):
         expand(with_part("pointers", [0, 1, 2, 3, 5]))

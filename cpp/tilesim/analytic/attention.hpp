@@ -17,7 +17,7 @@ namespace tilesim::analytic {
 
 /// X(name, default, lowest, highest, unit)
 #define TILESIM_ATTENTION_CONSTANTS(X)                                                      \
-  X(launch, 1e-5, 1e-7, 1e-3, "s per call, small kernels around it included")               \
+  X(launch, 1e-5, 1e-7, 1e-3, "s per call, including the small kernels around it")          \
   X(efficiency, 0.7, 0.01, 1.0, "share of the peak rate in the products")                   \
   X(exponentials, 32.0, 1.0, 1000.0, "query-key pairs per cycle and unit at most")          \
   X(tile, 2e-6, 1e-8, 1e-4, "s per query tile on its unit")                                 \

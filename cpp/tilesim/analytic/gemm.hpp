@@ -50,31 +50,31 @@ struct GemmScheme {
 };
 
 /// The few constants of a family and scheme. X(name, default, lowest, highest, unit)
-#define TILESIM_GEMM_CONSTANTS(X)                                                                             \
-  X(launch, 2e-6, 0.0, 1e-3, "s per kernel")                                                                  \
-  X(efficiency, 0.85, 0.01, 1.0, "share of the peak rate at a large tile")                                    \
-  X(epilogue_steps, 100.0, 0.0, 4000.0, "k elements that prologue and epilogue of a tile are worth")          \
-  X(half_tile, 5.0, 0.0, 400.0, "m n / (m + n) of the tile that reaches half of the rate")                    \
-  X(step, 5e-8, 1e-10, 1e-5, "s per k-step at least")                                                         \
-  X(tile, 5e-7, 1e-9, 1e-4, "s per further wave of tiles")                                                    \
-  X(unit_bytes_per_clock, 50.0, 0.5, 20000.0, "bytes one unit loads per cycle")                               \
-  X(reload_share, 0.8, 0.01, 8.0, "share of the cache's rate when tiles load operands again")                 \
-  X(cache_share, 0.8, 0.01, 8.0, "share of the cache's rate for bytes that stay in it")                       \
-  X(memory_share, 0.85, 0.05, 0.97, "share of the memory's peak rate")                                        \
-  X(cache_fill, 0.8, 0.05, 1.1, "share of the cache that a repeated walk can use")                            \
-  X(cache_edge, 0.06, 0.005, 1.0, "relative width of the step from hit to miss")                              \
-  X(split, 1.5e-6, 1e-8, 1e-3, "s per reduction of a split k")                                                \
-  X(deep, 5500.0, 64.0, 1e6, "k up to which rules do not split where tiles fill all units already")           \
-  X(overlap, 3.0, 1.0, 12.0, "exponent: 1 terms add, large: the longest hides the others")                    \
-  X(wave_smoothing, 0.2, 0.0, 1.0, "0: whole waves; 1: the last wave costs its share only")                   \
-  X(droop, 0.0, -0.999, 1e3, "how much longer the arithmetic takes at the power limit than at the peak rate") \
-  X(convert, 64.0, 0.1, 1e5, "weights one unit widens or packs per cycle, where the loop does so")            \
-  X(far, 1.0, 1.0, 50.0, "times as long that widening or packing takes for weights that come from memory")    \
-  X(alone, 1.0, 0.1, 1.0, "share of a unit's rate that one tile reaches with no second one beside it")        \
-  X(vector_launch, 2e-6, 0.0, 1e-3, "s per matrix-vector kernel")                                             \
-  X(vector_rate, 3e9, 1e6, 1e12, "k elements per second and block of a matrix-vector kernel")                 \
-  X(cast, 3e-6, 1e-8, 1e-3, "s of the kernels of a cast")                                                     \
-  X(cast_row, 1e-7, 1e-10, 1e-4, "s per row and unit of a cast")                                              \
+#define TILESIM_GEMM_CONSTANTS(X)                                                                    \
+  X(launch, 2e-6, 0.0, 1e-3, "s per kernel")                                                         \
+  X(efficiency, 0.85, 0.01, 1.0, "share of the peak rate at a large tile")                           \
+  X(epilogue_steps, 100.0, 0.0, 4000.0, "k elements that prologue and epilogue of a tile are worth") \
+  X(half_tile, 5.0, 0.0, 400.0, "m n / (m + n) of the tile that reaches half of the rate")           \
+  X(step, 5e-8, 1e-10, 1e-5, "s per k-step at least")                                                \
+  X(tile, 5e-7, 1e-9, 1e-4, "s per further wave of tiles")                                           \
+  X(unit_bytes_per_clock, 50.0, 0.5, 20000.0, "bytes one unit loads per cycle")                      \
+  X(reload_share, 0.8, 0.01, 8.0, "share of the cache's rate when tiles load operands again")        \
+  X(cache_share, 0.8, 0.01, 8.0, "share of the cache's rate for bytes that stay in it")              \
+  X(memory_share, 0.85, 0.05, 0.97, "share of the memory's peak rate")                               \
+  X(cache_fill, 0.8, 0.05, 1.1, "share of the cache that a repeated walk can use")                   \
+  X(cache_edge, 0.06, 0.005, 1.0, "relative width of the step from hit to miss")                     \
+  X(split, 1.5e-6, 1e-8, 1e-3, "s per reduction of a split k")                                       \
+  X(deep, 5500.0, 64.0, 1e6, "k up to which rules do not split where tiles fill all units already")  \
+  X(overlap, 3.0, 1.0, 12.0, "exponent: 1 terms add, large: the longest hides the others")           \
+  X(wave_smoothing, 0.2, 0.0, 1.0, "0: whole waves; 1: the last wave costs its share only")          \
+  X(droop, 0.0, -0.999, 1e3, "arithmetic time at the power limit over that at the peak rate")        \
+  X(convert, 64.0, 0.1, 1e5, "weights one unit widens or packs per cycle, where the loop does so")   \
+  X(far, 1.0, 1.0, 50.0, "factor on widening or packing for weights from memory")                    \
+  X(alone, 1.0, 0.1, 1.0, "share of a unit's rate that a lone tile reaches")                         \
+  X(vector_launch, 2e-6, 0.0, 1e-3, "s per matrix-vector kernel")                                    \
+  X(vector_rate, 3e9, 1e6, 1e12, "k elements per second and block of a matrix-vector kernel")        \
+  X(cast, 3e-6, 1e-8, 1e-3, "s of the kernels of a cast")                                            \
+  X(cast_row, 1e-7, 1e-10, 1e-4, "s per row and unit of a cast")                                     \
   X(cast_share, 0.7, 0.02, 0.97, "share of the memory's peak rate in a cast")
 
 struct GemmConstants { TILESIM_CONSTANT_FIELDS(TILESIM_GEMM_CONSTANTS) };

@@ -105,9 +105,8 @@ class HostPricer {
     const double rate = model_.vector.at(DType::f32) * shares.lanes_share * units / all;
     const double moved = static_cast<double>(compulsory_bytes(graph_, function, op)) /
                          (model_.forms.memory_bytes_per_second * shares.memory_share);
-    costs_.notes.insert(std::string(info(op.kind).name) + ": without a closed form; " +
-                        percent(shares.lanes_share) + " of the peak rate of " +
-                        std::to_string(static_cast<std::int64_t>(units)) + " " + model_.unit +
+    costs_.notes.insert(std::string(info(op.kind).name) + ": without a closed form; " + percent(shares.lanes_share) +
+                        " of the peak rate of " + std::to_string(static_cast<std::int64_t>(units)) + " " + model_.unit +
                         (units > 1 ? "s, " : ", ") + percent(shares.memory_share) + " of the memory's");
     return shares.launch + std::max(flops(graph_, function, op).total() / rate, moved);
   }

@@ -88,7 +88,7 @@ class Pricer {
 
   Cost price(const Op& op) {
     if (is_view(op.kind)) {
-      to_.notes.insert("views and constants cost nothing: layouts are taken to fit");
+      to_.notes.insert("views and constants are assumed free: layouts are assumed to fit");
       Cost cost = begin(op);
       cost.model = "view";
       return cost;
@@ -177,7 +177,7 @@ class Pricer {
   }
 
   Cost ragged(const Op& op) {
-    to_.notes.insert("rows of experts are taken as spread evenly over as many groups as there can be");
+    to_.notes.insert("rows of experts are assumed to spread evenly over all groups");
     return product(op, Form::weights, operand(op, 0).dtype, ragged_extents(function_, op));
   }
 
@@ -256,7 +256,7 @@ class Pricer {
   }
 
   Cost fused(const Op& op, ValueId from) {
-    to_.notes.insert("elementwise operations behind a kernel are fused into it: their other operands only");
+    to_.notes.insert("elementwise operations behind a kernel are fused into it and cost only their other operands");
     double others = 0;
     for (const ValueId operand : op.operands)
       if (operand != no_value && operand != from)
@@ -301,7 +301,7 @@ class Pricer {
 
   Cost loop(const Op& op) {
     const Attribute* trips = op.attributes.find("trips");
-    if (!trips) return refuse(op, "a loop whose length only the data know has no closed form");
+    if (!trips) return refuse(op, "a loop whose length depends on data has no closed form");
     to_.notes.insert("loops: every trip runs its operations one after the other; the host counts the trips");
     const std::int32_t callee = op.functions.at(1);  // of known trips: nobody asks the condition
     const GraphFunction& step = graph_.functions[at(callee)];
@@ -313,7 +313,7 @@ class Pricer {
   }
 
   Cost branch(const Op& op) {
-    to_.notes.insert("branches: the side that takes longest");
+    to_.notes.insert("branches: the longest side is counted");
     std::optional<Cost> longest;
     for (const std::int32_t callee : op.functions) {
       Cost side = sum(op, body(callee), 1, "longest side");

@@ -159,7 +159,7 @@ void ReplacedFile::discard() noexcept {
 }
 
 void ReplacedFile::fail(int error) const {
-  throw UserError({"the file cannot be written", path_, reason(error), "a path in a directory that takes files", {}});
+  throw UserError({"the file cannot be written", path_, reason(error), "a path in a writable directory", {}});
 }
 
 void ReplacedFile::write(const void* data, std::int64_t bytes) {

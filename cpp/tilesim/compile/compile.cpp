@@ -112,8 +112,8 @@ class Compiler {
     const std::vector<std::string> known(vector_names_.begin(), vector_names_.end());
     for (const auto& [name, tiles] : options_.vectors)
       if (!vector_names_.count(name))
-        throw UserError({"tiles are given for an operation that is neither a vector nor a movement kernel", prepared_.graph.name,
-                         "'" + name + "'", join(known), nearest(name, known)});
+        throw UserError({"tiles are given for an operation that is neither a vector nor a movement kernel",
+                         prepared_.graph.name, "'" + name + "'", join(known), nearest(name, known)});
   }
 
   /// Bodies of the loops of a function.
@@ -184,7 +184,7 @@ class Compiler {
     Round round;
     round.notes = program_.notes;
     for (const std::string& value : prepared_.kept_apart)
-      round.kept_apart[value] = {false, "the chip's compiler stores it: a view lies between"};
+      round.kept_apart[value] = {false, "the chip's compiler stores it because a view lies between"};
     std::vector<FusionCandidate> looked_at;
     while (true) {
       Context context = context_of(function);

@@ -80,7 +80,7 @@ Result simulate(const program::Program& program, const Machine& machine, const S
   if ((cache.bytes() > 0 && !cache.software) || !options.resident.empty()) {
     Result result = whole(program);
     result.approximations.push_back(
-        "nothing is replayed: a cache makes every trip of a loop differ, all were simulated");
+        "nothing is replayed: with a cache every trip of a loop differs, so all were simulated");
     return result;
   }
   const std::int64_t around = machine.memory.interleave_bytes * machine.memory.channels;

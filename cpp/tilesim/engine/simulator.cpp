@@ -116,7 +116,7 @@ std::optional<std::int64_t> Simulator::finished(int job) const {
 Result Simulator::result() const { return result_of({chip_, totals_, memory_, agenda_, units_, timeline_, jobs_}); }
 
 void Simulator::deadlock() const {
-  std::string text = "nothing can go on:";
+  std::string text = "deadlock:";
   for (const Stream* stream : jobs_.streams().all()) {
     for (std::size_t q = 0; q < stream->queues.size() && !stream->finished; ++q) {
       const EntryRing& entries = stream->queues[q].entries;
@@ -129,7 +129,7 @@ void Simulator::deadlock() const {
       text += ";";
     }
   }
-  if (!transfers_.idle()) text += " for units that have not answered;";
+  if (!transfers_.idle()) text += " for units without an answer;";
   // Where the program depends on tensors, the checker could not prove that it ends: then it is the program's mistake.
   for (const auto& [id, job] : jobs_.live())
     if (job->reader && job->reader->used())

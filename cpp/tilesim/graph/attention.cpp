@@ -200,7 +200,7 @@ std::optional<AttentionFault> attention_fault(const AttentionShape& shape, const
     const std::int64_t length = known.empty() ? shape.keys : known.as<std::int64_t>()[b];
     for (std::int64_t i = 0; i * shape.page < length; ++i)
       if (const std::int64_t page = table.as<std::int64_t>()[b * columns + i]; page < 0 || page >= shape.stored)
-        return AttentionFault{"a page of an attention lies outside of its cache",
+        return AttentionFault{"a page of an attention lies outside its cache",
                               "page " + std::to_string(page) + " (batch row " + std::to_string(b) + ", entry " +
                                   std::to_string(i) + " of the page table)",
                               "0 to " + std::to_string(shape.stored - 1)};

@@ -52,7 +52,7 @@ AttentionReach attention_reach(const Graph& graph, const GraphFunction& function
 
 /// Lengths and page tables by the names of values of the entry function.
 using AttentionData = std::map<std::string, Array>;
-/// What timing takes where no data are given: caches that are full, pages one behind the other. Of the attentions of
+/// What timing takes where no data are given: full caches, consecutive pages. Of the attentions of
 /// the entry function, whose calls are inlined; of those that are constants, nothing.
 AttentionData usual_attention_data(const Graph& graph);
 Array full_lengths(const AttentionShape& shape);

@@ -35,7 +35,7 @@ std::string Builder::fresh(const std::string& stem) {
 ValueId Builder::input(const std::string& name, TensorType type) {
   if (used_.count(name))
     throw UserError(
-        {"this name is taken already", "input of function \"" + body().name + "\"", "'" + name + "'", {}, {}});
+        {"this name is already taken", "input of function \"" + body().name + "\"", "'" + name + "'", {}, {}});
   element_count(type.shape);
   body().values.push_back({fresh(name), std::move(type)});
   body().inputs.push_back(static_cast<ValueId>(body().values.size()) - 1);
@@ -46,7 +46,7 @@ ValueId Builder::weight(const std::string& name, Weight weight) {
   element_count(weight.type.shape);
   const auto [found, inserted] = graph_->weights.emplace(name, weight);
   if (!inserted && found->second.type != weight.type)
-    throw UserError({"a weight of this name exists with another type",
+    throw UserError({"a weight of this name already exists with another type",
                      "weight \"" + name + "\"",
                      to_string(weight.type),
                      to_string(found->second.type),
@@ -85,7 +85,7 @@ std::vector<ValueId> Builder::op(Kind kind, std::vector<ValueId> operands, Attri
       throw UserError({"an operand must be a value of this function",
                        rules::place_of(body(), op),
                        std::to_string(id),
-                       "values made by this builder",
+                       "values of this builder",
                        {}});
   if (rules::holds_functions(kind))
     for (const std::int32_t callee : op.functions)

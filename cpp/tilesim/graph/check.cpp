@@ -109,7 +109,7 @@ void check_form(const GraphFunction& function, const Op& op) {
   }
   check_attributes(place, kind, op.attributes);
   if (!op.functions.empty() && !holds_functions(op.kind))
-    throw UserError({"this kind holds no function", place, std::string(kind.name), {}, {}});
+    throw UserError({"this kind takes no function", place, std::string(kind.name), {}, {}});
 }
 
 }  // namespace rules
@@ -237,7 +237,7 @@ class Checker {
     for (const ValueId id : function.outputs)
       if (id < 0 || index(id) >= function.values.size() || definitions[index(id)] == 0)
         throw UserError(
-            {"an output is never computed",
+            {"an output has no producer",
              place,
              id >= 0 && index(id) < function.values.size() ? "'" + function.value(id).name + "'" : std::to_string(id),
              "an input or a result",
@@ -276,13 +276,13 @@ class Checker {
       if (depends(function, producer, op))
         throw UserError({"operations form a cycle",
                          place,
-                         value + ", which operation \"" + producer.name + "\" computes from the result of this one",
+                         value + ", which operation \"" + producer.name + "\" depends on the result of this one",
                          "operations without cycles",
                          {}});
       throw UserError({"a value is used before it is defined", place, value, "values of earlier operations",
                        "Move operation \"" + producer.name + "\" before this one"});
     }
-    throw UserError({"a value is used that nothing defines", place, value, "inputs and results", {}});
+    throw UserError({"a value is used but never defined", place, value, "inputs and results", {}});
   }
 
   /// Whether `later` needs a result of `earlier`.

@@ -163,7 +163,7 @@ void save_graph(const Graph& graph, const std::string& path, const GraphFileOpti
     if (weight.source != Weight::Source::file) continue;
     const bool below = lies_below(weight.path, directory);
     if (!below && !options.weights_anywhere)
-      throw UserError({"the file of a weight lies outside of the graph's directory, where it would not be read",
+      throw UserError({"the file of a weight lies outside the graph's directory and would not be read",
                        "weight \"" + name + "\"", weight.path, "a path beside or below " + path,
                        "Save as .tsim, which holds the weights, or pass weights_anywhere=True"});
     const std::filesystem::path whole = std::filesystem::weakly_canonical(weight.path);

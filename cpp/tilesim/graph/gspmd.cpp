@@ -251,7 +251,7 @@ Mesh mesh_of(const std::vector<GspmdSharding>& shardings, std::int64_t devices) 
   for (const GspmdSharding& sharding : shardings) {
     if (sharding.form != Form::tiled) continue;
     if (std::ssize(sharding.devices) != devices)
-      throw UserError({"Shardings are about different numbers of devices.",
+      throw UserError({"Shardings have different numbers of devices.",
                        "",
                        std::to_string(sharding.devices.size()),
                        std::to_string(devices),
@@ -286,7 +286,7 @@ FromGspmd from_gspmd(const GspmdSharding& sharding, const Mesh& mesh, std::size_
                      std::to_string(rank) + " axes and those of last_tile_dims",
                      {}});
   if (std::ssize(sharding.devices) != mesh.devices())
-    throw UserError({"A sharding is about another number of devices than the mesh.",
+    throw UserError({"A sharding has another number of devices than the mesh.",
                      "",
                      std::to_string(sharding.devices.size()),
                      mesh.text(),

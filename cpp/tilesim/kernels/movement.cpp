@@ -166,7 +166,7 @@ Results pad(const Call& call) {
   for (std::size_t axis = 0; axis < low.size(); ++axis) {
     if (interior[axis] != 0) call.unsupported("interior padding in mode " + mode);
     if (low[axis] == 0 && high[axis] == 0) continue;
-    if (x.shape()[axis] == 0) call.fail("Mode " + mode + " has nothing to repeat on an axis without elements.");
+    if (x.shape()[axis] == 0) call.fail("Mode " + mode + " needs elements to repeat on each axis.");
     result = pad_axis_mirrored(result, static_cast<std::int64_t>(axis), low[axis], high[axis], mode == "reflect");
   }
   return {result};

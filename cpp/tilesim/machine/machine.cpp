@@ -94,7 +94,8 @@ Machine Machine::from_json(const Json& json) {
     read_sorts(machine, *cores);
     const Json* core = json.find("core");
     if (core && core->find("count") && counted != machine.core.count)
-      core->at("count").fail("the sorts have another number of cores together", std::to_string(machine.core.count));
+      core->at("count").fail("the core types together have another number of cores",
+                             std::to_string(machine.core.count));
   }
   if (const Json* lowering = reader.optional("lowering")) {
     begin_lowering(machine, *lowering);

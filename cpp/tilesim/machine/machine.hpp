@@ -149,7 +149,7 @@ struct NetworkSpec {
   Clock clock{1000000000};
   std::int64_t latency_cycles = 10;          ///< one way
   std::int64_t port_bytes_per_cycle = 1024;  ///< per core
-  std::int64_t buffer_bytes = 1 << 16;       ///< per port; full pushes back
+  std::int64_t buffer_bytes = 1 << 16;       ///< per port; a full buffer applies back-pressure
   std::int64_t ports_per_core = 1;           ///< nodes of a core; channel c answers at port c modulo this
   std::int64_t flit_bytes = 32;              ///< per cycle and link
   std::int64_t packet_bytes = 0;             ///< most data in a packet; 0: one burst
@@ -172,9 +172,9 @@ struct CacheSpec {
   std::int64_t ports = 1;                            ///< requests per cycle and slice, each of a sector at most
   std::int64_t bytes_per_cycle = 0;                  ///< of a port; 0: a sector
   std::int64_t mshrs = 64;                           ///< sectors being fetched; more misses wait, and what follows them
-  std::int64_t mshr_targets = 8;                     ///< requests that wait for one sector; more wait at the door
+  std::int64_t mshr_targets = 8;                     ///< requests that wait for one sector; more wait before the cache
   bool write_back = true;                            ///< otherwise every write goes through to memory
-  bool write_allocate = true;                        ///< a write that misses takes a line
+  bool write_allocate = true;                        ///< a write that misses allocates a line
   bool software = false;  ///< holds the tensors of a residency plan alone; what is not in it passes by unseen
 
   std::int64_t bytes() const { return sets * ways * line_bytes; }  ///< of a slice
@@ -182,7 +182,7 @@ struct CacheSpec {
 
 struct MemorySpec {
   std::string kind = "simple";  ///< fidelity: ideal | simple | bank
-  std::string part;             ///< DRAM part of each channel, of fidelity bank; empty: none is known
+  std::string part;             ///< DRAM part of each channel, of fidelity bank; empty: unknown
   std::int64_t channels = 16;
   std::int64_t bytes_per_second = 0;  ///< all channels together, peak
   double efficiency = 1.0;            ///< achieved share of the peak (refresh, turn-round, row misses), in (0, 1]
@@ -193,7 +193,7 @@ struct MemorySpec {
   std::string mapping;  ///< of fidelity bank: fields of an address, "row bank column offset"; empty: the part's
   std::string bank_hash = "none";  ///< of fidelity bank: none | xor | ipoly: strides spread over banks
   std::int64_t capacity_bytes = 0;
-  std::int64_t buffer_bytes = 1 << 16;  ///< requests waiting per channel; full pushes back
+  std::int64_t buffer_bytes = 1 << 16;  ///< requests waiting per channel; a full queue applies back-pressure
   /// Equal groups of channels and cores that lie together (chiplets): cores 0..n/regions-1 with the first channels.
   std::int64_t regions = 1;
   /// Of tensors that are not placed by name: "interleaved" over all regions, or "local": each page in the region of

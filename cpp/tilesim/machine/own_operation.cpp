@@ -41,7 +41,7 @@ std::shared_ptr<const OwnOperation> declared_operation(const std::string& name, 
     for (const auto& [one, operation] : registry().operations) known.push_back(one);
   }
   throw UserError(
-      {"this operation was not declared here", place, "'" + name + "'", known.empty() ? "none was" : join(known),
+      {"this operation is not declared", place, "'" + name + "'", known.empty() ? "none was" : join(known),
        nearest(name, known).empty() ? "ts.isa.operation(\"" + name + "\", ...) declares it" : nearest(name, known)});
 }
 

@@ -181,7 +181,7 @@ Setting layout_tile() {
           },
           [](Machine& m, const Json& json) {
             if (json.items().size() != 0 && json.items().size() != 2)
-              json.fail("a tile has two extents", "[second minor, minor] or []");
+              json.fail("a tile needs two extents", "[second minor, minor] or []");
             m.layout.tile.clear();
             for (const Json& item : json.items()) m.layout.tile.push_back(item.as_int(1, 4096));
           }};
@@ -195,7 +195,7 @@ void array_settings(std::vector<Setting>& all) {
                       "rows of cells: the contracted dimension in weight stationary", AT(core.array.rows)));
   all.push_back(whole("core.array.columns", U::count, 1, 65536, "columns of cells", AT(core.array.columns)));
   all.push_back(choice(
-      "core.array.dataflow", {dataflows.begin(), dataflows.end()}, "which operand stays in the cells",
+      "core.array.dataflow", {dataflows.begin(), dataflows.end()}, "operand that stays in the cells",
       [](const Machine& m) { return std::string(dataflows[static_cast<std::size_t>(m.core.array.dataflow)]); },
       [](Machine& m, std::size_t i) { m.core.array.dataflow = static_cast<Dataflow>(i); }));
   all.push_back(rates());
@@ -258,7 +258,7 @@ void memory_settings(std::vector<Setting>& all) {
                       AT(core.dma.queue_entries)));
   static const std::vector<std::string> priorities{"none", "loads", "stores"};
   all.push_back(choice(
-      "core.dma.priority", priorities, "who goes first at a core's ports of a network of routers; none: in turn",
+      "core.dma.priority", priorities, "priority at a core's ports of a network of routers; none: round robin",
       [](const Machine& m) { return m.core.dma.priority; },
       [](Machine& m, std::size_t i) { m.core.dma.priority = priorities[i]; }));
 }
@@ -270,8 +270,8 @@ void network_settings(std::vector<Setting>& all) {
       whole("network.latency_cycles", U::count, 0, 1000000, "one way, network cycles", AT(network.latency_cycles)));
   all.push_back(whole("network.port_bytes_per_cycle", U::count, 1, 1 << 20, "bytes per network cycle and core port",
                       AT(network.port_bytes_per_cycle)));
-  all.push_back(
-      whole("network.buffer_bytes", U::bytes, 64, big, "per port; full pushes back", AT(network.buffer_bytes)));
+  all.push_back(whole("network.buffer_bytes", U::bytes, 64, big, "per port; a full buffer applies back-pressure",
+                      AT(network.buffer_bytes)));
   all.push_back(whole("network.ports_per_core", U::count, 1, 1024,
                       "nodes of a core in a network of routers; channel c answers at port c modulo this",
                       AT(network.ports_per_core)));
@@ -281,7 +281,7 @@ void network_settings(std::vector<Setting>& all) {
                       AT(network.packet_bytes)));
   all.push_back(whole("network.control_bytes", U::bytes, 0, 1 << 16,
                       "packet of a read request or of a write's acknowledgement (routers)", AT(network.control_bytes)));
-  all.push_back(whole("network.header_bytes", U::bytes, 0, 1 << 16, "beside the data of a packet with data (routers)",
+  all.push_back(whole("network.header_bytes", U::bytes, 0, 1 << 16, "header of a packet with data (routers)",
                       AT(network.header_bytes)));
   all.push_back(whole("network.virtual_channels", U::count, 2, 32,
                       "per router port; one half for requests, the other for answers and sends",
@@ -300,11 +300,11 @@ void off_chip_settings(std::vector<Setting>& all) {
       "memory.kind", kinds, "fidelity", [](const Machine& m) { return m.memory.kind; },
       [](Machine& m, std::size_t i) { m.memory.kind = kinds[i]; }));
   all.push_back(
-      free_text("memory.part", "DRAM part of each channel, for fidelity bank; empty: none is known", AT(memory.part)));
+      free_text("memory.part", "DRAM part of each channel, for fidelity bank; empty: unknown", AT(memory.part)));
   all.push_back(whole("memory.channels", U::count, 1, 1024, "channels", AT(memory.channels)));
   all.push_back(
       whole("memory.bandwidth", U::bandwidth, 1, big, "all channels together, peak", AT(memory.bytes_per_second)));
-  all.push_back(ratio("memory.efficiency", 0.001, 1, "achieved share of the peak: refresh, turn-round, row misses",
+  all.push_back(ratio("memory.efficiency", 0.001, 1, "achieved share of the peak: refresh, turnaround, row misses",
                       AT(memory.efficiency)));
   all.push_back(whole("memory.latency", U::duration, 0, 1e12, "unloaded, beyond the network", AT(memory.latency_ps)));
   all.push_back(whole("memory.burst_bytes", U::bytes, 1, 1 << 20, "smallest transfer", AT(memory.burst_bytes)));
@@ -312,8 +312,8 @@ void off_chip_settings(std::vector<Setting>& all) {
                       AT(memory.interleave_bytes)));
   all.push_back(
       whole("memory.capacity", U::bytes, 0, big, "all channels together; 0 B: not stated", AT(memory.capacity_bytes)));
-  all.push_back(whole("memory.buffer_bytes", U::bytes, 64, big, "requests waiting per channel; full pushes back",
-                      AT(memory.buffer_bytes)));
+  all.push_back(whole("memory.buffer_bytes", U::bytes, 64, big,
+                      "requests waiting per channel; a full queue applies back-pressure", AT(memory.buffer_bytes)));
   all.push_back(layout_tile());
 }
 
@@ -341,7 +341,7 @@ std::vector<Setting> make_settings() {
   all.push_back(whole("core.kernel_launch_cycles", U::count, 0, 1e9, "fixed cost of starting a kernel",
                       AT(core.kernel_launch_cycles)));
   all.push_back(flag("core.kernel_barrier",
-                     "a kernel starts only when the previous one is complete (native lowering alone)",
+                     "a kernel starts only when the previous one is complete (native lowering only)",
                      AT(core.kernel_barrier)));
   array_settings(all);
   vector_settings(all);
@@ -352,15 +352,15 @@ std::vector<Setting> make_settings() {
   for (Setting& setting : isa_settings()) all.push_back(std::move(setting));
   for (Setting& setting : cache_settings()) all.push_back(std::move(setting));
   for (Setting& setting : address_settings()) all.push_back(std::move(setting));
-  all.push_back(whole("energy.mac", U::energy, 0, 1e12, "per multiply-add; 0 pJ: not known", AT(energy.mac)));
+  all.push_back(whole("energy.mac", U::energy, 0, 1e12, "per multiply-add; 0 pJ: unknown", AT(energy.mac)));
   all.push_back(
-      whole("energy.vector_op", U::energy, 0, 1e12, "per element operation; 0 pJ: not known", AT(energy.vector_op)));
+      whole("energy.vector_op", U::energy, 0, 1e12, "per element operation; 0 pJ: unknown", AT(energy.vector_op)));
   all.push_back(
-      whole("energy.scratchpad_byte", U::energy, 0, 1e12, "per byte; 0 pJ: not known", AT(energy.scratchpad_byte)));
-  all.push_back(whole("energy.memory_byte", U::energy, 0, 1e12, "per byte; 0 pJ: not known", AT(energy.memory_byte)));
-  all.push_back(whole("energy.network_byte", U::energy, 0, 1e12, "per byte; 0 pJ: not known", AT(energy.network_byte)));
-  all.push_back(whole("energy.static_microwatts", U::count, 0, 1e15, "power that flows all the time; 0: not known",
-                      AT(energy.static_microwatts)));
+      whole("energy.scratchpad_byte", U::energy, 0, 1e12, "per byte; 0 pJ: unknown", AT(energy.scratchpad_byte)));
+  all.push_back(whole("energy.memory_byte", U::energy, 0, 1e12, "per byte; 0 pJ: unknown", AT(energy.memory_byte)));
+  all.push_back(whole("energy.network_byte", U::energy, 0, 1e12, "per byte; 0 pJ: unknown", AT(energy.network_byte)));
+  all.push_back(
+      whole("energy.static_microwatts", U::count, 0, 1e15, "static power; 0: unknown", AT(energy.static_microwatts)));
   host_settings(all);
   for (Setting& setting : lowering_settings()) all.push_back(std::move(setting));
   return all;

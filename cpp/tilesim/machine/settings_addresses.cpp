@@ -31,8 +31,8 @@ Setting text_of(std::string path, std::string description, std::vector<std::stri
 std::vector<Setting> address_settings() {
   return {text_of("memory.channel_hash", "rotates the order of channels from round to round, so that strides spread",
                   {"none", "skew", "ipoly"}, [](Machine& m) -> std::string& { return m.memory.channel_hash; }),
-          text_of("memory.mapping", "fields of an address within a channel (fidelity bank); empty: the part's", {},
-                  [](Machine& m) -> std::string& { return m.memory.mapping; }),
+          text_of("memory.mapping", "fields of an address within a channel (fidelity bank); empty: those of the part",
+                  {}, [](Machine& m) -> std::string& { return m.memory.mapping; }),
           text_of("memory.bank_hash", "changes the bank by the row, so that strides spread (fidelity bank)",
                   {"none", "xor", "ipoly"}, [](Machine& m) -> std::string& { return m.memory.bank_hash; })};
 }

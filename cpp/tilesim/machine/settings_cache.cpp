@@ -58,10 +58,10 @@ bool power_of_two(std::int64_t value) { return value > 0 && std::has_single_bit(
 std::vector<Setting> cache_settings() {
   constexpr std::int64_t most = std::int64_t{1} << 24;
   std::vector<Setting> all;
-  all.push_back(number("sets", U::count, 0, most,
-                       "sets of a slice; there is one slice before each channel; 0: no cache", &CacheSpec::sets));
   all.push_back(
-      number("ways", U::count, 1, 1 << 16, "lines of a set, the least recently used goes first", &CacheSpec::ways));
+      number("sets", U::count, 0, most, "sets of a slice; each channel has one slice; 0: no cache", &CacheSpec::sets));
+  all.push_back(
+      number("ways", U::count, 1, 1 << 16, "lines of a set; the least recently used is replaced", &CacheSpec::ways));
   all.push_back(number("line", U::bytes, 1, 1 << 16, "bytes of a line, which has a tag", &CacheSpec::line_bytes));
   all.push_back(number("sector", U::bytes, 1, 1 << 12, "bytes of a sector, which is fetched and written as a whole",
                        &CacheSpec::sector_bytes));
@@ -73,23 +73,22 @@ std::vector<Setting> cache_settings() {
                        &CacheSpec::bytes_per_cycle));
   all.push_back(
       number("mshrs", U::count, 1, 1 << 16, "sectors being fetched per slice; more misses wait", &CacheSpec::mshrs));
-  all.push_back(number("mshr_targets", U::count, 1, 1 << 16, "requests that wait for one sector; more wait at the door",
-                       &CacheSpec::mshr_targets));
+  all.push_back(number("mshr_targets", U::count, 1, 1 << 16,
+                       "requests that wait for one sector; more wait before the cache", &CacheSpec::mshr_targets));
   all.push_back(either("write", "back", "through", "when written data goes to memory", &CacheSpec::write_back));
   all.push_back({"memory.cache.write_allocate",
                  U::flag,
                  0,
                  1,
-                 "a write that misses takes a line",
+                 "a write that misses allocates a line",
                  {},
                  [](const Machine& m) { return Json(m.memory.cache.write_allocate); },
                  [](Machine& m, const Json& json) { m.memory.cache.write_allocate = json.as_bool(); },
                  true});
-  all.push_back(
-      either("managed", "software", "hardware",
-             "software: holds the tensors of a residency plan alone (TPU CMEM); hardware: whatever passes, or "
-             "what the plan names",
-             &CacheSpec::software));
+  all.push_back(either("managed", "software", "hardware",
+                       "software: holds only the tensors of a residency plan (TPU CMEM); hardware: caches all traffic, "
+                       "or the plan's tensors",
+                       &CacheSpec::software));
   return all;
 }
 
@@ -103,7 +102,8 @@ void check_cache(const Machine& machine, const std::string& place) {
   if (!power_of_two(cache.line_bytes)) fail("wrong size of a line", line, "a power of two");
   if (!power_of_two(cache.sector_bytes)) fail("wrong size of a sector", sector, "a power of two");
   if (cache.line_bytes < cache.sector_bytes || cache.line_bytes > 64 * cache.sector_bytes)
-    fail("the line does not hold a valid number of sectors", "lines of " + line + ", sectors of " + sector, "1 to 64 to a line");
+    fail("the line does not hold a valid number of sectors", "lines of " + line + ", sectors of " + sector,
+         "1 to 64 to a line");
   if (cache.sector_bytes % machine.memory.burst_bytes != 0)
     fail("a sector must be a whole number of bursts", sector,
          "a multiple of memory.burst_bytes, " + std::to_string(machine.memory.burst_bytes) + " B");

@@ -28,8 +28,8 @@ Setting accumulates() {
           SettingUnit::text,
           0,
           0,
-          "who adds partial sums of products: the vector unit, from and to the scratchpad, or the arrays in a memory "
-          "of theirs; auto: arrays where core.scratchpad.accumulator_bytes is not 0",
+          "unit that adds partial sums of products: the vector unit, from and to the scratchpad, or the arrays in "
+          "their accumulator memory; auto: arrays where core.scratchpad.accumulator_bytes is not 0",
           allowed,
           [allowed](const Machine& m) { return Json(allowed[static_cast<std::size_t>(m.core.isa.accumulates)]); },
           [allowed](Machine& m, const Json& json) {
@@ -46,7 +46,7 @@ Setting functions() {
           SettingUnit::text,
           0,
           0,
-          "instructions of one's own that kernels take for elementwise functions, by function (`ts.isa.use`)",
+          "custom instructions that kernels use for elementwise functions, by function (`ts.isa.use`)",
           {},
           [](const Machine& m) { return m.core.isa.functions.empty() ? Json("") : to_json(m.core.isa.functions); },
           [](Machine& m, const Json& json) { m.core.isa.functions = user_instructions(json, m.core.isa.functions); },
@@ -61,7 +61,7 @@ std::vector<Setting> isa_settings() {
       isa_count("width", 1, 16, "instructions issued per cycle", &IsaSpec::width),
       isa_count("dispatch", 1, 16, "vector instructions among them", &IsaSpec::dispatch),
       isa_count("queue", 1, 64, "instructions that wait before each kind of pipe", &IsaSpec::queue),
-      isa_count("loads", 1, 8, "ports of the scratchpad for loads", &IsaSpec::loads),
+      isa_count("loads", 1, 8, "scratchpad ports for loads", &IsaSpec::loads),
       isa_count("stores", 1, 8, "ports of the scratchpad for stores", &IsaSpec::stores),
       isa_count("port_bytes", 0, 65536, "bytes of such a port and cycle; 0: a vector register", &IsaSpec::port_bytes),
       isa_count("load_latency", 0, 10000, "cycles to the first beat of a vector load", &IsaSpec::load_latency),

@@ -54,7 +54,7 @@ Setting number(std::string path, std::int64_t low, std::string description, std:
 /// Written only where there is one.
 template <class Section>
 Setting reason(const std::string& name, std::optional<Section> Profile::* section) {
-  Setting setting = of_section(name + ".reason", U::text, 0, 0, "where the section's values come from", section,
+  Setting setting = of_section(name + ".reason", U::text, 0, 0, "source of the section's values", section,
                                &Section::reason, [](const Json& json) { return json.as_string(); });
   setting.get = [section](const Machine& m) {
     const std::optional<Section>& own = m.lowering.*section;
@@ -90,7 +90,7 @@ std::vector<Setting> lowering_settings() {
   all.push_back(reason("fusion", &Profile::fusion));
   using P = Profile::Product;
   all.push_back(number("product.panel_bytes", 1,
-                       "most bytes of the left operand's panel, which is loaded before the right operand streams",
+                       "largest panel of the left operand, which is loaded before the right operand streams",
                        &Profile::product, &P::panel_bytes));
   all.push_back(number("product.window_columns", 1, "columns of the right operand that stream at a time",
                        &Profile::product, &P::window_columns));
@@ -100,8 +100,8 @@ std::vector<Setting> lowering_settings() {
              &Profile::product, &P::split_rows_above));
   all.push_back(reason("product", &Profile::product));
   using C = Profile::Convolution;
-  all.push_back(
-      number("convolution.images", 1, "images of a window of whole planes", &Profile::convolution, &C::images));
+  all.push_back(number("convolution.images", 1, "images per tile of a window over whole planes", &Profile::convolution,
+                       &C::images));
   all.push_back(
       flag("convolution.copy_few_images",
            "fewer images than a tile of the layout, in torch's order, are first copied to channels-minor order",
@@ -111,7 +111,7 @@ std::vector<Setting> lowering_settings() {
                  U::text,
                  0,
                  0,
-                 "where the profile comes from",
+                 "source of the profile",
                  {},
                  [](const Machine& m) { return m.lowering.reason.empty() ? Json() : Json(m.lowering.reason); },
                  [](Machine& m, const Json& json) { m.lowering.reason = json.as_string(); }});

@@ -82,8 +82,8 @@ std::vector<Setting> region_settings() {
                       [](Machine& m) -> std::int64_t& { return m.memory.regions; }));
   const std::vector<std::string> placements{"interleaved", "local"};
   all.push_back({"memory.placement", SettingUnit::text, 0, 0,
-                 "of tensors over regions; local: a page lies with the core that touches it first", placements,
-                 [](const Machine& m) { return Json(m.memory.placement); },
+                 "placement of tensors over regions; local: a page is placed with the core that touches it first",
+                 placements, [](const Machine& m) { return Json(m.memory.placement); },
                  [placements](Machine& m, const Json& json) {
                    const std::string& text = json.as_string();
                    for (const std::string& known : placements)
@@ -98,7 +98,7 @@ std::vector<Setting> region_settings() {
                  SettingUnit::flag,
                  0,
                  1,
-                 "operands that several cores need are fetched once and sent to all of them at once",
+                 "operands of several cores are fetched once and multicast",
                  {},
                  [](const Machine& m) { return Json(m.network.multicast); },
                  [](Machine& m, const Json& json) { m.network.multicast = json.as_bool(); },

@@ -49,11 +49,12 @@ std::string_view flow_name(SparseFlow flow) { return flows[static_cast<std::size
 
 std::vector<Setting> sparse_settings() {
   std::vector<Setting> all;
-  all.push_back(of_sparse("multipliers", 0, "multipliers that skip zeros, in the place of rows and columns; 0: none",
+  all.push_back(of_sparse("multipliers", 0, "multipliers that skip zeros, instead of rows and columns; 0: none",
                           &SparseSpec::multipliers));
-  all.push_back(of_sparse("read_ports", 1, "words read a cycle; inner: each port serves a block of neighbours",
+  all.push_back(of_sparse("read_ports", 1,
+                          "words read per cycle; inner: each port serves a block of adjacent multipliers",
                           &SparseSpec::read_ports));
-  all.push_back(of_sparse("write_ports", 1, "sums written a cycle", &SparseSpec::write_ports));
+  all.push_back(of_sparse("write_ports", 1, "sums written per cycle", &SparseSpec::write_ports));
   all.push_back(
       {"core.array.sparse.dataflow",
        SettingUnit::text,
@@ -71,10 +72,10 @@ std::vector<Setting> sparse_settings() {
                           &SparseSpec::tile_m));
   all.push_back(of_sparse("tile_n", 0, "outer: columns of results that are summed in place; 0: sums are merged",
                           &SparseSpec::tile_n));
-  all.push_back(of_sparse("accumulators", 0, "sums that fit on the core, more go out and come back; 0: all fit",
+  all.push_back(of_sparse("accumulators", 0, "sums that fit on the core; more spill to memory and return; 0: all fit",
                           &SparseSpec::accumulators));
   all.push_back(of_sparse("segment", 0,
-                          "row: elements of b fetched at once, a cycle each even if all are zero; 0: none",
+                          "row: elements of b fetched at once, one cycle each even if all are zero; 0: none",
                           &SparseSpec::segment));
   return all;
 }
@@ -98,10 +99,10 @@ void SparseSpec::check() const {
     sparse_fault("the adder tree of a sparse core needs a power of two", "multipliers", std::to_string(multipliers),
                  "2, 4, 8 .. " + std::to_string(most));
   if (dataflow == SparseFlow::inner && multipliers % read_ports != 0)
-    sparse_fault("every read port of a sparse core serves as many multipliers", "read_ports",
+    sparse_fault("every read port of a sparse core must serve the same number of multipliers", "read_ports",
                  std::to_string(read_ports), "a divisor of " + std::to_string(multipliers));
   if ((lanes_a == 0) != (lanes_b == 0) || (lanes_a > 0 && lanes_a * lanes_b != multipliers))
-    sparse_fault("the lanes of an outer product are not its multipliers", "lanes_a, lanes_b",
+    sparse_fault("the lanes of an outer product differ from its multipliers", "lanes_a, lanes_b",
                  std::to_string(lanes_a) + ", " + std::to_string(lanes_b),
                  "0, 0 or a product of " + std::to_string(multipliers));
   if ((tile_m == 0) != (tile_n == 0))

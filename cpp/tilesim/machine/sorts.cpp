@@ -31,7 +31,7 @@ void change(CoreSort& sort, const std::string& path, const Json& value) {
         setting.path != "core.isa.functions")
       known.push_back(setting.path);
   if (std::find(known.begin(), known.end(), path) == known.end())
-    throw UserError({"no setting of a sort of cores", value.place(), "'" + path + "'",
+    throw UserError({"unknown setting of a core type", value.place(), "'" + path + "'",
                      path == "core.count" ? "\"count\" beside \"core\"" : join(known), nearest(path, known)});
   sort.changes[path] = value;
 }
@@ -62,8 +62,8 @@ CoreSort& sort_named(Machine& machine, const std::string& name) {
   for (CoreSort& sort : machine.sorts)
     if (sort.name == name) return sort;
   const std::vector<std::string> names = names_of(machine);
-  throw UserError({"the machine has no cores of this sort", machine.name, "'" + name + "'",
-                   names.empty() ? "none: its cores are all alike" : join(names), nearest(name, names)});
+  throw UserError({"the machine has no cores of this type", machine.name, "'" + name + "'",
+                   names.empty() ? "none: all cores are alike" : join(names), nearest(name, names)});
 }
 
 }  // namespace
@@ -75,9 +75,9 @@ void read_sorts(Machine& machine, const Json& json) {
     CoreSort& sort = machine.sorts.emplace_back();
     sort.name = reader.string("sort");
     if (sort.name.empty() || sort.name.find('.') != std::string::npos)
-      item.at("sort").fail("no name of a sort", "letters, digits, dashes");
+      item.at("sort").fail("invalid name of a core type", "letters, digits, dashes");
     for (const CoreSort& other : machine.sorts)
-      if (&other != &sort && other.name == sort.name) item.at("sort").fail("two sorts of one name");
+      if (&other != &sort && other.name == sort.name) item.at("sort").fail("two core types have one name");
     sort.core.count = count_of(reader.required("count"));
     if (const Json* core = reader.optional("core")) read_changes(machine, sort, *core, "core.");
     reader.finish();
@@ -113,7 +113,7 @@ void resolve_sorts(Machine& machine) {
       throw UserError({"a core's clock is faster than core.clock, which counts the machine's cycles",
                        "cores." + sort.name + ".core.clock", std::to_string(sort.core.clock.hertz) + " Hz",
                        "at most " + std::to_string(machine.core.clock.hertz) + " Hz",
-                       "let core.clock be that of the fastest sort"});
+                       "set core.clock to that of the fastest core type"});
     if (sort.core.array.count > 0 && sort.core.array.rates.empty())
       throw UserError({"the setting core.array.rates is missing", "cores." + sort.name, {}, "{\"f32\": 1.0, ...}", {}});
   }
@@ -130,7 +130,7 @@ bool replace_in_sorts(Machine& machine, const std::string& path, const Json& val
   if (path == "core.count" && !machine.sorts.empty()) {
     std::vector<std::string> paths;
     for (const CoreSort& sort : machine.sorts) paths.push_back("cores." + sort.name + ".count");
-    throw UserError({"the cores are counted by sort", path, value.dump(), join(paths), {}});
+    throw UserError({"each core type has a count", path, value.dump(), join(paths), {}});
   }
   if (path.compare(0, 6, "cores.") != 0) return false;
   const std::size_t dot = path.find('.', 6);

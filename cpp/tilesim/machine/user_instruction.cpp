@@ -56,13 +56,13 @@ std::optional<double> cycles_at(ObjectReader& reader, const char* key, double le
 
 void read_unit(const Json& json, UserInstruction& to) {
   if (!json.is_object()) {
-    to.unit = one_of(json, "no unit is called so", all(units));
+    to.unit = one_of(json, "unknown unit", all(units));
     return;
   }
   ObjectReader reader(json);
   UserUnit own{reader.string("name"), reader.integer_or("queue", 4, 1, 64), reader.integer_or("pipes", 1, 1, 8)};
   reader.finish();
-  if (!is_name(own.name, "-_")) json.at("name").fail("no name of a unit", "letters, digits, '-' and '_'");
+  if (!is_name(own.name, "-_")) json.at("name").fail("invalid name of a unit", "letters, digits, '-' and '_'");
   to.own = own, to.unit = "arithmetic";
 }
 
@@ -74,7 +74,7 @@ UserInstruction instruction_at(const Json& json) {
   if (!is_name(read.name(), "._")) json.at("instruction").fail("no mnemonic", "such as 'my.vexp2 vd, vs2'");
   read.match = static_cast<std::uint32_t>(reader.integer("match", 0, most));
   read.mask = static_cast<std::uint32_t>(reader.integer("mask", 0, most));
-  read.element = one_of(reader.required("element"), "kernels compute with no such elements", all(elements));
+  read.element = one_of(reader.required("element"), "kernels do not compute with such elements", all(elements));
   read.width = read.element == "f32" || read.element == "i32" ? 32 : 16;
   read_unit(reader.required("unit"), read);
   read.per_register = cycles_at(reader, "cycles_per_register", 1.0 / 256);
@@ -128,9 +128,9 @@ void check_stands_for(const UserInstruction& instruction, Function function) {
   std::vector<std::string> given = words(instruction.text);
   const std::string place = "'" + instruction.text + "'";
   if (of.returns_boolean || function == Function::select)
-    throw UserError({"no instruction stands for a function of conditions", place, std::string(of.name), {}, {}});
+    throw UserError({"no instruction computes a function of conditions", place, std::string(of.name), {}, {}});
   if (std::ranges::find(elements, instruction.element) == elements.end())
-    throw UserError({"kernels compute with no such elements",
+    throw UserError({"kernels do not compute with such elements",
                      place,
                      instruction.element.empty() ? "none stated" : instruction.element,
                      join(all(elements)),

@@ -216,7 +216,7 @@ std::string wrong_pieces(const Problem& problem, const Nest& nest, const LoopPla
     if (nest.sub[d] >= tile_of(problem, nest, d)) continue;
     const std::string& name = problem.domain.names[d];
     if (loops.whole != 0 && !problem.domain.reduction[d])
-      return "sums of several tiles are kept on chip: their loop " + name + " cannot have sub-tiles too";
+      return "sums of several tiles stay on chip: their loop " + name + " cannot have sub-tiles too";
     for (std::size_t operand = 0; operand < 3; ++operand) {
       if (!(own[operand] >> dim & 1)) continue;
       pieces[operand] *= ceil_div(tile_of(problem, nest, d), nest.sub[d]);
@@ -230,7 +230,7 @@ std::string wrong_pieces(const Problem& problem, const Nest& nest, const LoopPla
           else
             other |= tile_of(problem, nest, static_cast<std::size_t>(term.dim)) > 1;
         }
-        if (self && other) return "windows of neighbouring sub-tiles along " + name + " overlap";
+        if (self && other) return "windows of adjacent sub-tiles along " + name + " overlap";
       }
     }
   }
@@ -281,7 +281,7 @@ Legality legal(const Problem& problem, const Nest& nest, const Share& machine) {
       return {false, "a ring needs a depth of 1 to " + std::to_string(most_depth) + ", not " + std::to_string(depth)};
   if (const auto d = static_cast<std::size_t>(problem.siblings);
       problem.siblings >= 0 && sub_of(problem, nest, d) < problem.domain.extents[d])
-    return {false, "products that share an operand are one tile along " + problem.domain.names[d]};
+    return {false, "products that share an operand need one tile along " + problem.domain.names[d]};
   if (dims > most_dims) return {false, "a product has at most " + std::to_string(most_dims) + " dims"};
   if (const std::string wrong = wrong_sizes(problem, nest); !wrong.empty()) return {false, wrong};
   const LoopPlan loops = plan_loops(problem, nest, own_dims(problem));
@@ -291,7 +291,7 @@ Legality legal(const Problem& problem, const Nest& nest, const Share& machine) {
   if (const std::string wrong = wrong_unfold(problem, nest, machine); !wrong.empty()) return {false, wrong};
   if (const auto between = stores_between(problem, nest))
     return {false, "several " + problem.domain.names[between->first] + " in a tile need all of " +
-                       problem.domain.names[between->second] + ": results between them would be stored too"};
+                       problem.domain.names[between->second] + ": intermediate results would be stored too"};
   const ScratchpadSpec& memory = machine.core.scratchpad;
   const Demand need = demand(problem, nest, loops, machine);
   if (need.scratchpad > memory.bytes)

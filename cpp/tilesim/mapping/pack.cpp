@@ -68,15 +68,15 @@ std::string wrong_pack(const Problem& problem, const Nest& nest, const Share& ma
   const Place outer_place = place_of(problem, nest.pack), inner_place = place_of(problem, k.back());
   if (!inner_place.alone || inner_place.coefficient != 1 || inner_place.axes != 1)
     return channels + " shares its axis with another loop (as channels in groups do): elements along " + name +
-           " are not its neighbours";
+           " are not adjacent";
   if (outer_place.axes != 1 || outer_place.axis == inner_place.axis)
     return name + " does not run along one other axis of the first operand";
   const AxisAccess& axis = problem.domain.operands[0].axes[static_cast<std::size_t>(outer_place.axis)];
   if (outer_place.coefficient != 1 || axis.divisor != 1)
-    return "dilation along " + name + ": the elements of a window are not neighbours";
+    return "dilation along " + name + ": the elements of a window are not adjacent";
   const std::int64_t tile = tile_of(problem, nest, inner);
   if (problem.domain.extents[inner] % tile != 0 || sub_of(problem, nest, inner) != tile)
-    return "packing " + name + " needs equal tiles of " + channels + ", without pieces: a shorter one leaves gaps";
+    return "packing " + name + " needs equal tiles of " + channels + ", without remainder: a shorter one leaves gaps";
   if (const std::vector<int> order = packed_axes(problem, nest.pack);
       problem.computed[0] && !std::is_sorted(order.begin(), order.end()))
     return "the first operand is computed on chip, in its own order of axes";
@@ -152,9 +152,9 @@ std::string never_unfolded(const Problem& problem, const Share& machine) {
   if (machine.core.array.dataflow == Dataflow::output_stationary)
     return "the contraction streams through output-stationary arrays, which have no rows to unfold windows over";
   if (machine.core.cross_lane.bytes_per_cycle <= 0) return "the machine has no cross-lane unit to unfold windows";
-  if (bits(problem.dtypes[0]) < 8) return "elements smaller than a byte are not moved one by one";
+  if (bits(problem.dtypes[0]) < 8) return "elements smaller than a byte cannot be moved one by one";
   if (problem.computed[0]) return "the first operand is computed on chip";
-  if (problem.counted_by_data >= 0) return "how many rows there are is data";
+  if (problem.counted_by_data >= 0) return "the number of rows depends on data";
   return {};
 }
 
@@ -262,12 +262,12 @@ std::string wrong_unfold(const Problem& problem, const Nest& nest, const Share& 
            " are possible here";
   if (nest.on_vector) return "the vector unit has no rows to unfold windows over";
   if (std::string never = never_unfolded(problem, machine); !never.empty()) return never;
-  if (nest.pack >= 0) return "a loop is packed and windows are unfolded: one of the two";
-  if (!nest.sub.empty()) return "tiles that are unfolded come whole, not in sub-tiles";
+  if (nest.pack >= 0) return "a loop cannot be packed while windows are unfolded";
+  if (!nest.sub.empty()) return "unfolded tiles cannot have sub-tiles";
   const std::vector<int> beside = unfolded_dims(problem, nest.unfold);
   for (std::size_t i = 1; i < beside.size(); ++i)
     if (const auto d = static_cast<std::size_t>(beside[i]); nest.tiles[d] < problem.domain.extents[d])
-      return "unfolding needs all of " + problem.domain.names[d] + " in a tile: a shorter one leaves gaps";
+      return "unfolding needs the full extent of " + problem.domain.names[d] + " in a tile: a shorter one leaves gaps";
   for (int dim : beside) {
     int axes = 0;
     for (const AxisAccess& axis : problem.domain.operands[0].axes)

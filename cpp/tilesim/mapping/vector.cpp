@@ -45,13 +45,13 @@ std::string wrong_pieces(const VectorProblem& problem, const VectorTiles& tiles)
   }
   if (pieces == 1) return {};
   if (!problem.whole_tiles.empty()) return problem.whole_tiles;
-  if (streams(problem, tiles)) return "the tiles of rows that stream by are not cut further";
+  if (streams(problem, tiles)) return "tiles of streamed rows cannot be split further";
   if (pieces > most_pieces)
     return "a tile has " + std::to_string(pieces) + " pieces; at most " + std::to_string(most_pieces) + " are possible";
   const bool reduces = std::find(problem.reduced.begin(), problem.reduced.end(), true) != problem.reduced.end();
   for (const VectorOperand& operand : problem.operands) {
     if (problem.turns && changes_lanes(problem, operand, tiles))
-      return "a tile whose elements change lanes comes whole";
+      return "a tile whose elements change lanes cannot have sub-tiles";
     if (operand.use != VectorOperand::Use::scratch && bits(operand.dtype) < 8)
       return "sub-tiles of elements smaller than a byte would share bytes";
     bool rows = !reduces;
@@ -59,7 +59,7 @@ std::string wrong_pieces(const VectorProblem& problem, const VectorTiles& tiles)
       rows |= problem.reduced[axis] && operand.step[axis] > 0 && problem.space[axis] > 1;
     for (std::size_t axis = 0; axis < rank && operand.use == VectorOperand::Use::store && rows; ++axis)
       if (tiles.sub[axis] < tiles.tiles[axis] && operand.step[axis] == 0)
-        return "a result does not span axis " + std::to_string(axis) + ", so its tile cannot come in pieces along it";
+        return "a result does not span axis " + std::to_string(axis) + ", so its tile cannot be split along it";
   }
   return {};
 }
@@ -107,7 +107,7 @@ Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Sha
                          "; 1 to " + std::to_string(problem.space[axis]) + " are possible"};
   for (std::size_t axis = 0; axis < problem.whole.size(); ++axis)
     if (problem.whole[axis] && tiles.tiles[axis] < problem.space[axis])
-      return {false, "axis " + std::to_string(axis) + " stays whole: a tile has " +
+      return {false, "axis " + std::to_string(axis) + " cannot be split: a tile has " +
                          std::to_string(problem.space[axis]) + " elements along it"};
   if (tiles.depth < 1 || tiles.depth > 1 << 10) return {false, "a ring needs a depth of 1 to 1024"};
   if (const std::string wrong = wrong_pieces(problem, tiles); !wrong.empty()) return {false, wrong};

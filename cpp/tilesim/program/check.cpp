@@ -112,7 +112,7 @@ class Staying {
         if (tensor->name == read.tensor)
           fail("Expressions, or addresses of rows, read a tensor that lies in scratchpads.", *tensor, "level memory");
     lifetimes_ = lifetimes(program_);
-    if (!lifetimes_.known) fail("It is not known when a tensor in scratchpads is used.", *tensors_[0], "level memory");
+    if (!lifetimes_.known) fail("The lifetime of a tensor in scratchpads is unknown.", *tensors_[0], "level memory");
     for (std::size_t i = 0; i < tensors_.size(); ++i) apart(i);
   }
 
@@ -136,10 +136,9 @@ class Staying {
       for (std::size_t axis = 0; axis < part.low.size(); ++axis)
         elements *= std::max<std::int64_t>(0, part.high[axis] - part.low[axis] + 1);
       if (part.core >= program_.cores)
-        fail("A part of a tensor lies in a core that the program has not.", tensor,
-             "0 to " + std::to_string(program_.cores - 1));
+        fail("A part of a tensor lies in an unknown core.", tensor, "0 to " + std::to_string(program_.cores - 1));
       if (packed_bytes(tensor.dtype, elements) > tensor.core_bytes)
-        fail("A part of a tensor is larger than what a core holds of it.", tensor,
+        fail("A part of a tensor exceeds the core's share of it.", tensor,
              "at most " + std::to_string(tensor.core_bytes) + " bytes (core_bytes)");
     }
     tensors_.push_back(&tensor);
@@ -161,7 +160,7 @@ class Staying {
         for (const Lifetime& theirs : spans(*tensors_[other]))
           if (span.first <= theirs.last && theirs.first <= span.last &&
               overlap(tensor, tensors_[other]->address, tensors_[other]->core_bytes))
-            fail("Two tensors that stay in scratchpads at one time overlap.", tensor,
+            fail("Two tensors that stay in scratchpads at the same time overlap.", tensor,
                  "apart from " + tensors_[other]->name);
     }
   }
@@ -173,7 +172,7 @@ class Staying {
   static void meets(const Tensor& tensor, const Slot& slot) {
     const std::int64_t bytes = round_up(packed_bytes(slot.dtype, slot.elements), 64) * slot.depth;
     if (!slot.accumulator && overlap(tensor, slot.address, bytes))
-      fail("A tensor that stays in scratchpads overlaps a slot of a kernel meanwhile.", tensor,
+      fail("A tensor that stays in scratchpads overlaps a slot of a concurrent kernel.", tensor,
            "apart from slot " + slot.name);
   }
 

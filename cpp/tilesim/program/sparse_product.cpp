@@ -80,8 +80,7 @@ class Stored {
       ++next;
     }
     if (next != stored)
-      stored_wrong("a mask says another number of values than there are", "slot " + slot(0), next,
-                   std::to_string(stored));
+      stored_wrong("the mask and the values differ in number", "slot " + slot(0), next, std::to_string(stored));
   }
 
   void by_rows() {
@@ -89,20 +88,20 @@ class Stored {
     needs_type(1, DType::i32);
     const std::int64_t stored = values_.dims[0].extent;
     if (views_[0].dims[0].extent != rows_ + 1)
-      stored_wrong("pointers are not one more than rows", "slot " + slot(0), views_[0].dims[0].extent,
+      stored_wrong("the pointers must be one more than the rows", "slot " + slot(0), views_[0].dims[0].extent,
                    std::to_string(rows_ + 1));
     if (views_[1].dims[0].extent != stored)
-      stored_wrong("indices and values are not as many", "slot " + slot(1), views_[1].dims[0].extent,
+      stored_wrong("indices and values differ in number", "slot " + slot(1), views_[1].dims[0].extent,
                    std::to_string(stored));
     std::int64_t at = number(0, 0);
-    if (at != 0) stored_wrong("the pointers of a stored matrix begin elsewhere", "slot " + slot(0), at, "0");
+    if (at != 0) stored_wrong("the pointers of a stored matrix must begin at 0", "slot " + slot(0), at, "0");
     for (std::int64_t row = 0; row < rows_; ++row) {
       const std::int64_t end = number(0, row + 1);
       const std::string place = "slot " + slot(0) + ", pointer " + std::to_string(row + 1);
       if (end < at)
         stored_wrong("the pointers of a stored matrix decrease", place, end, "at least " + std::to_string(at));
       if (end > stored)
-        stored_wrong("a pointer lies behind the values", place, end, "at most " + std::to_string(stored));
+        stored_wrong("a pointer lies beyond the values", place, end, "at most " + std::to_string(stored));
       for (; at < end; ++at) {
         const std::int64_t column = number(1, at);
         if (column < 0 || column >= columns_)
@@ -135,7 +134,7 @@ MatrixForm form_named(const Json& text) {
   for (std::size_t i = 0; i < matrix_forms.size(); ++i)
     if (matrix_forms[i] == given) return static_cast<MatrixForm>(i);
   const std::vector<std::string> known(matrix_forms.begin(), matrix_forms.end());
-  text.fail("unknown form of a matrix", join(known), nearest(given, known));
+  text.fail("unknown format of a matrix", join(known), nearest(given, known));
 }
 
 void perform_sparse(const CompiledProgram& program, const Operation& op, const BufferOf& buffer,

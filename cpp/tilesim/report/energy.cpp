@@ -92,7 +92,7 @@ std::vector<Count> read_counts(const Json& json) {
     Count count{reader.string("part"), reader.string("item"), reader.string("level"), {}, 0};
     const double rest = reader.required("rest").as_double();
     for (const Json& pair : reader.required("operations").items()) {
-      if (pair.items().size() != 2) pair.fail("an operation's count has two parts", "[operation, number]");
+      if (pair.items().size() != 2) pair.fail("an operation's count needs two parts", "[operation, number]");
       count.operation = pair.items()[0].as_string();
       count.number = pair.items()[1].as_double();
       counts.push_back(count);

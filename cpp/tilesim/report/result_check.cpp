@@ -163,7 +163,7 @@ void check_schema(const Json& value, const Json& schema) {
       "items",      "minItems",   "maxItems",    "$id",
       "prefixItems"};
   for (const auto& [key, unused] : schema.members())
-    require(std::ranges::find(known, key) != known.end(), "a schema has a word that is not known");
+    require(std::ranges::find(known, key) != known.end(), "the schema has an unknown keyword");
   if (const Json* type = schema.find("type"); type != nullptr && !is_one_of(value, *type))
     value.fail("a value of another type", type->kind() == Json::Kind::array ? type->dump() : type->as_string());
   if (const Json* one = schema.find("const"); one != nullptr && !(value == *one))

@@ -173,13 +173,13 @@ void sign(Signature& own, const Opaque& opaque) {
 
 class NoSource final : public ComputeSource {
  public:
-  TileCompute compute() const override { throw InternalError("a latency was asked for without its compute"); }
+  TileCompute compute() const override { throw InternalError("a latency needs its compute"); }
 };
 
 void carry_out(const Opaque& opaque) {
   const auto operation = find_operation(opaque.target);
   if (operation == nullptr)
-    throw Unsupported({"An opaque operation has no meaning here.",
+    throw Unsupported({"An opaque operation has no semantics here.",
                        {},
                        "'" + opaque.target + "'",
                        {},

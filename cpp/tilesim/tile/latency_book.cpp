@@ -208,7 +208,7 @@ void LatencyBook::put(const std::string& compute, TileLatency latency, const std
     if (cycles < 0)
       throw UserError({"a tile latency is a number of cycles", compute, std::to_string(cycles), "0 or more", {}});
   if (latency.busy > latency.done)
-    throw UserError({"a unit is busy until its last result at most",
+    throw UserError({"a unit is busy at most until its last result",
                      compute,
                      std::to_string(latency.busy) + " cycles",
                      "at most " + std::to_string(latency.done),

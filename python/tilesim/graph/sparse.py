@@ -118,7 +118,7 @@ def _places(parts: Mapping[str, NDArray[Any]], shape: tuple[int, int], count: in
     rows, columns = shape
     pointers, indices = _part(parts, "pointers").astype(np.int64), _part(parts, "indices").astype(np.int64)
     if len(pointers) != rows + 1:
-        raise user_error("pointers are not one more than rows", value=str(len(pointers)), allowed=str(rows + 1))
+        raise user_error("the pointers must be one more than the rows", value=str(len(pointers)), allowed=str(rows + 1))
     down = np.flatnonzero(np.diff(pointers) < 0)
     if len(down):
         at = int(down[0])
@@ -157,10 +157,10 @@ def _two_of_four(dense: NDArray[Any], name: str) -> _Parts:
         row, group = (int(place[0]) for place in np.nonzero(held > 2))
         last = min(4 * group + 3, columns - 1)
         raise user_error(
-            "a group of a 2:4 operand has more than two values",
+            "a group of a 2:4 operand has more than two nonzero values",
             place=f"{name + ': ' if name else ''}vector {row}, elements {4 * group} to {last}",
             value=f"{held[row, group]} values",
-            allowed="at most 2 of 4 neighbours along the contracted axis",
+            allowed="at most 2 of 4 adjacent elements along the contracted axis",
         )
     order = np.sort(np.argsort(grouped == 0, axis=2, kind="stable")[:, :, :2], axis=2)
     offsets = order.reshape(-1).astype(np.uint8)

@@ -30,7 +30,7 @@ def vlen_of(value: Any, place: str) -> int:
     """A length of vector registers; a `UserError` where it is none."""
     if isinstance(value, bool) or not isinstance(value, int) or value not in _WIDTHS:
         raise user_error(
-            "the bits of a vector register are a power of two",
+            "the bits of a vector register must be a power of two",
             place=place,
             value=str(value),
             allowed=", ".join(map(str, _WIDTHS)),
@@ -70,7 +70,9 @@ class Core:
         text = read_text(path)
         data = parse_json(text, str(path))
         if not isinstance(data, dict) or data.get("schema") != "tilesim.core" or data.get("version") != 1:
-            raise user_error("the file does not describe a core", place=str(path), allowed='"schema": "tilesim.core", "version": 1')
+            raise user_error(
+                "the file does not describe a core", place=str(path), allowed='"schema": "tilesim.core", "version": 1'
+            )
         loaded = cls(str(data.get("name", name)), vlen_of(data.get("vlen"), f"{path}: vlen"), data)
         loaded._file, loaded._text = str(path), text
         return loaded

@@ -147,7 +147,7 @@ def _read(text: str) -> tuple[str, tuple[str, ...]]:
         plain = word.rstrip("+")
         if plain not in _FIELDS or len(word) - len(plain) > 1:
             raise user_error(
-                "an operand is missing" if not word else "no operand is called so",
+                "an operand is missing" if not word else "unknown operand",
                 place=_at(min(column, len(text) - 1)),
                 value=shown(word),
                 allowed=", ".join(_FIELDS) + "; vd+, rd+, fd+ where the old value is read",
@@ -238,7 +238,7 @@ def _unit(given: Any, vector: bool) -> str | Unit:
         return "arithmetic" if vector else "scalar"
     if isinstance(given, Unit):
         return given
-    one_of("no unit is called so", "unit", given, *_UNITS)
+    one_of("unknown unit", "unit", given, *_UNITS)
     return str(given)
 
 

@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_unit_that_never_answers_is_told) {
   const auto late = std::make_shared<Late>(1, false);
   late->never = true;
   BOOST_CHECK_EXCEPTION(run(pipeline(2, 5, 5, 1), late), InternalError, [](const InternalError& error) {
-    return std::string(error.what()).find("not answered") != std::string::npos;
+    return std::string(error.what()).find("without an answer") != std::string::npos;
   });
 }
 

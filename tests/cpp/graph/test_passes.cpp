@@ -222,13 +222,13 @@ BOOST_AUTO_TEST_CASE(damaged_graphs_are_found) {
   refused("same name", [](Graph& g) { g.entry().ops[1].name = "y"; });
   refused("used before it is defined", [](Graph& g) { std::swap(g.entry().ops[0], g.entry().ops[1]); });
   refused("cycle", [](Graph& g) { g.entry().ops[0].operands[0] = g.entry().ops[1].results[0]; });
-  refused("nothing defines", [](Graph& g) { g.entry().values.push_back({"w", {}}), g.entry().ops[0].operands[0] = 3; });
-  refused("no value", [](Graph& g) { g.entry().ops[0].operands[0] = 77; });
-  refused("no value", [](Graph& g) { g.entry().ops[0].results[0] = -5; });
+  refused("never defined", [](Graph& g) { g.entry().values.push_back({"w", {}}), g.entry().ops[0].operands[0] = 3; });
+  refused("must be a value", [](Graph& g) { g.entry().ops[0].operands[0] = 77; });
+  refused("must be a value", [](Graph& g) { g.entry().ops[0].results[0] = -5; });
   refused("defined twice", [](Graph& g) { g.entry().ops[1].results[0] = g.entry().ops[0].results[0]; });
-  refused("never computed", [](Graph& g) { g.entry().outputs.push_back(9); });
+  refused("no producer", [](Graph& g) { g.entry().outputs.push_back(9); });
   refused("wrong type", [](Graph& g) { g.entry().values[1].type.shape = {3}; });
-  refused("holds no function", [](Graph& g) {
+  refused("takes no function", [](Graph& g) {
     g.entry().ops[0].functions = {0};
     g.functions.push_back({});
     g.functions[1].name = "f";

@@ -212,7 +212,7 @@ def softmax_of(b: ts.GraphBuilder, columns: int) -> Any:
 
 
 REFUSED: dict[str, tuple[str, Build, str]] = {
-    "operand read elsewhere": ("prologue", second_reader, "something else than products reads it"),
+    "operand read elsewhere": ("prologue", second_reader, "other operations than products read it"),
     "another shape": ("epilogue", lambda b: product(b, 1) + b.input("wide", [64, 64]), "another shape"),
     "comes back": ("branches", comes_back, "third kernel"),
     "a reduction": ("prologue", maximum_in_front, "a reduction makes it"),

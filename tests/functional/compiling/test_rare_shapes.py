@@ -42,7 +42,7 @@ def test_a_nest_that_stores_what_lies_between_is_refused() -> None:
     assert dict(zip(names, product.info["extents"], strict=True))["oc"] == 3
     two_groups = [2 if name == "g" else 1 for name in names]
     legal, reason = product.legal({**product.nest, "tiles": two_groups})
-    assert not legal and "results between them" in reason
+    assert not legal and "intermediate results" in reason
     whole_groups = [{"g": 2, "oc": 3}.get(name, 1) for name in names]
     for tiles in (ones, whole_groups):
         assert product.legal({**product.nest, "tiles": tiles})[0]

@@ -77,7 +77,7 @@ def test_an_operand_that_stays_on_the_chip_is_no_reason() -> None:
 
     for residency, decision in (("auto", "not worth it"), ("none", "taken")):
         (row,) = rows(built(build), machine="tpu-v3", residency=residency)
-        assert row["decision"] == decision and ("stays on the chip" in row["reason"]) == (residency == "auto")
+        assert row["decision"] == decision and ("stays on chip" in row["reason"]) == (residency == "auto")
 
 
 def test_the_price_is_that_of_the_simulated_time() -> None:
@@ -130,7 +130,7 @@ def computed(b: ts.GraphBuilder) -> None:
 REFUSED: dict[str, tuple[Build, str]] = {
     "another shape": (other_shape, "differ in shape or type"),
     "other axes": (other_axes, "contract other axes"),
-    "a product of the other": (dependent, "one reads what the other makes"),
+    "a product of the other": (dependent, "one reads the result of the other"),
     "a way around": (through_another, "third kernel"),
     "dequantized weights": (computed, "a second operand is computed"),
 }

@@ -223,12 +223,12 @@ def by_itself(form: str, tmp_path: Path) -> tuple[ts.Program, dict[str, Any]]:
     ("form", "part", "at", "value", "words"),
     [
         ("csr", "marks", 2, 0, r"pointer 2: the pointers of a stored matrix decrease.*0.*at least 1"),
-        ("csr", "marks", 0, 1, "begin elsewhere"),
-        ("csr", "marks", 4, 9, "behind the values"),
+        ("csr", "marks", 0, 1, "must begin at 0"),
+        ("csr", "marks", 4, 9, "beyond the values"),
         ("csr", "marks", 4, 3, "last pointer"),
         ("csr", "indices", 1, 2, r"index 1: an index lies outside its row.*2.*0 to 1"),
         ("csr", "indices", 0, -1, "index lies outside its row"),
-        ("bitmap", "marks", 0, 255, "another number of values"),
+        ("bitmap", "marks", 0, 255, "differ in number"),
     ],
 )
 def test_stored_operands_that_do_not_fit(form: str, part: str, at: int, value: int, words: str, tmp_path: Path) -> None:
@@ -242,9 +242,9 @@ def test_stored_operands_that_do_not_fit(form: str, part: str, at: int, value: i
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"b": "crs"}, "unknown form of a matrix.*crs.*Did you mean 'csr'"),
-        ({"b": "bitmap"}, "other views than its forms have"),
-        ({"a": "csr"}, "other views than its forms have"),
+        ({"b": "crs"}, "unknown format of a matrix.*crs.*Did you mean 'csr'"),
+        ({"b": "bitmap"}, "do not match its formats"),
+        ({"a": "csr"}, "do not match its formats"),
     ],
 )
 def test_products_of_a_program_that_are_none(change: dict[str, str], words: str, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_the_same_bits(machine: str, density: float, m: int, n: int, k: int, alo
     dtype = multiplied_as(chip)
     graph, weight = product(m, n, k, dtype, density, along, seed=m + k)
     program = ts.compile(graph, chip, lowering="best")
-    assert any("values and places" in note for note in program.notes), program.notes
+    assert any("values and positions" in note for note in program.notes), program.notes
     assert any(name.startswith("w.2of4") for name in loads(program)) and "w" not in loads(program)
     x = given(m, k, dtype)
     wanted = x.astype(np.int64) @ weight.astype(np.int64)
@@ -90,7 +90,7 @@ def test_every_type_and_an_epilogue(dtype: str, after: str) -> None:
     chip = taking("edge-8", **{"core.array.rates": {"f32": 1.0, "bf16": 1.0, "f16": 1.0, "i8": 2.0}})
     graph, _ = product(24, 40, 100, dtype, after=after if dtype != "i8" else "")
     program = ts.compile(graph, chip)
-    assert any("values and places" in note for note in program.notes)
+    assert any("values and positions" in note for note in program.notes)
     assert ts.verify(program).ok
 
 
@@ -217,7 +217,7 @@ def test_drawn_weights_are_refused() -> None:
     b = ts.GraphBuilder("drawn")
     axes = {"a_contract": [1], "b_contract": [0]}
     b.output(b.op("contract", b.input("x", (4, 16)), b.weight("w", (16, 8)), name="p", b_format="2:4", **axes), "y")
-    with pytest.raises(ts.UserError, match="more than two values"):
+    with pytest.raises(ts.UserError, match="more than two nonzero values"):
         ts.compile(b.build(), taking("edge-8"))
 
 

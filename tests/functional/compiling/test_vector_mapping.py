@@ -170,7 +170,7 @@ def test_tables() -> None:
         assert says in table.illegal[name]
     with pytest.raises(ts.UserError, match="'lane' is an integer"):
         ts.mapping.MappingTable({name: {"tiles": [5, 96], "lane": "x"}})
-    with pytest.raises(ts.UserError, match="no vector or movement kernel"):
+    with pytest.raises(ts.UserError, match="neither a vector nor a movement kernel"):
         ts.compile(graph, "edge-8", mapping={"other": {"tiles": [5, 96], "lane": 0}})
     product = ts.workloads.matmul(8, 8, 8)
     table = ts.mapping.MappingTable({"matmul": {"tiles": [8, 8, 8], "lane": 0}})

@@ -188,8 +188,8 @@ def test_mistakes_are_named_by_place(text: str, line: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("lw a0, 0(a0", "an address in parentheses stands here (got 0(a0;"),
-        ("sw a0, 0a0), t0", "an address in parentheses stands here"),
+        ("lw a0, 0(a0", "an address in parentheses is expected here (got 0(a0;"),
+        ("sw a0, 0a0), t0", "an address in parentheses is expected here"),
         ("vsetvli t0, a0, e128, m1", "not a vtype (got e128, m1;"),
         ("vsetvli t0, a0, e128, m1, ta, ma", "not a vtype (got e128, m1, ta, ma;"),
     ],

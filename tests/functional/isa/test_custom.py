@@ -186,7 +186,7 @@ def test_a_machine_has_its_units_once() -> None:
     ("given", "said"),
     [
         ({"opcode": "custom-9"}, "no opcode is called so"),
-        ({"opcode": "custom-0", "unit": "no"}, "no unit is called so"),
+        ({"opcode": "custom-0", "unit": "no"}, "unknown unit"),
         ({"opcode": "OP-V"}, "'vadd.vv' overlap"),
         ({"opcode": "custom-0"}, "a meaning is a function"),
     ],

@@ -28,7 +28,7 @@ from tilesim.isa.elf import read_elf
         ("mma bf16 bf16 b1 m8 n8 k8", "'ko' (outer contraction) is missing"),
         ("mma bf16 bf16 b1 m8 m9 n8 k8 ko1", "'m' stands twice"),
         ("mma bf16 bf16 b1 m8 n8 k8 ko1 pipelined pipelined", "'pipelined' stands twice"),
-        ("mma bf16 bf16 b1 m8 n8 k8 ko1 e5", "no field is called 'e'"),
+        ("mma bf16 bf16 b1 m8 n8 k8 ko1 e5", "unknown field 'e'"),
         ("mma bf16 bf16 b1 m0 n8 k8 ko1", "'m' is a number from 1"),
         ("mma bf16 bf16 b1 m n8 k8 ko1", "'m' has no number"),
         ("mma bf16 bf16 b1 m8x n8 k8 ko1", "'m8x'"),

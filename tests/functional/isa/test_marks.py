@@ -94,7 +94,7 @@ def test_a_region_that_does_not_end() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("ts.mark -4", "region 4 ends, and none has begun"),
+        ("ts.mark -4", "region 4 ends, but no region is open"),
         ("ts.mark 4\nts.mark -5", "region 5 ends, but 4 began last"),
         ("ts.mark 1\nts.mark 2\nts.mark -1", "region 1 ends, but 2 began last"),
         ("ts.mark 0", "numbers from 1 on"),

@@ -111,7 +111,7 @@ ROW = [(64, 4, 4, 0, 64)]
         (descriptor(3, ROW), 0, "1, 2, 4 or 8 bytes"),
         (descriptor(4, ROW, count=7), 0, "at most six dims"),
         (descriptor(4, ROW, flags=4), 0, "no such flag"),
-        (descriptor(4, ROW, rows=1, row_dim=1), 0, "none of its dims"),
+        (descriptor(4, ROW, rows=1, row_dim=1), 0, "row table is unknown"),
         (descriptor(1, [(1 << 20, 0, 0, 0, 1 << 40)] * 2), 0, "4,294,967,296 elements"),
     ],
 )

@@ -220,7 +220,7 @@ def test_a_graph_from_a_file(tmp_path: Path) -> None:
     told = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "g.json"], capture_output=True, text=True, timeout=60, check=True
     )
-    assert "not declared here" in told.stdout and "test.butterfly" in told.stdout and "pair" in told.stdout
+    assert "is not declared" in told.stdout and "test.butterfly" in told.stdout and "pair" in told.stdout
 
 
 @pytest.mark.parametrize(("extra", "byte"), [(0, None), (4, 24), (64, 84)])

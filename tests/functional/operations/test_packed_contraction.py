@@ -273,7 +273,7 @@ def test_a_program_whose_packed_elements_have_gaps() -> None:
     for mma in found:
         mma["packed"] = 3  # kernel rows lie a whole line apart
     gaps = ts.Program(_core.Program.from_json(json.dumps(data)))
-    with pytest.raises(ts.UserError, match="not neighbours"):
+    with pytest.raises(ts.UserError, match="not adjacent"):
         equal_to_the_reference(graph, gaps)
-    with pytest.raises(ts.UserError, match="not neighbours"):
+    with pytest.raises(ts.UserError, match="not adjacent"):
         ts.simulate(gaps, "edge-8")

@@ -149,7 +149,7 @@ def test_every_pair(source: str) -> None:
 def test_others_are_refused(source: str) -> None:
     for target in TYPES:
         if refused(source, target):
-            with pytest.raises(ts.Unsupported, match=r"saturates so|orders 64-bit integers"):
+            with pytest.raises(ts.Unsupported, match=r"saturating conversion|orders 64-bit integers"):
                 ts.compile(graph(source, [target], 4), "edge-8")
 
 

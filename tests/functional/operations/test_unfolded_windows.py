@@ -173,10 +173,10 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"unfold": 1}, "2 to 3 are possible"),
     ({}, {"unfold": 4}, "2 to 3 are possible"),
     ({}, {"unfold": 2, "unit": "vector"}, "no rows to unfold"),
-    ({}, {"unfold": 2, "pack": 6}, "one of the two"),
-    ({}, {"unfold": 2, "tiles": [1, 8, 10, 10, 2, 3, 3]}, "needs all of ic"),
-    ({}, {"unfold": 3, "tiles": [1, 8, 10, 10, 3, 3, 2]}, "needs all of kw"),
-    ({}, {"unfold": 2, "sub": [1, 4, 10, 10, 3, 3, 3]}, "come whole"),
+    ({}, {"unfold": 2, "pack": 6}, "cannot be packed while"),
+    ({}, {"unfold": 2, "tiles": [1, 8, 10, 10, 2, 3, 3]}, "needs the full extent of ic"),
+    ({}, {"unfold": 3, "tiles": [1, 8, 10, 10, 3, 3, 2]}, "needs the full extent of kw"),
+    ({}, {"unfold": 2, "sub": [1, 4, 10, 10, 3, 3, 3]}, "cannot have sub-tiles"),
 ]
 
 

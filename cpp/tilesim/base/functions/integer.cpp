@@ -65,7 +65,7 @@ std::int64_t integer_unary(Function f, std::int64_t x) {
     case F::relu:
       return std::max<std::int64_t>(x, 0);
     default:
-      throw UserError({"this function has no meaning on integers",
+      throw UserError({"this function is not defined on integers",
                        std::string(info(f).name),
                        {},
                        "convert to a float type first",
@@ -121,7 +121,7 @@ std::int64_t integer_binary(Function f, std::int64_t x, std::int64_t y) {
     case F::greater_equal:
       return x >= y;
     default:
-      throw UserError({"this function has no meaning on integers",
+      throw UserError({"this function is not defined on integers",
                        std::string(info(f).name),
                        {},
                        "convert to a float type first",

@@ -269,7 +269,7 @@ std::vector<int> ring_strides(int n, int rings) {
     if (static_cast<int>(strides.size()) < rings && n - step != step) strides.push_back(n - step);
   }
   if (static_cast<int>(strides.size()) < rings)
-    throw UserError({"there are not so many rings through all devices",
+    throw UserError({"there are fewer rings through all devices",
                      "rings",
                      std::to_string(rings),
                      "1 ... " + std::to_string(strides.size()) + " for " + std::to_string(n) + " devices",

@@ -162,8 +162,7 @@ Schedule permute(int n, const std::vector<std::pair<int, int>>& pairs) {
   for (const auto& [source, target] : pairs) {
     const std::string pair = std::to_string(source) + " -> " + std::to_string(target);
     if (source < 0 || source >= n || target < 0 || target >= n)
-      throw UserError(
-          {"a pair names a position that is not there", "pairs", pair, "0 ... " + std::to_string(n - 1), {}});
+      throw UserError({"a pair names an unknown position", "pairs", pair, "0 ... " + std::to_string(n - 1), {}});
     if (taken[at(target)]++ != 0)
       throw UserError({"two sources have one target", "pairs", pair, "each target once", {}});
     schedule.wanted[at(target) * at(n) + at(source)] = source;

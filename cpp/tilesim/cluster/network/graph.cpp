@@ -97,7 +97,7 @@ void Network::apply(const Fault& fault, const Json& json) {
                   1, static_cast<std::int64_t>(std::llround(static_cast<double>(link.bytes_per_second) * fault.share)));
   }
   if (changed == 0)
-    json.fail("no link is there to change", fault.target < 0 ? "a device with links" : "source and target of one link",
+    json.fail("there is no link to change", fault.target < 0 ? "a device with links" : "source and target of one link",
               "Ports of a switch belong to their device: {\"device\": D, \"share\": ...}");
 }
 

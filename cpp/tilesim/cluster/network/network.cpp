@@ -20,7 +20,7 @@ Network Network::read(const Json& json) {
       network.dimensions_.push_back(Dimension::read(item));
       const Dimension& dimension = network.dimensions_.back();
       if (dimension.rails > product || (dimension.rails > 0 && product % dimension.rails != 0))
-        item.fail("rails divide the devices of the dimensions inside", "a divisor of " + std::to_string(product));
+        item.fail("rails must divide the devices of the inner dimensions", "a divisor of " + std::to_string(product));
       network.strides_.push_back(static_cast<int>(product));
       if ((product *= dimension.size()) > most_devices) item.fail("the network has too many devices", "16777216");
     }
@@ -55,7 +55,8 @@ void Network::build_dimension(int number) {
   per_instance_.push_back(links_of_instance(dimension));
   const int outer = devices_ / (stride * size);
   if (static_cast<std::int64_t>(outer) * rails * per_instance_.back() > (std::int64_t{1} << 28))
-    throw UserError({"the network has too many links", dimension.name, {}, "268435456", "a switch for a full network"});
+    throw UserError(
+        {"the network has too many links", dimension.name, {}, "268435456", "use a switch instead of a full network"});
   std::vector<int> nodes(at(size));
   for (int block = 0; block < outer; ++block) {
     for (int rail = 0; rail < rails; ++rail) {

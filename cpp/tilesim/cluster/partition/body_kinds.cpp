@@ -200,7 +200,7 @@ ValueId Body::place_of_extreme(const Op& op, ValueId x, const Atoms& atoms) {
   double bytes = static_cast<double>(bits(whole_type.dtype)) / 8;
   for (const std::int64_t extent : builder_.type(own).shape) bytes *= static_cast<double>(extent);
   const auto parts = static_cast<double>(module_.grid.parts(atoms));
-  const ValueId best = inner(op, Kind::all_reduce, own, atoms, std::move(over), "looks for the extreme of all parts",
+  const ValueId best = inner(op, Kind::all_reduce, own, atoms, std::move(over), "reduces the extreme over all parts",
                              2 * bytes * (parts - 1) / parts);
   ValueId here = binary(Function::equal, own, best);
   if (is_float(whole_type.dtype))  // what is no number wins, and equals nothing
@@ -235,7 +235,7 @@ ValueId Body::scanned(const Op& op, ValueId x, const Atoms& atoms, std::int64_t 
   Attributes gathered, over;
   gathered.set("dim", static_cast<std::int64_t>(axis));
   const ValueId totals =
-      inner(op, Kind::all_gather, total, atoms, std::move(gathered), "goes on from the totals of other parts", bytes);
+      inner(op, Kind::all_gather, total, atoms, std::move(gathered), "continues from the totals of other parts", bytes);
   const ValueId place = places(builder_.type(x).shape.size(), axis, parts);
   const ValueId before = binary(reverse ? Function::greater : Function::less, place, shard_index(atoms, 1));
   over.set("dims", Integers{static_cast<std::int64_t>(axis)});

@@ -11,8 +11,8 @@ void Body::cross(const Op& op, const Crossing& crossing) {
   const ValueId in = crossing.enters ? op.results[0] : op.operands[0];
   const Layout inside = inside_of(module_.grid, crossing, type(in).shape, outside_of(crossing, home(in)));
   const Layout outside = outside_of(crossing, inside);
-  const Reason reason{op.name, crossing.enters ? "a region takes each device's own part of it"
-                                               : "a region gives each device's own part of it"};
+  const Reason reason{
+      op.name, crossing.enters ? "a region takes each device's part of it" : "a region gives each device's part of it"};
   const ValueId part = request(op.operands[0], crossing.enters ? outside : inside, reason);
   add_version(op.results[0], crossing.enters ? inside : outside, part);
 }

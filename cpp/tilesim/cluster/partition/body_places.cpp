@@ -303,14 +303,14 @@ std::vector<ValueId> Body::attended(const Op& op, const Atoms& atoms, std::vecto
     return inner(op, Kind::all_reduce, x, atoms, std::move(combined), why, 2 * bytes * (parts - 1) / parts);
   };
   const ValueId best =
-      over("maximum", own[1], "has a part of its keys on each device, and looks for the largest exponent of all parts");
+      over("maximum", own[1], "holds part of its keys on each device and reduces the largest exponent over all parts");
   // A row that sees nothing on any device has no exponent: its weight is exp(-inf).
   const double lowest =
       dtype == DType::f64 ? std::numeric_limits<double>::lowest() : double{std::numeric_limits<float>::lowest()};
   const ValueId base = binary(Function::maximum, best, number(lowest, dtype));
   const ValueId weight = builder_.elementwise(Function::exp, {binary(Function::subtract, own[1], base)});
   const ValueId sum =
-      over("add", weight, "has a part of its keys on each device, and sums the exponentials of all parts");
+      over("add", weight, "holds part of its keys on each device and sums the exponentials of all parts");
   // Where some key is seen, the largest weight is 1.
   const ValueId count = zero ? binary(Function::maximum, sum, number(1, dtype)) : sum;
   Shape column = builder_.type(own[1]).shape;

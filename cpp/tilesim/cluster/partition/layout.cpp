@@ -51,7 +51,7 @@ Grid::Grid(const Mesh& mesh, std::span<const Sharding* const> shardings) : mesh_
         throw UserError({"parts of a mesh axis overlap in shardings",
                          "mesh axis \"" + mesh.axes[axis].name + "\"",
                          std::to_string(before) + " and " + std::to_string(cut),
-                         "parts that begin and end at divisors of each other",
+                         "parts whose bounds divide each other",
                          {}});
       for (const std::int64_t prime : primes(cut / before)) {
         stride /= prime;

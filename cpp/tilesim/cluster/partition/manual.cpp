@@ -36,7 +36,7 @@ class Regions {
         throw Unsupported(UserError::Parts{"an output is another tensor on each device",
                                            "output \"" + graph_.entry().value(value).name + "\"",
                                            {},
-                                           "whole tensors, or parts that leave a region of devices' own tensors",
+                                           "whole tensors, or parts that leave a per-device region",
                                            {}});
     return std::move(own_);
   }
@@ -85,10 +85,10 @@ class Regions {
         for (const std::int32_t callee : op.functions) check(at(callee));
       if (info(op.kind).effect != Effect::collective || op.kind == Kind::device_index) continue;
       if (stays(op, own_[f][at(op.operands[0])])) continue;
-      throw Unsupported(UserError::Parts{"an operation is between devices already",
+      throw Unsupported(UserError::Parts{"the graph already has an operation between devices",
                                          "function \"" + function.name + "\", operation \"" + op.name + "\"",
                                          std::string(info(op.kind).name),
-                                         "whole tensors, or groups along the axes of a region of devices' own tensors",
+                                         "whole tensors, or groups along the axes of a per-device region",
                                          {}});
     }
   }

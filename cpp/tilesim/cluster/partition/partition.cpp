@@ -37,7 +37,7 @@ void check_values(const Graph& graph) {
       check_sharding(*value.sharding, *graph.mesh, value.type.shape.size(), place);
       if (!value.sharding->unreduced.empty())
         throw Unsupported(UserError::Parts{
-            "a value is given in partial results", place, value.sharding->text(), "divided or replicated axes", {}});
+            "a value is given in partial results", place, value.sharding->text(), "sharded or replicated axes", {}});
     }
   }
 }
@@ -225,7 +225,7 @@ std::vector<std::string> describe_rule(const GraphFunction& function, const Op& 
   std::vector<std::string> lines;
   for (const Factor& factor : rule.factors)
     if (factor.extent > 1) lines.push_back(shown(factor, rule));
-  if (lines.empty()) lines.push_back("whole: " + (rule.why.empty() ? "no axis goes through as it is" : rule.why));
+  if (lines.empty()) lines.push_back("whole: " + (rule.why.empty() ? "no axis passes through unchanged" : rule.why));
   return lines;
 }
 

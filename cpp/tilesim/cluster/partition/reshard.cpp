@@ -311,7 +311,7 @@ std::vector<std::int64_t> permute_pairs(const Grid& grid, const Layout& from, co
     blocks[wanted].second.push_back(place);
   }
   for (const auto& [block, sides] : blocks) {
-    require(sides.first.size() == sides.second.size(), "a permutation of parts is none");
+    require(sides.first.size() == sides.second.size(), "a permutation of parts is invalid");
     for (std::size_t i = 0; i < sides.first.size(); ++i)
       pairs.insert(pairs.end(), {grid.mesh().device(sides.first[i]), grid.mesh().device(sides.second[i])});
   }

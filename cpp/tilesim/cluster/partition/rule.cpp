@@ -81,8 +81,8 @@ void read_access(Rule& rule, const Domain& domain, const Access& access, const T
     }
     for (const AxisAccess::Term& term : access.axes[axis].terms)
       if (term.dim != along)
-        make_whole(rule.factors[at(term.dim)], along >= 0 ? "all of it meets each element of the other one"
-                                                          : "it is read at shifted or distant places");
+        make_whole(rule.factors[at(term.dim)], along >= 0 ? "all of it combines with each element of the other one"
+                                                          : "it is read at shifted or distant positions");
   }
 }
 
@@ -113,12 +113,12 @@ void sort_reductions(Rule& rule, const Domain& domain, const Op& op, const Tenso
     Factor& factor = rule.factors[dim];
     if (!domain.reduction[dim]) continue;
     if (combiner.empty()) {
-      make_whole(factor, "the kind combines along it in a way that parts do not");
+      make_whole(factor, "the kind combines along it, and parts cannot");
       continue;
     }
     const bool place = op.kind == Kind::reduce && is_place(op.attributes.text("combiner"));
     if (place && op.attributes.integers("dims").size() > 1) {
-      make_whole(factor, "places are counted along several axes together");
+      make_whole(factor, "positions are counted along several axes together");
       continue;
     }
     factor.sort = factor.sort == Factor::Sort::whole ? Factor::Sort::whole : Factor::Sort::reduced;
@@ -153,10 +153,10 @@ bool all_whole(const GraphFunction& function, const Op& op, const std::vector<co
     if (type && std::ranges::count(type->shape, 0) > 0) why = "a tensor without elements";
   if (sparse(op, types)) why = "its zeros are stored by a plan for all of it";
   if (op.kind == Kind::attention && op.operands.size() > 5 && op.operands[5] != no_value)
-    why = "a page table names places in all of the keys";
+    why = "a page table names positions in all keys";
   if (op.kind == Kind::device_index) why = "it is another number on each device";
-  if (op.kind == Kind::opaque) why = "its meaning is the user's";
-  if (op.kind == Kind::while_loop || op.kind == Kind::branch) why = "its functions are divided by themselves";
+  if (op.kind == Kind::opaque) why = "its semantics are user-defined";
+  if (op.kind == Kind::while_loop || op.kind == Kind::branch) why = "its functions are sharded separately";
   return !why.empty();
 }
 

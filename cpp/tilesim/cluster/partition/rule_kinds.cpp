@@ -387,7 +387,7 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule) {
       return mode("constant") != "constant" && made(pad_edges);
     case Kind::constant:
       return made(
-          [](Maker& make) { make.why("it is divided as its readers are, a small one stands on every device"); });
+          [](Maker& make) { make.why("it is sharded like its readers; a small one is replicated on every device"); });
     default:
       return false;
   }

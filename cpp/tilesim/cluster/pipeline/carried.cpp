@@ -13,7 +13,7 @@ std::size_t index(std::int64_t number) { return static_cast<std::size_t>(number)
 
 std::int64_t added(std::int64_t a, std::int64_t b) {
   if (a > std::numeric_limits<std::int64_t>::max() - b)
-    throw UserError({"a pipeline takes longer than picoseconds can say", "stages", "", "9,200,000 seconds", ""});
+    throw UserError({"a pipeline takes longer than 2^63 picoseconds", "stages", "", "9,200,000 seconds", ""});
   return a + b;
 }
 
@@ -57,7 +57,7 @@ class Listing {
 
   /// What a pass waits for beyond its own stage's order, -1: nothing.
   std::int64_t needs(const Pass& one, int stage) const {
-    require(one.chunk < places_.chunks && one.micro < static_cast<std::uint32_t>(micros_), "a pass out of its order");
+    require(one.chunk < places_.chunks && one.micro < static_cast<std::uint32_t>(micros_), "a pass is out of order");
     if (one.kind == PassKind::weight_gradient) return -1;
     const bool forward = one.kind == PassKind::forward;
     const int other = (forward ? places_.before : places_.after)[index(place(one, stage))];
@@ -112,7 +112,7 @@ Carried::Carried(const PassOrder& order, const Places& places, int micros)
     : stages_(places.stages), rows_(4 * places.size()), counts_(rows_, 0), reached_(order.size(), 0) {
   const std::size_t size = index(places.stages) * index(places.chunks);
   require(order.size() == index(places.stages) && places.before.size() == size && places.after.size() == size,
-          "an order of other stages than its places have");
+          "the order and its placement have different stages");
   std::size_t passes = 0;
   for (const auto& row : order) passes += row.size();
   items_.reserve(passes);
@@ -158,7 +158,7 @@ void Carried::block(std::span<const std::int64_t> times, std::size_t steps, std:
 void Carried::run(std::span<const std::int64_t> times, std::size_t steps, std::int64_t transfer,
                   std::span<std::int64_t> begins, std::span<std::int64_t> ends) const {
   require(times.size() == rows_ * steps && begins.size() == index(stages_) * steps && ends.size() == begins.size(),
-          "times of other places than an order has");
+          "times and order have different stages");
   const bool safe = bounded(times, steps, transfer);
   constexpr std::size_t wide = 16;
   for (std::size_t at = 0; at < steps; at += wide) {
@@ -173,7 +173,7 @@ void Carried::run(std::span<const std::int64_t> times, std::size_t steps, std::i
 }
 
 std::vector<std::int64_t> Carried::ends(std::span<const std::int64_t> times, std::int64_t transfer) const {
-  require(times.size() == rows_, "times of other places than an order has");
+  require(times.size() == rows_, "times and order have different stages");
   std::vector<std::int64_t> told(slots_, 0), free(index(stages_), 0), found(items_.size());
   std::vector<std::size_t> at(index(stages_), 0);
   for (std::size_t stage = 1; stage < at.size(); ++stage) at[stage] = at[stage - 1] + index(reached_[stage - 1]);

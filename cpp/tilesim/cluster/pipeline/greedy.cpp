@@ -25,7 +25,7 @@ class Greedy {
       now.clear();
       for (int stage = 0; stage < stages_; ++stage)
         if (const auto wish = choose(stage)) now.emplace_back(stage, *wish);
-      require(!now.empty(), "an order without bubbles stands still");
+      require(!now.empty(), "an order without bubbles deadlocks");
       for (const auto& [stage, wish] : now) take(order, stage, wish);
       left -= static_cast<std::int64_t>(now.size());
     }

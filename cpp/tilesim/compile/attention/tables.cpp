@@ -64,9 +64,8 @@ void AttentionLowering::find_tables() {
   const auto typical = [](const Array& values, const char* how) {
     return program::Typical{{values.as<std::int64_t>(), values.as<std::int64_t>() + values.size()}, how};
   };
-  if (p_.lengths) lengths_ = table(attention_kv_len, "kv_len", typical(full_lengths(shape), "caches that are full"));
-  if (p_.page > 0)
-    pages_ = table(attention_pages, "pages", typical(pages_in_order(shape), "pages one behind the other"));
+  if (p_.lengths) lengths_ = table(attention_kv_len, "kv_len", typical(full_lengths(shape), "full caches"));
+  if (p_.page > 0) pages_ = table(attention_pages, "pages", typical(pages_in_order(shape), "consecutive pages"));
 }
 
 program::Scope AttentionLowering::behind_tables(program::Scope kernel) {

@@ -22,7 +22,7 @@ class StageReader {
 
   /// Empty: it is one.
   std::string read() {
-    if (kernel_.outputs.size() != 1) return "a value inside is read elsewhere too";
+    if (kernel_.outputs.size() != 1) return "a value inside has other readers";
     if (kernel_.spares_kernel || kernel_.ops.front() < kernel_.anchor) return "an operand of a product is computed";
     if (zero_tiles_of(anchor_).operand >= 0 || is_exact(anchor_)) return "a product is exact, or skips tiles of zeros";
     stage.anchor = kernel_.anchor;
@@ -81,7 +81,7 @@ class StageReader {
     middle = groups > 1 && groups == channels && extent(false, stage.y.channel) == channels;
     dense = groups == 1;
     if (dense && channels < context_.machine.core.array.rows)
-      return "its few channels share the array's rows with places of its window where it is alone";
+      return "as a separate kernel its few channels share the array's rows with window positions";
     return middle || dense ? "" : "its channels are in groups of several";
   }
 
@@ -217,7 +217,7 @@ std::variant<Chain, std::string> find_chain(const Context& context, const std::v
   const Numerics& numerics = machine.core.array.numerics;
   if (kernels.size() < 2 || kernels.size() > mapping::chain_stages) return "it has more than three products";
   if (!machine.sorts.empty() || !machine.layout.tile.empty() || machine.core.array.count < 1)
-    return "the machine has cores of several sorts, pads its lanes in memory, or has no arrays";
+    return "the machine has several core types, pads its lanes in memory, or has no arrays";
   if (numerics.accumulate != DType::f32 || numerics.multiply) return "the arrays round what they multiply";
   std::vector<StageReader> readers;
   for (const Kernel* kernel : kernels) {

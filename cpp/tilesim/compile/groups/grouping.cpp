@@ -135,7 +135,7 @@ std::vector<Kernel> Grouping::ordered() {
   const auto merged =
       std::count_if(kernel_ops_.begin(), kernel_ops_.end(), [](const auto& ops) { return ops.empty(); });
   require(result.size() + static_cast<std::size_t>(merged) == graph_.kernels.size(),
-          "kernels of a function wait for each other");
+          "kernels of a function depend on each other in a cycle");
   return result;
 }
 

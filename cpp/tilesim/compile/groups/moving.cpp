@@ -104,7 +104,7 @@ class CutSearch {
     if (least_ > (1 - told_apart) * first) return {};
     const auto text = [](double cycles) { return std::to_string(std::llround(cycles)); };
     const std::string why = "the function is estimated to take " + text(least_) +
-                            " cycles with this and others apart, " + text(first) + " with all that is legal";
+                            " cycles without this rule and others, " + text(first) + " with all that is legal";
     for (auto& [place, reason] : best_) reason = why;
     return best_;
   }

@@ -21,7 +21,7 @@ std::string Grouping::why_no_operand(ValueId value) const {
   for (int reader : uses_.consumers[index(value)]) {
     const Op& product = op(reader);
     if (ends_product(reader)) continue;
-    if (!is_product(product.kind)) return "something else than products reads it";
+    if (!is_product(product.kind)) return "other operations than products read it";
     if (std::count(product.operands.begin(), product.operands.end(), value) != 1 ||
         (product.operands[0] != value && product.operands[1] != value))
       return "a product takes it more than once";

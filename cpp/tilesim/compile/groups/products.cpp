@@ -24,7 +24,7 @@ bool Grouping::may_end(int kernel, int next, const Shape& result) {
     return refused(Rule::epilogue, kernel, next, "its result has another shape than the product"), false;
   if (const auto why = cut(Rule::epilogue, next)) return refused(Rule::epilogue, kernel, next, *why), false;
   if (graph_.returns(kernel, next))
-    return refused(Rule::epilogue, kernel, next, "it waits for what reads the product elsewhere"), false;
+    return refused(Rule::epilogue, kernel, next, "it depends on another reader of the product"), false;
   return true;
 }
 
@@ -40,7 +40,7 @@ void Grouping::grow_epilogue(int kernel) {
     for (int reader : readers) {
       if (also && rules_.native) {
         if (is_recomputable(op(reader).kind))
-          refused(Rule::epilogue, kernel, reader, "its operand has other readers, which the chip's compiler stores");
+          refused(Rule::epilogue, kernel, reader, "its operand has other readers, so the chip's compiler stores it");
       } else if (seen.insert(reader).second) {
         pending.insert(reader);
       }
@@ -70,7 +70,7 @@ void Grouping::end_with_extreme(int kernel) {
     const std::vector<std::int64_t>& dims = candidate.attributes.integers("dims");
     if (combiner != "maximum" && combiner != "minimum") continue;
     if (dims.size() != 1 || dims[0] + 1 != static_cast<std::int64_t>(result.size())) {
-      refused(Rule::row_extremes, kernel, reader, "it takes more than the columns");
+      refused(Rule::row_extremes, kernel, reader, "it reduces other axes than the columns");
       continue;
     }
     if (const Apart* why = apart(value)) {

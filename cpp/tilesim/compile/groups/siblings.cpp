@@ -50,10 +50,10 @@ std::optional<Apart> Grouping::why_no_sibling(int kernel, int product) const {
   }
   for (ValueId operand : op(product).operands) {
     const int producer = operand == no_value ? -1 : uses_.producer[index(operand)];
-    if (producer >= 0 && graph_.owner[index(producer)] == kernel) return no("one reads what the other makes");
+    if (producer >= 0 && graph_.owner[index(producer)] == kernel) return no("one reads the result of the other");
   }
   if (graph_.leads_around(kernel, own) || graph_.leads_around(own, kernel))
-    return no("a way leads from the one to the other through a third kernel");
+    return no("a path leads from one to the other through a third kernel");
   return std::nullopt;
 }
 

@@ -47,7 +47,7 @@ std::string Grouping::why_not(int kernel, int i) {
   RowBytes& rows = rows_.at(kernel);
   if (rows.closed()) return "nothing joins a scan, a window, an index of an extreme or a reduction that drops its axes";
   if (!rows.compatible(i)) return "another shape, or a reduction along other axes";
-  if (graph_.returns(kernel, i)) return "it waits for what reads the kernel's results elsewhere";
+  if (graph_.returns(kernel, i)) return "it depends on another reader of the kernel's results";
   if (!rows.stays_resident(i)) return "whole rows would no longer fit the scratchpad";
   return {};
 }
@@ -113,7 +113,7 @@ bool Grouping::join_readers(int i) {
       std::string why = why_not(kernel, i);
       std::set<int> all(ops.begin(), ops.end());
       all.insert(i);
-      if (why.empty() && streams_of(all).size() > most_streams) why = "too many tensors would pass through one kernel";
+      if (why.empty() && streams_of(all).size() > most_streams) why = "one kernel would have too many tensors";
       if (!why.empty()) {
         refused(Rule::siblings, kernel, i, std::move(why));
         continue;
@@ -149,8 +149,8 @@ bool Grouping::merge_kernels(int into, int from) {
   all.insert(b.begin(), b.end());
   const auto no = [&](const char* why) { return refused(Rule::branches, from, *all.rbegin(), why), false; };
   if (graph_.leads_around(into, from) || graph_.leads_around(from, into))
-    return no("a way leads from the one to the other through a third kernel");
-  if (streams_of(all).size() > most_streams) return no("too many tensors would pass through one kernel");
+    return no("a path leads from one to the other through a third kernel");
+  if (streams_of(all).size() > most_streams) return no("one kernel would have too many tensors");
   std::optional<RowBytes> rows;
   const bool fitted = rows_.at(into).fits() && rows_.at(from).fits();
   for (int i : all) {

@@ -214,7 +214,7 @@ void MovementLowering::emit() {
     case Kind::dynamic_update:
       return dynamic_update();
     default:
-      unsupported("has no lowering to a machine of this sort");
+      unsupported("has no lowering to this type of machine");
   }
 }
 

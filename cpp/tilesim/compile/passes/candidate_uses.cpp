@@ -61,7 +61,7 @@ void Candidates::find_owners() {
     if (tensor.role != program::Role::temporary)
       refuse(tensor.name, tensor.alias_of.empty()
                               ? "'" + tensor.name + "' is given or returned in memory"
-                              : "'" + tensor.name + "', given or returned in memory, has the bytes of '" +
+                              : "'" + tensor.name + "', given or returned in memory, shares the bytes of '" +
                                     owner(tensor.alias_of) + "': one place holds both");
   }
 }
@@ -201,7 +201,7 @@ void Candidates::read(std::size_t body, const program::Block& block) {
       return see_call(body, statement, number);
     }
     kernel.use = moved_by.of(*scope, several_);
-    if (!kernel.use) refuse_all(statement, "where a kernel looks for it is only known with the data");
+    if (!kernel.use) refuse_all(statement, "its address in a kernel depends on data");
     see_order(body, *scope, number);
     if (!kernel.use) return;
     for (const auto& [tensor, use] : *kernel.use) {
@@ -209,7 +209,7 @@ void Candidates::read(std::size_t body, const program::Block& block) {
         found->second.saved += use.loaded + use.stored;
         found->second.names.insert(tensor);
       }
-      if (several_ && !use.regions) refuse(tensor, "a core stores elements apart from each other");
+      if (several_ && !use.regions) refuse(tensor, "a core stores non-contiguous elements");
     }
   });
 }

@@ -32,12 +32,12 @@ void Candidates::follow_wish() {
       throw UserError({"residency names an unknown tensor",
                        {},
                        "'" + name + "'",
-                       known.empty() ? "none: of this program no tensor can stay" : join(known),
+                       known.empty() ? "no tensor of this program can stay" : join(known),
                        nearest(name, known)});
     const std::string& bytes = owner(name);
     const auto [entry, fresh] = levels_.emplace(bytes, level);
     if (!fresh && entry->second != level)
-      throw UserError({"residency splits an alias: both tensors lie in the same bytes",
+      throw UserError({"residency splits an alias: both tensors share the same bytes",
                        "'" + named[bytes] + "' and '" + name + "'",
                        entry->second + " and " + level,
                        "one level",
@@ -83,7 +83,7 @@ void Candidates::make() {
       if (several_ && bodies_[seen.body].kernels[at(k)].opaque) why = "a function is called before its last reader";
     if (why.empty()) {
       std::optional<Split> found = split(one, states);
-      if (!found) why = "several cores store the same elements, or elements apart from each other";
+      if (!found) why = "several cores store the same or non-contiguous elements";
       if (found) one.core_bytes = found->core_bytes, one.parts = std::move(found->parts);
     }
     if (why.empty() && one.core_bytes > 0)

@@ -315,7 +315,7 @@ class ResidentChoice {
       if (!other.passed && other.function == candidates_.bodies()[one.body].function && other.first <= one.last &&
           one.first <= other.last)
         others.push_back("'" + other.tensor + "'");
-    throw UserError({"a value does not fit the scratchpad beside the tiles of the kernels meanwhile",
+    throw UserError({"a value does not fit the scratchpad beside the tiles of concurrent kernels",
                      "residency of '" + one.tensor + "'", std::to_string(bytes) + " bytes in each core",
                      std::to_string(capacity_) + " bytes of scratchpad, which the kernels' buffers share",
                      others.empty() ? "leave it in memory" : "drop " + join(others)});

@@ -34,8 +34,8 @@ std::int64_t contexts_of(const Share& machine, const CompileOptions& options) {
                      "1 to " + std::to_string(machine.core.contexts) + " (core.contexts)",
                      {}});
   if (contexts > 1 && !machine.sorts.empty())
-    throw UserError({"several contexts need cores of one sort", "contexts", std::to_string(contexts), "1",
-                     "Compile for one sort: sort=..."});
+    throw UserError({"several contexts need cores of one type", "contexts", std::to_string(contexts), "1",
+                     "Compile for one core type: sort=..."});
   return contexts;
 }
 

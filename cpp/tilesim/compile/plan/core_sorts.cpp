@@ -51,7 +51,7 @@ void check_alike(const std::vector<CoreSort>& sorts) {
     if ((first.core.scratchpad.accumulator_bytes == 0) != (sort.core.scratchpad.accumulator_bytes == 0))
       differs = "core.scratchpad.accumulator_bytes: one has no accumulator";
     if (!differs.empty())
-      throw Unsupported({"cores that compute differently do not share a kernel",
+      throw Unsupported({"cores that compute differently cannot share a kernel",
                          "sorts " + first.name + " and " + sort.name,
                          differs,
                          {},

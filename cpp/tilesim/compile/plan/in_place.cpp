@@ -231,7 +231,7 @@ std::vector<std::string> copied_states(const Graph& graph) {
     if (updated_input(graph, entry, output, in_place) != alias.input || in_place) continue;
     const std::string& state = entry.value(entry.inputs[at(alias.input)]).name;
     copied.push_back(entry.value(output).name + ": the state \"" + state +
-                     "\" is copied whole before it is updated: its old value, or another call's, is read");
+                     "\" is copied before it is updated: its old value, or that of another call, is read");
   }
   return copied;
 }

@@ -124,13 +124,13 @@ class Chooser {
     for (const std::int32_t side : op.functions)
       if (!pure(graph_, side))
         throw CannotRun(op, Lack::effect,
-                        {"branch: a side has an effect, so it cannot be computed when it is not chosen", op.name,
+                        {"branch: a side has a side effect, so it cannot run unless it is chosen", op.name,
                          "function \"" + graph_.functions[at(side)].name + "\"",
                          "sides without random numbers, "
                          "state and collectives",
                          ""});
     notes_.push_back(op.name + ": all " + std::to_string(op.functions.size()) +
-                     " sides are computed and one result is taken, as the choice depends on data");
+                     " sides are computed and one result is selected, because the choice depends on data");
     std::vector<std::vector<ValueId>> found;
     for (std::size_t side = 0; side < op.functions.size(); ++side) {
       const std::string name = op.name + ".side" + std::to_string(side);

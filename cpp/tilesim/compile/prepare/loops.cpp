@@ -65,7 +65,7 @@ LoopPlan plan_loop(const Graph& graph, const GraphFunction& function, const Op& 
   const std::optional<Counted> counted = counted_trips(graph, function, op);
   if (!counted)
     throw CannotRun(op, Lack::trips,
-                    {"while: the number of trips is not known before it runs", op.name,
+                    {"while: the number of trips is unknown at compile time", op.name,
                      "condition \"" + graph.functions[at(op.functions[0])].name + "\"",
                      "a counter from a constant, by a constant, less than a constant",
                      "Say how many it makes, trips={'" + op.name + "': n} (--trips " + op.name +

@@ -238,7 +238,7 @@ class WholeAttentions {
         FusionCandidate& row = prepared_.looked_at.emplace_back(attention_row(prepared_.graph, function, op));
         row.reason = native          ? "the chip's own compiler does not"
                      : is_mapped(op) ? "tiles are given for its parts"
-                                     : "the units do not compute it so, or no tile of it fits the scratchpad";
+                                     : "the units cannot compute it, or no tile of it fits the scratchpad";
         const auto problem = native || is_mapped(op) ? std::nullopt : attention_problem(function, op, machine_);
         if (!problem) continue;
         const Chosen& chosen = choice(*problem, function, op);

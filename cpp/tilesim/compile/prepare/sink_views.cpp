@@ -97,7 +97,7 @@ class Sinking {
     row.rule = info(Rule::views).name;
     row.operations = {view.name, reader.name};
     row.decision = refused.empty() ? "taken" : "not legal";
-    row.reason = refused.empty() ? "saves nothing itself: other rules now see both sides" : std::move(refused);
+    row.reason = refused.empty() ? "saves nothing, but lets other rules see both sides" : std::move(refused);
     looked_at_.push_back(std::move(row));
   }
 

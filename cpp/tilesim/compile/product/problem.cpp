@@ -307,10 +307,11 @@ mapping::Nest array_nest(const Context& context, const mapping::Problem& problem
                          "), or convert the operands (x.convert)";
   const recognition::Reader reader(context.graph, context.function);
   if (const auto sums = recognition::long_integer_sums(reader, op); sums && real.empty())
-    throw CannotRun(op, Lack::dtype,
-                    {"sums of this product of quantized numbers may not fit i32: it cannot run as a product of integers",
-                     op.name, std::to_string(sums->terms) + " terms", "up to " + std::to_string(sums->most) + " terms",
-                     "Divide the contraction (split the operands, add the parts)"});
+    throw CannotRun(
+        op, Lack::dtype,
+        {"sums of this product of quantized numbers may not fit i32: it cannot run as a product of integers", op.name,
+         std::to_string(sums->terms) + " terms", "up to " + std::to_string(sums->most) + " terms",
+         "Divide the contraction (split the operands, add the parts)"});
   throw CannotRun(op, Lack::dtype,
                   {"the arrays of " + context.machine.name + " do not multiply this type", op.name,
                    std::string(name(dtype)), join(allowed), remedy});

@@ -27,7 +27,7 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel, const P
     result_dim_.push_back(axis.terms.empty() ? -1 : axis.terms.back().dim);
   if (!kernel.parts.empty()) refusal_ = why_no_siblings(context, kernel);
   if (refusal_.empty() && !kernel.parts.empty() && saves_nothing()) {
-    refusal_ = "the operand stays on the chip: it is read from memory once at most";
+    refusal_ = "the operand stays on chip: it is read from memory at most once";
     refused_by_price_ = true;
   }
   refuses_siblings_ = !refusal_.empty();

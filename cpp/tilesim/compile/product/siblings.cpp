@@ -38,7 +38,7 @@ std::string why_no_siblings(const Context& context, const Kernel& kernel) {
     if (!context.placed(value)) return "a second operand is computed";
     if (context.placements[at(value)].dtype != context.placements[at(first)].dtype ||
         layout_of(context, value) != layout_of(context, first))
-      return "their second operands lie in memory in different ways";
+      return "their second operands have different layouts in memory";
   }
   return {};
 }
@@ -173,7 +173,7 @@ void ProductLowering::keep_siblings_worth() {
     return std::to_string(std::llround(cycles)) + " cycles and " + std::to_string(std::llround(moved)) + " bytes";
   };
   refusal_ = "products that read one operand are estimated to take " + text(all.alone, all.bytes) + " in one kernel, " +
-             text(longest, bytes) + " in their own";
+             text(longest, bytes) + " in separate kernels";
 }
 
 /// Whether one kernel would save nothing: the operand stays on the chip, and no product's end reads another's result.

@@ -156,7 +156,7 @@ class SparseLowering {
                        wide = operand == 0 ? plan_.tiles[2] : plan_.tiles[1];
     if (form(operand) == MatrixForm::dense) return add_slot(stem, problem_.dtypes[at(operand)], high * wide, {"mma0"});
     const bool rows = form(operand) == MatrixForm::csr;
-    for (const char* part : {"starts", "marks_at"}) declare(of(operand, part), "where parts of stored tiles begin");
+    for (const char* part : {"starts", "marks_at"}) declare(of(operand, part), "where the parts of stored tiles begin");
     for (const char* part : {"values", "marks"}) declare(of(operand, part));
     add_slot(stem + "_marks", weight(of(operand, "marks")).type.dtype, most_of(of(operand, "marks_at")), {"mma0"});
     if (rows) {
@@ -354,7 +354,7 @@ std::optional<Lowered> lower_sparse(Context& context, const Kernel& kernel) {
     all.body = on_cores(cores.dense, std::move(all.body));
     return std::move(all);
   }
-  if (kernel.ops.size() > 1) return Refusal{{"sums of sparse cores are stored as they are", kernel.name, {}, {}, {}}};
+  if (kernel.ops.size() > 1) return Refusal{{"sums of sparse cores are stored unchanged", kernel.name, {}, {}, {}}};
   program::Scope scope;
   scope.kernel = kernel.name;
   scope.operation = {op.name};

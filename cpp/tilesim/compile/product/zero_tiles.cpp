@@ -86,7 +86,7 @@ void ProductLowering::skip_zero_tiles() {
 
 /// Why tiles of zeros are not skipped; empty: they are.
 std::string ProductLowering::plan_zero_tiles() {
-  if (!refusal_.empty()) return "its kernel is taken apart";
+  if (!refusal_.empty()) return "its kernel is split";
   if (problem_.on_vector) return "the vector unit multiplies";
   if (is_two_of_four(problem_.dtypes[1])) return "its weight is stored in the pattern 2:4";
   if (context_.options.mappings.count(anchor_.name)) return "its mapping is given";
@@ -112,7 +112,7 @@ std::string ProductLowering::plan_zero_tiles() {
   }
   declare_zero_tiles();
   if (finds_zero_tiles(anchor_)) {
-    context_.program.notes.push_back(anchor_.name + ": tiles of zeros, which a test finds, are neither loaded nor " +
+    context_.program.notes.push_back(anchor_.name + ": tiles that a test finds to be zero are neither loaded nor " +
                                      "multiplied");
     return {};
   }

@@ -20,7 +20,7 @@ bool ProgramLoops::take_recurrence(const Context& context, const Op& op, std::ve
   row.rule = info(Rule::recurrence).name;
   row.operations = {op.name};
   row.decision = "not legal";
-  row.reason = "trips mix elements of what they carry, or take positions that the counter does not tell";
+  row.reason = "trips mix elements of the carried state, or use positions that do not follow from the counter";
   bool takes = false;
   if (found) {
     const auto gain = recurrence_gain(*found, plan, context);

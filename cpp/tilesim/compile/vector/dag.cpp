@@ -175,7 +175,7 @@ int DagBuilder::converted(const Op& op, int from) {
   if (op.attributes.text("overflow", "ieee") == "ieee" || stays_within(source, target)) return convert(from);
   if (bits(target) > 32 && (is_float(source) || source == DType::u64))
     throw CannotRun(op, Lack::conversion,
-                    {"no conversion of the vector unit saturates so",
+                    {"the vector unit has no such saturating conversion",
                      op.name,
                      std::string(name(source)) + " to " + std::string(name(target)),
                      {},

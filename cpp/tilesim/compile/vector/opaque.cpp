@@ -62,7 +62,7 @@ class OpaqueLowering {
     const std::int64_t room = context_.machine.core.scratchpad.bytes;
     if (bytes > room)
       throw CannotRun(op_, Lack::scratchpad,
-                      {"operands and results of an operation of one's own lie in the scratchpad whole", op_.name,
+                      {"operands and results of a custom operation must fit the scratchpad", op_.name,
                        std::to_string(bytes) + " bytes", "at most " + std::to_string(room) + " bytes",
                        "call it on parts of the operands"});
   }
@@ -91,7 +91,7 @@ class OpaqueLowering {
     const Placement& from = context_.placements[static_cast<std::size_t>(value)];
     if (from.dtype != type(value).dtype)
       throw CannotRun(op_, Lack::lowering,
-                      {"an operand of an operation of one's own is stored in another type",
+                      {"an operand of a custom operation is stored in another type",
                        op_.name,
                        std::string(name(from.dtype)),
                        std::string(name(type(value).dtype)),

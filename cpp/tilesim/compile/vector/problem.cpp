@@ -91,7 +91,7 @@ void VectorLowering::make_problem() {
   problem_.passes = std::max(1, passes());
   problem_.whole_tiles.clear();
   if (std::any_of(reduces_.begin(), reduces_.end(), [&](int i) { return is_arg(i); }))
-    problem_.whole_tiles = "where the extreme of a row lies is found in whole tiles";
+    problem_.whole_tiles = "the position of a row's extreme is found in whole tiles";
   for (ValueId input : kernel_.inputs) problem_.operands.push_back(operand(input, Use::load));
   for (ValueId output : kernel_.outputs) problem_.operands.push_back(operand(output, Use::store));
   for (int i : reduces_) {

@@ -160,7 +160,7 @@ program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t eleme
 
 void refuse_tiles(const Context& context, const Kernel& kernel) {
   if (context.options.vectors.count(kernel.name))
-    throw UserError({"tiles are given for a kernel that chooses its own", kernel.name, {}, {}, {}});
+    throw UserError({"tiles are given for a kernel that selects its tiles", kernel.name, {}, {}, {}});
 }
 
 program::Scope named_scope(const Context& context, const Kernel& kernel) {

@@ -231,7 +231,7 @@ std::int64_t Slice::finish() {
   const std::int64_t stop = below_.finish();
   collect();
   for (const Pending& pending : pending_)
-    require(pending.readers.empty(), "a cache waits for a sector that never comes");
+    require(pending.readers.empty(), "a cache waits for a sector that never arrives");
   return std::max(stop, last_);
 }
 

@@ -55,7 +55,7 @@ std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, const 
     of_core.assign(static_cast<std::size_t>(machine.core.count), kinds.back().get());
     return kinds;
   }
-  require(book == nullptr, "a chip of several sorts has a book of latencies for each");
+  require(book == nullptr, "a chip of several core types needs a book of latencies for each");
   for (const CoreSort& sort : machine.sorts) {
     const auto own = options.sort_latencies.find(sort.name);
     LatencyBook* const of_sort = own == options.sort_latencies.end() ? nullptr : own->second.get();
@@ -80,8 +80,8 @@ std::int64_t contexts_of(const program::CompiledProgram& program, const CoreKind
   const std::int64_t sizes[2] = {core.scratchpad.bytes, core.scratchpad.accumulator_bytes};
   for (int i = 0; i < 2; ++i)
     if (!kind.name.empty() && ends[i] > sizes[i])
-      throw UserError({i == 0 ? "the program's slots exceed the scratchpad of a core that it runs on"
-                              : "the program's slots exceed the accumulator of a core that it runs on",
+      throw UserError({i == 0 ? "the program's slots exceed the scratchpad of one of its cores"
+                              : "the program's slots exceed the accumulator of one of its cores",
                        program.program().name, std::to_string(ends[i]) + " B",
                        std::to_string(sizes[i]) + " B on core " + std::to_string(number) + " (" + kind.name + ")",
                        "compile it with sort=\"" + kind.name + "\""});

@@ -42,7 +42,7 @@ void check_packed(const std::string& slot, const program::MmaOp& op, const progr
     const auto& dim = a.dims[a.dims.size() - 1 - at(i)];
     const std::int64_t size = cursor.value(dim.first), stride = cursor.value(dim.second);
     if (size > 1 && stride != neighbour)
-      throw UserError({"packed dims of a product are not neighbours in its first operand",
+      throw UserError({"packed dims of a product are not adjacent in its first operand",
                        cursor.where() + ", slot " + slot,
                        "stride " + std::to_string(stride),
                        std::to_string(neighbour),

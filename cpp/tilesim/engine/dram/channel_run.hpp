@@ -136,7 +136,7 @@ void ChannelOf<Mask>::run(Tick until, Until mode) {
     if (mode == Until::accepted && offers_.empty()) return;
     if (mode == Until::drained && offers_.empty() && reads_waiting_ == 0) return;
     if (next > until) return;
-    require(next != never, "a DRAM channel waits for nothing");
+    require(next != never, "a DRAM channel is deadlocked");
     if (planned && next != next_refresh_ && !drain_flips()) {
       tick_planned<bus>(next);
     } else {

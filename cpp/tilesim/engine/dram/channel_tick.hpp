@@ -87,7 +87,7 @@ inline void ChannelOf<Mask>::refresh_due(Tick t) {
   next_refresh_ += refresh_interval_;
   worked(64);
   if (maintenance_.size() > most_waiting)
-    throw UserError({"The refreshes of a DRAM part fall due faster than they can be done.",
+    throw UserError({"A DRAM part must refresh faster than refreshes complete.",
                      "refresh interval",
                      std::to_string(refresh_interval_) + " ticks",
                      "more",

@@ -154,8 +154,8 @@ AddressMap::AddressMap(const Part& part, const std::string& order, const std::ve
   for (const Hash& hash : hashes) {
     const auto field = std::find_if(fields.begin(), first_other, [&](const Field& f) { return f.name == hash.field; });
     if (field == first_other && hash.field != every_level)
-      throw UserError({"a hash changes a field that is missing in the part", "mapping of " + part.name, "'" + hash.field + "'",
-                       join(known), nearest(hash.field, known)});
+      throw UserError({"a hash changes a field that is missing in the part", "mapping of " + part.name,
+                       "'" + hash.field + "'", join(known), nearest(hash.field, known)});
     const bool all = field == first_other;
     mixes_.push_back({all ? 0 : field->to, Fold(all ? bits_of(part.banks()) : field->bits, hash.ipoly)});
   }

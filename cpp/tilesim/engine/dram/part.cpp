@@ -48,7 +48,7 @@ void read_levels(Part& part, const Json& json) {
     if (found == level_names.end())
       throw UserError({"unknown level", value.place(), "'" + key + "'", join(level_names), nearest(key, level_names)});
     const auto rank = static_cast<std::size_t>(found - level_names.begin());
-    if (!part.levels.empty() && rank <= above) value.fail("levels go from the top down", join(level_names));
+    if (!part.levels.empty() && rank <= above) value.fail("levels must go from the top down", join(level_names));
     above = rank;
     const std::int64_t count = value.as_int(1, 1 << 26);
     if ((count & (count - 1)) != 0) value.fail("a level's count is not a power of two", "1, 2, 4, ...");
@@ -56,7 +56,7 @@ void read_levels(Part& part, const Json& json) {
   }
   for (const char* needed : {"channel", "bank", "row", "column"})
     if (part.level(needed) < 0) json.fail(std::string("the level ") + needed + " is missing");
-  if (part.levels[0].count != 1) json.at("channel").fail("a part describes one channel", "1");
+  if (part.levels[0].count != 1) json.at("channel").fail("a part must describe one channel", "1");
   std::int64_t banks = 1;
   for (int i = 0; i <= part.bank_level(); ++i) banks *= part.levels[static_cast<std::size_t>(i)].count;
   if (banks > bank_limit) json.fail("too many banks on a channel", "at most " + std::to_string(bank_limit));
@@ -86,7 +86,7 @@ void read_features(Part& part, const Json& json) {
   const Json& scope = reader.required("all_bank_scope");
   f.all_bank_scope = part.level(scope.as_string());
   if (f.all_bank_scope < 0 || f.all_bank_scope >= part.bank_level())
-    scope.fail("all-bank commands address no level of that name above the bank");
+    scope.fail("all-bank commands name an unknown level above the bank");
   reader.finish();
 }
 
@@ -97,7 +97,7 @@ void read_constraints(Part& part, const Json& json) {
     const Json& level = reader.required("level");
     c.level = part.level(level.as_string());
     if (c.level < 0 || c.level > part.bank_level())
-      throw UserError({"a constraint's level is not one of the part", level.place(), "'" + level.as_string() + "'",
+      throw UserError({"a constraint's level is unknown", level.place(), "'" + level.as_string() + "'",
                        join(level_names), nearest(level.as_string(), level_names)});
     c.after = read_commands(reader.required("after"));
     c.before = read_commands(reader.required("before"));
@@ -129,7 +129,7 @@ Json resolved(const Json& json, const std::filesystem::path& folder, int depth) 
   if (!base) return json;
   if (depth > 4) base->fail("parts based on each other");
   if (folder.empty() || base->as_string().find('/') != std::string::npos)
-    base->fail("the part that this one is based on cannot be found", "the name of a file beside this one");
+    base->fail("the base of this part cannot be found", "the name of a file beside this one");
   Json result = resolved(Json::read_file((folder / (base->as_string() + ".json")).string()), folder, depth + 1);
   for (const auto& [key, value] : json.members()) {
     if (key == "based_on") continue;

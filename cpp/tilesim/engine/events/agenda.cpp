@@ -39,7 +39,7 @@ Event EventQueue::pop() {
 void Agenda::push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t value) {
   constexpr std::int64_t last_cycle = std::int64_t{1} << 61;
   if (time > last_cycle)
-    throw UserError({"the simulated time is beyond what a cycle counter holds",
+    throw UserError({"the simulated time exceeds a 64-bit cycle counter",
                      subject,
                      std::to_string(time) + " cycles",
                      "at most " + std::to_string(last_cycle),

@@ -58,7 +58,7 @@ std::span<const std::int64_t> ArrayReader::values(int tensor) const {
 std::map<std::string, std::string> ArrayReader::sources() const {
   std::map<std::string, std::string> found;
   for (std::size_t i = 0; i < assumed_.size(); ++i) {
-    if (neighbours_[i]) found[program_.tensors[i].name] = "default: rows that lie one behind the other";
+    if (neighbours_[i]) found[program_.tensors[i].name] = "default: consecutive rows";
     if (weights_[i]) found[program_.tensors[i].name] = "weights: " + program_.tensors[i].tensor->typical.how;
     if (given_[i]) found[program_.tensors[i].name] = "given";
     if (assumed_[i]) found[program_.tensors[i].name] = "default: " + program_.tensors[i].tensor->typical.how;

@@ -121,7 +121,7 @@ Offered LiveCores::offer(const Compute& compute, std::uint64_t tag, std::int64_t
   const std::int64_t cycle = own.kind->own(now);
   std::int64_t until = INT64_MAX;
   if (!sequencer.idle(cycle)) return Offered::refuse(0);
-  require(compute.source != nullptr, "a compute of a live core comes without its source");
+  require(compute.source != nullptr, "a compute of a live core has no source");
   const std::string text = compute_text(*compute.descriptor, {});
   under_way_[tag] = {text, now, compute.unit};
   const bool product = compute.descriptor->kind == ComputeKind::mma;

@@ -28,8 +28,7 @@ class Ports {
         what_(outputs ? "output" : "input") {}
   std::size_t take(int router, int port, const std::string& place) {
     if (router < 0 || static_cast<std::size_t>(router) + 1 >= first_.size())
-      throw UserError(
-          {"unknown router", place, std::to_string(router), "0 ... " + number(first_.size() - 2), {}});
+      throw UserError({"unknown router", place, std::to_string(router), "0 ... " + number(first_.size() - 2), {}});
     const std::size_t id = first_[static_cast<std::size_t>(router)] + static_cast<std::size_t>(port);
     if (port < 0 || id >= first_[static_cast<std::size_t>(router) + 1])
       throw UserError({"the router has no such " + what_, place, std::to_string(port), {}, {}});

@@ -47,8 +47,8 @@ Result finished(Result result, const program::Program& program, const std::strin
                      ", busy cycles of DMA queues within " + percent(bounds.queues) + " of all";
   if (!bounded)
     said =
-        "some places in memory repeat only after more trips than were compared, so that nothing bounds what this is "
-        "off; two predictions of the whole differ by " +
+        "some addresses repeat only after more trips than were compared, so the error has no bound; two predictions of "
+        "the total differ by " +
         percent(bounds.cycles / Bounds::margin) + " in cycles, " + percent(bounds.others / Bounds::margin) +
         " in other counts";
   result.approximations.push_back("replay: " + what + " and extended linearly; " + said);

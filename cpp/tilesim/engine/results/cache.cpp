@@ -77,7 +77,7 @@ void add_cache_fidelity(const Parts& parts, Result& result) {
   if (spec.sets == 0) return;
   std::vector<std::string>& said = result.approximations;
   if (!tensors) {
-    result.fidelity["cache"] = "none: managed by software, no tensor is resident";
+    result.fidelity["cache"] = "none: managed by software, without resident tensors";
     return;
   }
   if (parts.memory.caches().empty()) {
@@ -88,10 +88,9 @@ void add_cache_fidelity(const Parts& parts, Result& result) {
   result.fidelity["cache"] = tensors->plan ? "residency plan" : "least recently used";
   said.emplace_back(std::string("cache: sectors in time, requests of a slice in order, ") +
                     (tensors->plan ? "tensors of the plan laid out without conflicts between sets, fetched when first "
-                                     "read, all else passes by"
-                                   : "least recently used lines go first") +
-                    "; data that comes from memory takes no port; rows gathered by index pass by; what is dirty at the "
-                    "end stays");
+                                     "read; all else bypasses the cache"
+                                   : "least recently used lines are replaced") +
+                    "; fills take no port; rows gathered by index bypass the cache; dirty lines stay at the end");
 }
 
 }  // namespace tilesim::engine

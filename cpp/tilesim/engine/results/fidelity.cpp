@@ -21,8 +21,9 @@ void say_memory(const Parts& parts, Said& said) {
     case MemoryKind::bank:
       said.emplace_back(
           "memory: DRAM channels of " + parts.chip.options.dram->name + " with banks, rows, queues and refresh; " +
-          (parts.chip.routed ? "a write is acknowledged up to a read's latency after its acceptance"
-                             : "when a read returns is told when it is accepted, so later requests do not delay it"));
+          (parts.chip.routed
+               ? "a write is acknowledged up to a read's latency after its acceptance"
+               : "the return time of a read is fixed at its acceptance, so later requests do not delay it"));
       return;
     case MemoryKind::simple:
       said.emplace_back(
@@ -32,8 +33,8 @@ void say_memory(const Parts& parts, Said& said) {
   }
   if (!parts.memory.patterned())
     said.emplace_back(
-        "memory: a transfer of pieces that lie apart takes as many bursts as its pieces, at consecutive addresses: "
-        "which channels and banks the pieces themselves fall on is not looked up");
+        "memory: a strided transfer takes the bursts of its pieces at consecutive addresses: the channels and banks of "
+        "the individual pieces are not modelled");
 }
 
 void say_dram(const Parts& parts, Said& said) {
@@ -44,9 +45,9 @@ void say_dram(const Parts& parts, Said& said) {
   if (const std::int64_t end = parts.memory.end(); end > capacity)
     said.emplace_back("memory: tensors take " + std::to_string(end) + " B, the parts of all channels hold " +
                       std::to_string(static_cast<std::int64_t>(capacity)) +
-                      " B: what lies beyond shares rows with what lies at the beginning");
+                      " B: higher addresses share rows with the lowest ones");
   if (part.energy.known() && part.energy.refresh_all < 0)
-    said.emplace_back("DRAM energy: activations and bursts; the part states none for refresh");
+    said.emplace_back("DRAM energy: activations and bursts; the part states no refresh energy");
   if (!part.energy.known())
     said.emplace_back("DRAM energy: no figures per command of " + part.name + " are known; " +
                       (machine.energy.memory_byte > 0 ? "bytes count with energy.memory_byte"
@@ -58,12 +59,12 @@ void say_network(const Parts& parts, const std::string& network, Said& said) {
   const bool regions = machine.memory.regions > 1;
   if (parts.chip.routed) {
     said.emplace_back("network: " + network + ", every flit of " + std::to_string(machine.network.flit_bytes) +
-                      " B in every router; a multicast is one packet per destination and piece, DMA engines give a "
-                      "packet to each port at any time");
+                      " B in every router; a multicast is one packet per destination and piece; a DMA engine can "
+                      "inject a packet at each port at once");
     if (regions)
       said.emplace_back(
-          "memory regions: of links side by side a packet takes the one of its destination's part of the region; "
-          "requests, answers and sends share them");
+          "memory regions: a packet takes the parallel link of its destination's part of the region; requests, "
+          "responses and sends share these links");
     return;
   }
   if (parts.chip.memory == MemoryKind::ideal) return;
@@ -71,9 +72,7 @@ void say_network(const Parts& parts, const std::string& network, Said& said) {
   if (!regions) return;
   said.emplace_back("memory regions: links carry data and sends, not requests");
   if (!parts.memory.patterned())
-    said.emplace_back(
-        "memory regions: a strided transfer counts as the same number of contiguous bytes from its start when they "
-        "are looked up");
+    said.emplace_back("memory regions: the lookup treats a strided transfer as the same number of contiguous bytes");
 }
 
 /// Nothing is refused in silence: how many, and the first of each reason.
@@ -99,11 +98,11 @@ void say_arithmetic_alone(const Parts& parts, Said& said) {
   Descriptor first = *parts.totals.arithmetic_alone;
   first.signature = 0;
   said.emplace_back(
-      "tile computes: closed forms of arithmetic alone for those that read integers of 64 bits, sum "
-      "as they go, sort by 64 bits, or have complex elements or ones of less than a byte, as '" +
+      "tile computes: closed forms of the arithmetic only for those that read 64-bit integers, accumulate, sort by 64 "
+      "bits, or have complex elements or elements below a byte, as '" +
       compute_text(first, {}) +
-      "': loads and stores, conversions and what functions take in further instructions are not "
-      "counted; level=\"instruction\" times their kernels");
+      "': loads, stores, conversions and the further instructions of functions are not counted; level=\"instruction\" "
+      "times their kernels");
 }
 
 void say_computes(const Chip& chip, Said& said) {
@@ -122,7 +121,7 @@ void say_computes(const Chip& chip, Said& said) {
     said.emplace_back("tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
     return;
   }
-  said.emplace_back("tile computes: kernels, each timed on a core that does nothing else");
+  said.emplace_back("tile computes: kernels, each timed on an otherwise idle core");
   say_refused(refused, said);
 }
 
@@ -160,13 +159,11 @@ void add_fidelity(const Parts& parts, Result& result) {
   say_dram(parts, said);
   say_network(parts, network, said);
   if (!chip.machine.sorts.empty())
-    said.emplace_back(
-        "cores of several sorts: cycles are those of core.clock; crossing from one core's clock to another takes no "
-        "further time");
+    said.emplace_back("several core types: cycles are those of core.clock; clock-domain crossings are assumed free");
   say_computes(chip, said);
   if (result.fidelity.at("tile latency") == "closed form") say_arithmetic_alone(parts, said);
   add_live(chip, result);
-  said.emplace_back("handing statements to queues takes no time");
+  said.emplace_back("instruction dispatch is assumed free");
 }
 
 }  // namespace tilesim::engine

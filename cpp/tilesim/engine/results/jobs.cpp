@@ -85,8 +85,8 @@ void add_sources(const Parts& parts, Result& result) {
   std::string text;
   for (const std::string& own : assumed) text += (text.empty() ? "" : "; ") + own;
   if (!text.empty())
-    result.approximations.push_back("loops or addresses depend on values that were not given, taken as " + text +
-                                    ": pass tensors= to say otherwise");
+    result.approximations.push_back("loops or addresses depend on missing values, assumed to be " + text +
+                                    ": pass tensors= to set them");
 }
 
 }  // namespace tilesim::engine

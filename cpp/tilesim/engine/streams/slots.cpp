@@ -28,7 +28,7 @@ Slots::Buffer& Slots::buffer(std::int32_t slot, std::int64_t version) { return t
 
 /// What executing the program with find_races reports in detail.
 void Slots::race(std::int32_t slot, std::int64_t version, const char* who) const {
-  throw program::RaceError({std::string("a race: ") + who + " comes when the buffer holds another version",
+  throw program::RaceError({std::string("a race: ") + who + " arrives when the buffer holds another version",
                             program_.program().name,
                             program_.slots[static_cast<std::size_t>(slot)].name + "[" + std::to_string(version) + "]",
                             {},
@@ -86,7 +86,7 @@ Woken Slots::commit(std::int32_t slot, std::int64_t version, std::int64_t sequen
   Buffer& own = buffer(slot, version);
   if (own.version != version) race(slot, version, "a commit");
   if (sequence - own.next_sequence >= 64)
-    throw UserError({"too many commits of a version come before an earlier one: " + program_.program().name,
+    throw UserError({"too many commits of a version precede an earlier one: " + program_.program().name,
                      program_.slots[static_cast<std::size_t>(slot)].name + "[" + std::to_string(version) + "]",
                      std::to_string(sequence - own.next_sequence),
                      "fewer than 64",

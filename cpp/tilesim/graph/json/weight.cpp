@@ -189,7 +189,7 @@ std::string read_path(const Json& json, const std::string& directory, bool anywh
   const std::string whole =
       (path.is_absolute() ? path : std::filesystem::path(directory) / path).lexically_normal().string();
   if (!anywhere && !lies_below(whole, directory))
-    json.fail("the file of a weight lies outside of its graph's directory", "a path beside or below the graph's file",
+    json.fail("the file of a weight lies outside its graph's directory", "a path beside or below the graph's file",
               "Pass weights_anywhere=True for a graph that you trust");
   return whole;
 }

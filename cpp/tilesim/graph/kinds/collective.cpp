@@ -17,7 +17,8 @@ std::int64_t group_size(const Op& op) {
   const Integers groups = op.attributes.integers("groups", {});
   const std::int64_t size = op.attributes.integer("group_size", 1);
   if (size < 1 || groups.size() % at(size) != 0)
-    refuse("attribute 'groups' must be a multiple of 'group_size'", std::to_string(groups.size()), std::to_string(size));
+    refuse("attribute 'groups' must be a multiple of 'group_size'", std::to_string(groups.size()),
+           std::to_string(size));
   Integers sorted;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const bool padded = i % at(size) != 0 && groups[i] == -1 && may_be_short(op.kind);

@@ -128,7 +128,7 @@ std::vector<TensorType> infer_pad(const Op& op, Types operands, const Graph&) {
       refuse("modes edge and reflect pad outside only", "low " + to_string(low) + ", high " + to_string(high),
              "no interior and no negative padding");
     if (!constant && x.shape[i] == 0 && low[i] + high[i] > 0)
-      refuse("modes edge and reflect have nothing to repeat on axis " + std::to_string(i), to_string(x));
+      refuse("modes edge and reflect need elements to repeat on axis " + std::to_string(i), to_string(x));
     const Int128 extent =
         static_cast<Int128>(std::max<std::int64_t>(0, x.shape[i] - 1)) * interior[i] + x.shape[i] + low[i] + high[i];
     if (extent > largest_extent) refuse("the padded axis is too long", to_string(x), "at most 2^62 elements");
@@ -166,7 +166,7 @@ std::vector<TensorType> infer_concat(const Op& op, Types operands, const Graph&)
     Shape shape = operands[i]->shape;
     if (shape.size() == result.shape.size()) shape[at(dim)] = operands[0]->shape[at(dim)];
     if (shape != operands[0]->shape)
-      refuse("operands of concat differ beside axis " + std::to_string(dim),
+      refuse("operands of concat differ in an axis other than " + std::to_string(dim),
              to_string(*operands[0]) + " and " + to_string(*operands[i]), "equal extents on the other axes");
     result.shape[at(dim)] += operands[i]->shape[at(dim)];
   }

@@ -111,7 +111,7 @@ void check_combiner(const std::string& combiner, const TensorType& x) {
   const bool logical = combiner == "logical_and" || combiner == "logical_or";
   if (logical) want_dtype(x, DType::boolean, "the operand of a logical reduction");
   if (!logical && x.dtype == DType::boolean && combiner != "maximum" && combiner != "minimum")
-    refuse("bool cannot be combined this way", combiner, "logical_and, logical_or, maximum, minimum",
+    refuse("bool cannot be reduced this way", combiner, "logical_and, logical_or, maximum, minimum",
            "Convert it to an integer first (kind convert)");
 }
 

@@ -31,11 +31,11 @@ std::array<int, kept_of_four> places_of(const std::array<bool, four>& some) {
 
 [[noreturn]] void refuse_group(const std::string& name, std::int64_t vector, std::int64_t first, std::int64_t last,
                                std::int64_t held) {
-  throw UserError({"a group of a 2:4 operand has more than two values",
+  throw UserError({"a group of a 2:4 operand has more than two nonzero values",
                    name + ": vector " + std::to_string(vector) + ", elements " + std::to_string(first) + " to " +
                        std::to_string(last),
                    std::to_string(held) + " values",
-                   "at most 2 of 4 neighbours along the contracted axis",
+                   "at most 2 of 4 adjacent elements along the contracted axis",
                    {}});
 }
 
@@ -157,11 +157,12 @@ class Compressing {
     if (why.empty()) why = takes_(op, plain);
     if (!why.empty()) return leave(op, why);
     op.operands[1] = compressed(function, op, ops);
-    said_.push_back(op.name + ": its 2:4 operand is loaded as values and places, and multiplied in half of the passes");
+    said_.push_back(op.name +
+                    ": its 2:4 operand is loaded as values and positions, and multiplied in half of the passes");
   }
 
   void leave(const Op& op, const std::string& why) {
-    said_.push_back(op.name + ": its 2:4 operand lies expanded, zeros are loaded and multiplied: " + why);
+    said_.push_back(op.name + ": its 2:4 operand is expanded, zeros are loaded and multiplied: " + why);
   }
 
   std::string unsuitable(const GraphFunction& function, const Op& op) const {
@@ -169,12 +170,12 @@ class Compressing {
     const auto reference = references_.find(op.operands[1]);
     if (reference == references_.end()) return "it is not a weight of this function";
     if (graph_.weights.at(reference->second).source == Weight::Source::random)
-      return "its values are drawn, and not in the pattern";
+      return "its values are random, not in the pattern";
     if (b.shape.size() != 2 || op.attributes.integers("b_contract", {}).size() != 1) return "it is not a matrix";
     if (a.dtype != b.dtype || two_of_four(b.dtype) == b.dtype)
       return "arrays take the pattern in f32, f16, bf16 and i8, the same for both operands";
     if (op.attributes.text("precision", "default") == "exact" && is_float(b.dtype)) return "the product is exact";
-    if (op.operands.size() > 3) return "tiles of zeros are looked for";
+    if (op.operands.size() > 3) return "tiles of zeros are searched";
     return {};
   }
 

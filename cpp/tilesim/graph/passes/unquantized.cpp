@@ -158,7 +158,7 @@ class Unquantized {
     const bool bitwise = op.kind == Kind::bitcast ||
                          (op.kind == Kind::elementwise && !is_numeric(parse_function(op.attributes.text("function"))));
     if ((bitwise && changed) || (changed && !op.functions.empty()))
-      throw Unsupported({bitwise ? "bits of a quantized number have no meaning in f32"
+      throw Unsupported({bitwise ? "the bits of a quantized number are undefined in f32"
                                  : "a loop, branch or comparator takes quantized numbers",
                          op.name,
                          {},

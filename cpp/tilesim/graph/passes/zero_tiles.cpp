@@ -160,10 +160,9 @@ std::vector<std::string> mark_zero_tiles(Graph& graph, const std::set<std::strin
         is_float(graph.entry().value(op.operands[0]).type.dtype)) {
       const std::optional<Array> other = constants.load(op.operands[at(1 - found.operand)]);
       if (!other || !all_finite(*other)) {
-        said.push_back(
-            op.name + ": " + tiles +
-            " are zero and multiplied all the same: the product is exact, and the other operand may have NaN "
-            "or infinity");
+        said.push_back(op.name + ": " + tiles +
+                       " are zero but multiplied: the product is exact, and the other operand may have NaN "
+                       "or infinity");
         continue;
       }
     }

@@ -282,7 +282,7 @@ struct Checker::Trial {
 std::string Checker::compare(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops,
                              bool wide) {
   std::optional<Graph> part = extracted(reader, candidate, ops, wide);
-  if (!part) return "the part cannot be taken out";
+  if (!part) return "the part cannot be extracted";
   Graph other;
   try {
     other = replacement(candidate, input_types(*part));

@@ -69,7 +69,7 @@ void ScanKernelWriter::finish(const VectorOutput& output, std::size_t o, const s
     throw Unsupported({"no kernel combines integers as floats", {}, {}, {}, {}});
   const int id = static_cast<int>(output.combiner) + (is_floating(held) ? 0 : 4);
   if (static_cast<int>(output.combiner) > 3)
-    throw Unsupported({"no kernel combines so", {}, std::string(name(output.combiner)), {}, {}});
+    throw Unsupported({"no kernel combines this way", {}, std::string(name(output.combiner)), {}, {}});
   // steps begin with the neutral element, sums across lanes at 0
   const bool from_first = !form_.stepped() && !form_.lane_reduced && !form_.rows_reduced;
   for (unsigned c = 0; from_first && is_floating(held) && output.combiner == Combiner::add && c < copies; ++c) {

@@ -50,7 +50,7 @@ std::vector<std::vector<std::size_t>> groups_of_outputs(const VectorCompute& com
 }
 
 Kernel behind(const Kernel& first, const Kernel& second) {
-  require(first.data.empty() && second.data.empty(), "a kernel with words behind it does not stand before another");
+  require(first.data.empty() && second.data.empty(), "a kernel followed by data cannot precede another");
   Kernel both = first;
   both.words.pop_back();  // its return
   for (KernelLoop loop : second.loops) {

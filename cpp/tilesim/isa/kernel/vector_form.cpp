@@ -24,7 +24,7 @@ void RegisterForm::find_scans(const VectorCompute& compute, const std::vector<in
   if (along < 0) return;
   for (const int dim : combined_dims)
     if (dim != along && extents_[static_cast<std::size_t>(dim)] > 1)
-      throw Unsupported({"no kernel has running sums along one dim and combines another", {}, {}, {}, {}});
+      throw Unsupported({"no kernel has running sums along one dim and reduces another", {}, {}, {}, {}});
   lane_scanned = along == lane_dim_, steps_scanned = !lane_scanned;
   if (steps_scanned) reduced_[static_cast<std::size_t>(along)] = true;
 }

@@ -34,7 +34,7 @@ Memory& KernelRunner::scratchpad(std::int64_t bytes) {
 bool KernelRunner::has_room(const Kernel& kernel) const { return 4 * kernel.words.size() <= code_end - next_; }
 
 Address KernelRunner::place(const Kernel& kernel) {
-  require(has_room(kernel), "a kernel is longer than the room for code");
+  require(has_room(kernel), "a kernel is longer than the code memory");
   const Address at = next_;
   memory_.place(at, kernel.words.data(), 4 * kernel.words.size());
   next_ += 4 * kernel.words.size();

@@ -53,7 +53,7 @@ std::map<std::string_view, std::string> fields_of(const std::vector<std::string>
     const auto twice = [&] { return std::find(seen.begin(), seen.end(), label) != seen.end(); };
     const auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& one) { return one.label == label; });
     const bool known = field != fields.end() || std::find(more.begin(), more.end(), label) != more.end();
-    if (!known) refuse("no field is called '" + label + "'", "'" + word + "'", form);
+    if (!known) refuse("unknown field '" + label + "'", "'" + word + "'", form);
     if (twice()) refuse("'" + label + "' stands twice", "'" + word + "'", form);
     seen.push_back(label);
     if (field != fields.end()) found[field->label] = word.substr(label.size());
@@ -192,7 +192,7 @@ KernelText kernel_text(const std::string& text) {
   if (words[0] == "mma") return product_text(text, words);
   if (words[0] == "permute") return permute_text(words);
   if (const auto kind = compute_kind(words[0]))
-    throw Unsupported({"the text does not say which kernel this is", {}, std::string(name(*kind)), "mma, permute", {}});
+    throw Unsupported({"the text does not name a kernel", {}, std::string(name(*kind)), "mma, permute", {}});
   refuse("unknown kind", "'" + words[0] + "'", product_form);
 }
 

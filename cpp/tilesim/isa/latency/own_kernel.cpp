@@ -45,7 +45,7 @@ void check_guard(Process& process, Address end, const std::string& operation, st
   process.memory.read(end, found.data(), found.size());
   const auto first = std::find_if(found.begin(), found.end(), [](std::byte one) { return one != guard; });
   if (first != found.end())
-    throw UserError({"the kernel of an operation writes beyond its result",
+    throw UserError({"the kernel of a custom operation writes beyond its result",
                      "'" + operation + "', result " + std::to_string(result),
                      "byte " + std::to_string(bytes + (first - found.begin())) + " was written",
                      std::to_string(bytes) + " bytes",
@@ -109,7 +109,7 @@ std::int64_t OwnKernel::run(const Machine& machine, const std::vector<Array>& op
     const std::string at = where(stop.pc);
     std::string why = stop.kind == Stop::exited ? "it ended the program" : std::string(cause_text(stop.trap.cause));
     if (!stop.trap.text.empty()) why += ": " + stop.trap.text;
-    throw UserError({"the kernel of an operation did not return",
+    throw UserError({"the kernel of a custom operation did not return",
                      "'" + program_.name + "'" + (at.empty() ? "" : ", " + at),
                      why,
                      "a function that returns by the C ABI",

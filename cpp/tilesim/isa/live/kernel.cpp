@@ -79,8 +79,7 @@ Kernel LiveKernels::choose(const Descriptor& d, const ComputeSource& source, uns
   if (d.kind != ComputeKind::mma) {
     alone_.latency(d, {}, source);
     if (alone_.taken().words.empty())
-      throw Unsupported(
-          {"its kernel runs on separate memory: its declared cycles are used", {}, {}, {}, {}});
+      throw Unsupported({"its kernel runs on separate memory: its declared cycles are used", {}, {}, {}, {}});
     return alone_.taken();
   }
   const TileCompute compute = source.compute();

@@ -16,7 +16,7 @@ Sequencer::Sequencer(std::shared_ptr<PipelineTable> table, CoreUnits& units, int
     : pipeline_(table, units), units_(&units), runs_{Run(table), Run(table)}, number_(number) {}
 
 void Sequencer::start(const LiveKernel& kernel, std::uint64_t tag, std::int64_t at, std::vector<LiveEvent>& events) {
-  require(idle(at), "a sequencer is given two kernels at a time");
+  require(idle(at), "a sequencer takes one kernel at a time");
   pipeline_.sleep(at * cycle);
   Run& run = runs_[begun_];
   run.kernel = &kernel, run.tag = tag, run.told = false, run.consumed = run.over = 0;

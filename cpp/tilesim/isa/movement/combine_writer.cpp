@@ -10,7 +10,7 @@ namespace {
 
 [[noreturn]] void never_combines(DType dtype, Combiner combiner) {
   throw Unsupported(
-      {"no kernel combines so", {}, std::string(name(combiner)) + " of " + std::string(name(dtype)), {}, {}});
+      {"no kernel combines this way", {}, std::string(name(combiner)) + " of " + std::string(name(dtype)), {}, {}});
 }
 
 const char* float_name(DType dtype, Combiner combiner) {

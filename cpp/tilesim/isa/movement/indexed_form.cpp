@@ -91,7 +91,7 @@ IndexedForm indexed_form(const Indexed& indexed, const IndexedAddresses& at) {
   const std::int64_t half = bits(form.dtype) < 8 ? 2 : 1;
   if (half == 2 && (picked.dims[0].stride % 2 != 0 || other.dims[0].stride % 2 != 0))
     no_indexed_kernel("no kernel moves single elements of 4 bits");
-  if (row.overlaps) no_indexed_kernel("no kernel moves elements onto each other");
+  if (row.overlaps) no_indexed_kernel("no kernel moves elements in overlapping memory");
   row = in_bytes(row, form.dtype);
   form.nothing = row.nothing;
   form.row = row.dims;
@@ -103,7 +103,7 @@ IndexedForm indexed_form(const Indexed& indexed, const IndexedAddresses& at) {
   form.picked = form.scatter ? to : from, form.other = form.scatter ? from : to, form.index = at.index;
   const std::int64_t written = form.scatter ? form.picked_step : form.other_step;
   if (!form.nothing && !form.row.empty() && form.count > 1 && std::abs(written) < reach_of(form, false))
-    no_indexed_kernel("no kernel writes rows that lie on each other");
+    no_indexed_kernel("no kernel writes overlapping rows");
   if (form.combiner) CombineWriter(form.dtype, *form.combiner);  // refuses
   if (!form.combiner && !form.nothing) widen(form);
   return form;

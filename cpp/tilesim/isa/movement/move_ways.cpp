@@ -10,7 +10,7 @@ namespace tilesim::isa {
 namespace {
 
 [[noreturn]] void halves() {
-  throw Unsupported({"no kernel moves single elements of 4 bits", {}, {}, "neighbours that fill bytes", {}});
+  throw Unsupported({"no kernel moves single elements of 4 bits", {}, {}, "adjacent elements that fill bytes", {}});
 }
 
 /// Neighbours on both sides by bytes.

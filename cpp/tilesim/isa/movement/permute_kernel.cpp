@@ -48,7 +48,7 @@ std::vector<Kernel> permute_kernels(const InstructionSet& set, const CoreTiming&
   if (permute.in.dtype != permute.out.dtype)
     throw Unsupported({"no kernel moves elements to those of another type", {}, {}, {}, {}});
   const Move move = in_bytes(move_of(permute.in.dims, permute.out.dims), permute.in.dtype);
-  if (move.overlaps) throw Unsupported({"no kernel moves elements onto each other", {}, {}, {}, {}});
+  if (move.overlaps) throw Unsupported({"no kernel moves elements in overlapping memory", {}, {}, {}, {}});
   Placed placed;
   placed.dims = move.dims, placed.element = std::max(1, bits(permute.in.dtype) / 8);
   placed.from = at.in + static_cast<Address>(move.in_first), placed.to = at.out + static_cast<Address>(move.out_first);

@@ -53,7 +53,7 @@ void declare_npu_functions(Declarations& d) {
        "Angles whose tangents are vs2 over vs1, by the signs of both.");
   d.unit = Unit::arithmetic;
   pair("fn.remainder", 2, "float-divide", apply_pair<Function::remainder, float>,
-       apply_pair<Function::remainder, double>, "What is left of floats divided, with the dividend's sign.");
+       apply_pair<Function::remainder, double>, "Remainder of floats, with the dividend's sign.");
   pair("fn.floor_divide", 3, "float-divide", apply_pair<Function::floor_divide, float>,
        apply_pair<Function::floor_divide, double>, "Quotients of floats, rounded down.");
   d.traits = 0;

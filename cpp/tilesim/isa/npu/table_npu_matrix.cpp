@@ -46,7 +46,7 @@ std::vector<T> operand(Hart& h, const Op& o, DType dtype) {
 template <class T>
 void fill(Hart& h, const Op& o, ArrayValues<T>& array, DType dtype) {
   const std::size_t whole = std::size_t{h.npu->spec.rows} * h.npu->spec.columns;
-  if (array.filled == whole) illegal(o, "the shadow set is full: no row was pushed since");
+  if (array.filled == whole) illegal(o, "the shadow set is full and no row has been pushed since");
   const std::vector<T> values = operand<T>(h, o, dtype);
   if (values.size() > whole - array.filled) illegal(o, "more weights than the array has rows left");
   array.shadow.resize(whole);
@@ -138,10 +138,11 @@ void declare_npu_matrix(Declarations& d) {
   line("mx.weights", "vs2, array7, dtype", vcix(vcix_xv, 1, true, vcix_i) | field(11, 10, 0), "array-weights", weights,
        {{}, {}, one, 1}, "vl elements of weights, row by row, into the shadow set of an array.");
   line("mx.push", "vs2, array7, dtype", vcix(vcix_xv, 0, true, vcix_i) | field(11, 10, 0), "array-push", push,
-       {{}, {}, one, 1}, "Rows of operands into an array; the first after a complete shadow set takes that into use.");
+       {{}, {}, one, 1},
+       "Rows of operands into an array; the first row after a complete shadow set activates the set.");
   InstructionInfo& popped =
       line("mx.pop", "vd, array20", vcix(vcix_x, 0, false, vcix_i) | field(24, 23, 0) | field(19, 15, 0), "array-pop",
-           pop, {one, {}, {}, 1}, "The next vl results of an array, once they are there.");
+           pop, {one, {}, {}, 1}, "The next vl results of an array, once they are ready.");
   popped.by_width = {nullptr, nullptr, pop, nullptr};
   d.traits = 0;
   const Encoding to = vcix(vcix_x, 0, true, vcix_r) | field(11, 10, 0) | field(24, 20, 0);

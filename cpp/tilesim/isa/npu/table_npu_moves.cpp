@@ -50,14 +50,14 @@ void mark(Hart& h, const Op& o) {
 void declare_npu_moves(Declarations& d) {
   d.extension = "Xtilesimnpu", d.unit = Unit::control, d.traits = 0;
   d("ts.move", "rd, rs1, rs2, queue", with3(op_custom1, 0), "move-start", npu_moves::move,
-    "Transfers what the descriptor at rs1 says, rs2 bytes further off chip; rd: a ticket.");
+    "Starts the transfer of the descriptor at rs1, rs2 bytes further off chip; rd: a ticket.");
   d("ts.move.wait", "rs1, queue", with3(op_custom1, 1) | field(24, 20, 0) | field(11, 7, 0), "move-wait",
     npu_moves::wait, "Waits until the transfer of a ticket is over; 0: until all of the queue are.");
   d("ts.move.done", "rd, rs1, queue", with3(op_custom1, 2) | field(24, 20, 0), "move-done", npu_moves::done,
     "1 where the transfer of a ticket (0: all of the queue) is over, else 0.");
   d.traits = ends_block;
   d("ts.mark", "mark", with3(op_custom3, 0) | field(19, 15, 0) | field(11, 7, 0), "integer", npu_moves::mark,
-    "A region of this number begins; negative: it ends.");
+    "Begins the region of this number; a negative number ends it.");
   d.traits = 0;
 }
 

@@ -89,7 +89,7 @@ void declare_lanes(Declarations& d) {
        "Each row of lanes moved down by rs1 lanes; the last ones stay as they were.");
   line("xl.pick", vcix_xv, 0, pick<u32>, pick<u64>, 0, "Lane rs1 of each row of lanes, in all of its lanes.");
   line("xl.flip", vcix_xv, 1, flip<u32>, flip<u64>, overlap_never,
-       "Element i takes element i xor rs1: halves of blocks change places, or blocks turn round.");
+       "Element i takes element i xor rs1: halves of blocks swap, or blocks reverse.");
 }
 
 void declare_floats(Declarations& d) {

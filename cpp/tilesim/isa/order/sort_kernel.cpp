@@ -338,7 +338,7 @@ std::vector<SortPlan> plans_of(const CoreTiming& core, const tilesim::Sort& sort
   std::vector<SortPlan> plans =
       sort_plans(key, rows, sort.in.dims.back().extent, sort.keys.dims.back().extent, core.vlen / 32);
   if (!is_integer(position) || bits(position) < plans[0].word_bits / 2)
-    throw Unsupported({"no kernel of a sort stores places so", {}, std::string(name(position)), "i32, i64", {}});
+    throw Unsupported({"no kernel of a sort stores such positions", {}, std::string(name(position)), "i32, i64", {}});
   if (sort.keys.dtype != key)
     throw Unsupported({"no kernel of a sort converts keys", {}, std::string(name(sort.keys.dtype)), {}, {}});
   return plans;

@@ -22,7 +22,7 @@ Ticks row_time(const ArrayTiming& timing, unsigned dtype) {
 Ticks ArrayClock::time_of(const std::deque<Rows>& all, std::int64_t row) {
   for (const Rows& rows : all)
     if (row <= rows.end) return row <= rows.end - rows.count ? 0 : rows.last - (rows.end - row) * rows.each;
-  throw InternalError("a row of an array is waited for that nothing sends");
+  throw InternalError("an array waits for a row that no instruction sends");
 }
 
 Ticks ArrayClock::earliest(ArrayWork work, std::int64_t rows, Ticks beats, unsigned dtype) const {

@@ -17,7 +17,7 @@ std::uint32_t register_bits(const Machine& machine) {
   const std::int64_t stated = machine.core.isa.vlen, bits = stated > 0 ? stated : 32 * vector.lanes * vector.sublanes;
   if (bits < 128 || bits > 65536 || !std::has_single_bit(static_cast<std::uint64_t>(bits)))
     throw UserError(
-        {"the bits of a vector register are a power of two",
+        {"the bits of a vector register must be a power of two",
          machine.name + ": " + (stated > 0 ? "core.isa.vlen" : "32 × core.vector.lanes × core.vector.sublanes"),
          std::to_string(bits), "128 to 65,536", "set core.isa.vlen"});
   return static_cast<std::uint32_t>(bits);
@@ -131,7 +131,7 @@ void own_units(const Machine& machine, CoreTiming& core) {
     if (known == core.units.end())
       core.units.push_back(unit);
     else if (known->queue != unit.queue || known->pipes != unit.pipes)
-      throw UserError({"two units of one name", place, unit.name, "one queue and as many pipes as the other", {}});
+      throw UserError({"two units have one name", place, unit.name, "one queue and as many pipes as the other", {}});
   }
 }
 

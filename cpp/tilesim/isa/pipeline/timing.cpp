@@ -142,7 +142,7 @@ void read_units(const Json* list, CoreTiming& core) {
                  static_cast<unsigned>(reader.integer_or("pipes", 1, 1, 8))};
     reader.finish();
     for (const OwnUnit& other : core.units)
-      if (other.name == unit.name) item.fail("two units are called the same", "one of each name");
+      if (other.name == unit.name) item.fail("two units have one name", "unique names");
     for (std::size_t i = 0; i < pipe_kinds; ++i)
       if (core.pipes[i] != 0 &&
           (unit.name == kind_names[i] || (i == cross && unit.name == unit_name(Unit::cross_lane))))
@@ -178,7 +178,8 @@ std::uint8_t scalar_class(const std::string& timing) {
 CoreTiming read_core(const Json& file) {
   CoreTiming core;
   ObjectReader reader(file);
-  if (reader.string("schema") != "tilesim.core") file.at("schema").fail("the file does not describe a core", "tilesim.core");
+  if (reader.string("schema") != "tilesim.core")
+    file.at("schema").fail("the file does not describe a core", "tilesim.core");
   reader.integer("version", 1, 1);
   if (const Json* machine = file.find("machine")) {
     core = core_of(Machine::from_json(*machine));

@@ -13,7 +13,7 @@ namespace {
 constexpr Address lower_edge(Address a) { return a & ~(page_bytes - 1); }
 constexpr Address upper_edge(Address a) { return lower_edge(a + page_bytes - 1); }
 constexpr Address highest_segment = mmap_from;
-constexpr Address returned_to = stack_top + page_bytes;  ///< ra of a call: nothing lies there
+constexpr Address returned_to = stack_top + page_bytes;  ///< ra of a call: no region at this address
 constexpr std::uint64_t thread_room = 1 << 16;           ///< around tp: the C library keeps its own data below it
 
 Address heap_of(const Image& image) {
@@ -31,7 +31,7 @@ void check(const Segment& segment) {
                      {}});
   constexpr std::uint64_t most = std::uint64_t{1} << 34;
   if (segment.size > most || segment.address >= highest_segment || segment.size > highest_segment - segment.address)
-    throw UserError({"a segment lies where stack and mappings are",
+    throw UserError({"a segment overlaps stack and mappings",
                      {},
                      std::to_string(segment.address),
                      "addresses below " + std::to_string(highest_segment),
@@ -79,7 +79,7 @@ void Process::load(const Image& image) {
   Address end = 0;
   for (const Segment* segment : ordered) {
     if (segment->address < end)
-      throw UserError({"two segments lie over each other",
+      throw UserError({"two segments overlap",
                        {},
                        std::to_string(segment->address),
                        "addresses from " + std::to_string(end) + " on",

@@ -45,7 +45,7 @@ void declare_system(Declarations& d) {
     "Reads it, clears bits of a constant.");
   d.extension = "Zifencei";
   d("fence.i", "", with3(op_misc, 1) | field(31, 15, 0) | field(11, 7, 0), "fence", MEANS(h.memory->code_changed()),
-    "Code that was written is seen.");
+    "Makes written code visible to instruction fetch.");
   d.extension = "I", d.traits = 0;
   d("fence", "pred, succ", with3(op_misc, 0) | field(31, 28, 0) | field(19, 15, 0) | field(11, 7, 0), "fence", MEANS(),
     "Orders memory accesses.");

@@ -55,7 +55,7 @@ void Marks::begin(Hart& hart, const Op& op, std::uint16_t number) {
 }
 
 void Marks::end(Hart& hart, const Op& op, std::uint16_t number) {
-  if (open_.empty()) unbalanced(op, "region " + std::to_string(number) + " ends, and none has begun");
+  if (open_.empty()) unbalanced(op, "region " + std::to_string(number) + " ends, but no region is open");
   Region& region = regions_[static_cast<std::size_t>(open_.back().region)];
   if (region.number != number)
     unbalanced(op, "region " + std::to_string(number) + " ends, but " + std::to_string(region.number) + " began last");

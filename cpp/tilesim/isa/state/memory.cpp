@@ -65,10 +65,10 @@ void Memory::forget() {
 }
 
 void Memory::add(Address begin, Address end, std::uint8_t access, std::string name) {
-  require(begin % page_bytes == 0 && end % page_bytes == 0 && begin < end, "a region is made of whole pages");
+  require(begin % page_bytes == 0 && end % page_bytes == 0 && begin < end, "a region consists of whole pages");
   const auto at = std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) { return r.end > begin; });
   if (at != regions_.end() && at->begin < end)
-    throw UserError({"'" + name + "' and '" + at->name + "' lie over each other in memory",
+    throw UserError({"'" + name + "' and '" + at->name + "' overlap in memory",
                      {},
                      hex(begin) + " to " + hex(end),
                      "addresses outside " + hex(at->begin) + " to " + hex(at->end),
@@ -127,7 +127,7 @@ Address Memory::gap(Address from, Address below, std::uint64_t bytes) const {
 
 std::uint8_t* Memory::page(Address address, std::uint8_t access, Cause cause) {
   Region* region = owner(address);
-  if (region == nullptr) throw Trap{cause, address, "nothing lies there"};
+  if (region == nullptr) throw Trap{cause, address, "no region at this address"};
   if ((region->access & access) != access)
     throw Trap{cause, address, "'" + region->name + "' may not be " + access_text(access)};
   const std::uint64_t number = (address - region->begin) >> page_bits;
@@ -160,7 +160,7 @@ void Memory::move_page(Address from, Address to) {
   const std::uint64_t number = (from - source->begin) >> page_bits;
   if (!source->pages.has(number)) return;
   Pages::Bytes& place = target->pages.at((to - target->begin) >> page_bits);
-  require(place == nullptr, "a page moves to where none is");
+  require(place == nullptr, "a page moves to an unmapped address");
   place = std::move(source->pages.at(number));
   --source->pages.used, ++target->pages.used;
   forget();

@@ -153,7 +153,7 @@ class Mover {
   void fill(Address outside, Address inside) {
     if ((t_.flags & TransferDescriptor::has_fill) == 0)
       throw Trap{store_ ? Cause::store_fault : Cause::load_fault, outside,
-                 "an index of the transfer lies outside its bound, and no fill is stated"};
+                 "an index of the transfer lies outside its bound, and no fill is given"};
     worked(0);
     if (store_) return;
     if (checks_) return touch(inside, t_.element_bytes, true);
@@ -179,7 +179,7 @@ TransferDescriptor read_descriptor(Memory& memory, const Op& op, Address at) {
   if (t.dims > most_transfer_dims) illegal(op, "a transfer has at most six dims");
   if ((t.flags & ~(TransferDescriptor::has_fill | TransferDescriptor::wide_rows)) != 0)
     illegal(op, "a transfer has no such flag");
-  if (t.rows != 0 && t.row_dim >= t.dims) illegal(op, "the dim of a transfer's row table is none of its dims");
+  if (t.rows != 0 && t.row_dim >= t.dims) illegal(op, "the dim of a transfer's row table is unknown");
   memory.read(at + head, t.dim, t.dims * sizeof(TransferDim));
   return t;
 }

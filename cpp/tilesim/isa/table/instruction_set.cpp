@@ -68,7 +68,7 @@ void InstructionSet::check(std::uint16_t id) const {
 void InstructionSet::index(std::uint16_t id) {
   const InstructionInfo& entry = entries_[id];
   if (!names_.emplace(entry.name, id).second)
-    throw UserError({"two instructions are called the same", {}, entry.name, "one of each name", {}});
+    throw UserError({"two instructions have one name", {}, entry.name, "unique names", {}});
   if (entry.is(is_compressed)) {
     for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) {
       if ((bits & entry.encoding.mask) != entry.encoding.match || !operands_fit(parts_[id], bits)) continue;

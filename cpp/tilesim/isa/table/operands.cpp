@@ -143,7 +143,7 @@ const std::array<const char*, 32>& names_of(Sort sort) {
 
 const OperandWord& operand_word(std::string_view word) {
   const auto found = all_words().find(word);
-  if (found == all_words().end()) throw InternalError("no operand is called " + std::string(word));
+  if (found == all_words().end()) throw InternalError("unknown operand " + std::string(word));
   return found->second;
 }
 

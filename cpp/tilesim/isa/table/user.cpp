@@ -16,7 +16,7 @@ Unit unit_named(const std::string& name) {
   for (const Unit unit : {Unit::scalar, Unit::load, Unit::store, Unit::arithmetic, Unit::special, Unit::cross_lane,
                           Unit::matrix, Unit::control})
     if (name == unit_name(unit)) return unit;
-  throw InternalError("no unit is called " + name);
+  throw InternalError("unknown unit " + name);
 }
 
 /// The slot of a register word; none for `vm`.
@@ -38,7 +38,7 @@ void check_words(const std::string& operands) {
     }
     bool known = word.empty();
     for (const std::string_view one : user_words) known = known || word == one;
-    if (!known) throw UserError({"no operand is called so", {}, word, "vd, vs2, vs1, vm, rd, rs1, ...", {}});
+    if (!known) throw UserError({"unknown operand", {}, word, "vd, vs2, vs1, vm, rd, rs1, ...", {}});
     word.clear();
   }
 }
@@ -50,9 +50,9 @@ bool same_instruction(const UserInstruction& a, const UserInstruction& b) {
 
 Meaning missing(const std::string& text, const std::string& function, const std::string& machine) {
   return [=](Hart&, const Op&) {
-    throw UserError({"what this instruction does is not known: a machine's file has no semantics",
+    throw UserError({"the semantics of this instruction are unknown: a machine's file has none",
                      machine + ": core.isa.functions: " + function, "'" + text + "'",
-                     "an instruction that ts.isa.define made",
+                     "an instruction from ts.isa.define",
                      "ts.isa.use(machine, function=\"" + function + "\", instruction=...) gives them again"});
   };
 }

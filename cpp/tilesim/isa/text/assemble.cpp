@@ -107,7 +107,7 @@ void Assembler::read_statement(const std::string& text, Place place) {
     if (at == text.size()) return;
     const std::size_t end = name_end();
     const Place here{place.line, place.column + at};
-    if (end == at) wrong(here, "a mnemonic, a directive or a label stands here", text.substr(at, 1));
+    if (end == at) wrong(here, "a mnemonic, a directive or a label is expected here", text.substr(at, 1));
     const std::string name = text.substr(at, end - at);
     if (end < text.size() && text[end] == ':') {
       define(name, here);
@@ -124,7 +124,7 @@ void Assembler::read_statement(const std::string& text, Place place) {
 void Assembler::define(const std::string& name, Place place) {
   if (std::isdigit(static_cast<unsigned char>(name[0])) == 0) {
     if (labels_.constants.contains(name) || !labels_.names.emplace(name, base_ + size_).second)
-      wrong(place, "this label stands twice", name);
+      wrong(place, "this label is defined twice", name);
     return;
   }
   if (!std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }))
@@ -159,9 +159,10 @@ void Assembler::split(const std::string& rest, Place place, Statement& statement
 
 void Assembler::add_directive(Statement statement) {
   if (statement.name == ".equ" || statement.name == ".set") {
-    if (statement.operands.size() != 2) wrong(statement.place, "a name and its value stand here", statement.name);
+    if (statement.operands.size() != 2)
+      wrong(statement.place, "a name and its value are expected here", statement.name);
     const std::string& name = statement.operands[0];
-    if (labels_.names.contains(name)) wrong(statement.places[0], "this is a label already", name);
+    if (labels_.names.contains(name)) wrong(statement.places[0], "this name is already a label", name);
     labels_.constants[name] = quantity(labels_, statement.operands[1], statement.where(1));
     return;
   }
@@ -220,7 +221,7 @@ void Assembler::unknown(const Statement& statement) const {
   std::vector<std::string> names;
   for (const InstructionInfo& info : set_.all()) names.push_back(info.name);
   for (const std::string_view pseudo : pseudo_names()) names.emplace_back(pseudo);
-  wrong(statement.place, "no instruction is called so", statement.name, {}, near(statement.name, names));
+  wrong(statement.place, "unknown instruction", statement.name, {}, near(statement.name, names));
 }
 
 void Assembler::emit(const Statement& statement) {

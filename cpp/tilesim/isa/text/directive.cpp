@@ -36,7 +36,8 @@ bool is_alignment(const std::string& name) { return name == ".align" || name == 
 
 /// The text between quotes, with the usual escapes.
 std::string quoted_text(const std::string& text, Place place) {
-  if (text.size() < 2 || text.front() != '"' || text.back() != '"') wrong(place, "a text in quotes stands here", text);
+  if (text.size() < 2 || text.front() != '"' || text.back() != '"')
+    wrong(place, "a quoted text is expected here", text);
   const std::string inside = text.substr(1, text.size() - 2);
   std::string result;
   for (std::size_t i = 0; i < inside.size(); ++i)
@@ -60,7 +61,7 @@ Float float_of(std::string text, Place place, const std::string& name) {
                                             hex ? std::chars_format::hex : std::chars_format::general);
   if (error == std::errc::result_out_of_range) wrong(place, "this number is out of the range of " + name, whole);
   if (text.empty() || text[0] == '-' || error != std::errc() || end != text.data() + text.size())
-    wrong(place, "a number stands here", whole, "such as 1.5, -2e-3, 0x1p-4, inf, nan");
+    wrong(place, "a number is expected here", whole, "such as 1.5, -2e-3, 0x1p-4, inf, nan");
   return negative ? -value : value;
 }
 
@@ -153,7 +154,7 @@ std::uint64_t directive_bytes(const Statement& s, const Labels& labels) {
                                    ".asciz", ".ascii", ".equ",  ".set",   ".text",    ".globl",  ".section"};
     for (const auto& [known, width] : data_widths()) names.emplace_back(known);
     for (const auto& [known, type] : float_types()) names.emplace_back(known);
-    wrong(s.place, "no directive is called so", s.name, {}, near(s.name, names));
+    wrong(s.place, "unknown directive", s.name, {}, near(s.name, names));
   }
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < s.operands.size(); ++i)

@@ -103,7 +103,7 @@ class Expression {
   }
   void numbers(const Quantity& a, const Quantity& b) const {
     if (a.labels != 0 || b.labels != 0)
-      wrong(where_.place, "labels are added and subtracted alone", text_, "numbers beside other operators");
+      wrong(where_.place, "labels can only be added and subtracted", text_, "numbers beside other operators");
   }
 
   Quantity sum(int depth) {
@@ -138,7 +138,7 @@ class Expression {
     const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
     if (sign == '*') return static_cast<std::int64_t>(x * y);
     if (sign == '<' || sign == '>') {
-      if (y > 63) wrong(where_.place, "numbers are shifted by 0 to 63 places", text_);
+      if (y > 63) wrong(where_.place, "numbers can be shifted by 0 to 63 bits", text_);
       return static_cast<std::int64_t>(sign == '<' ? x << y : x >> y);
     }
     if (b == 0) wrong(where_.place, "this divides by zero", text_);
@@ -146,8 +146,7 @@ class Expression {
     return sign == '/' ? a / b : a % b;
   }
   Quantity single(int depth) {
-    if (depth > deepest_nesting)
-      wrong(where_.place, "parentheses stand too deep in each other", text_.substr(0, 40), "64");
+    if (depth > deepest_nesting) wrong(where_.place, "parentheses are nested too deeply", text_.substr(0, 40), "64");
     if (take("(")) return closed(depth);
     if (const char sign = one_of("-~+")) {
       const Quantity a = single(depth + 1);
@@ -179,13 +178,13 @@ class Expression {
       if (name == "pcrel_hi") return {high20(value - static_cast<std::int64_t>(where_.address)), 0};
       return {low12(distance(static_cast<std::uint64_t>(value), text_.substr(first, at_ - first - 1))), 0};
     }
-    wrong(where_.place, "no part of an address is called so", text_, "%hi, %lo, %pcrel_hi, %pcrel_lo");
+    wrong(where_.place, "unknown part of an address", text_, "%hi, %lo, %pcrel_hi, %pcrel_lo");
   }
   /// What the %pcrel_hi at an address is the high part of.
   std::int64_t distance(std::uint64_t address, const std::string& label) const {
     const auto high = labels_.highs.find(address);
     if (high == labels_.highs.end())
-      wrong(where_.place, "no instruction with %pcrel_hi stands at this label", label,
+      wrong(where_.place, "no instruction with %pcrel_hi at this label", label,
             "the label of the auipc that has the high part");
     const auto& [text, order, place] = high->second;
     if (text.find("%pcrel_lo") != std::string::npos) wrong(place, "a high part of a low part", text);
@@ -260,7 +259,7 @@ std::int64_t expression(const Labels& labels, const std::string& text, const Whe
 
 std::int64_t constant(const Labels& labels, const std::string& text, const Where& where) {
   const Quantity found = quantity(labels, text, where);
-  if (found.labels != 0) wrong(where.place, "a number stands here, not an address", text, "la takes addresses");
+  if (found.labels != 0) wrong(where.place, "a number is expected here, not an address", text, "la takes addresses");
   return found.value;
 }
 

@@ -51,7 +51,7 @@ std::int64_t fence_of(const std::string& text, Place place) {
 std::int64_t rounding_of(const std::string& text, Place place) {
   for (unsigned mode = 0; mode < 8; ++mode)
     if (rounding_name(mode) != nullptr && text == rounding_name(mode)) return mode;
-  wrong(place, "no rounding mode is called so", text, "rne, rtz, rdn, rup, rmm, dyn");
+  wrong(place, "unknown rounding mode", text, "rne, rtz, rdn, rup, rmm, dyn");
 }
 
 std::int64_t value_of(const Labels& labels, const OperandWord& word, const std::string& text, const Where& where) {
@@ -109,7 +109,7 @@ struct MemoryText { std::string offset, base; };
 MemoryText memory_of(const std::string& text, Place place, const InstructionInfo& info) {
   const std::size_t open = text.rfind('(');
   if (open == std::string::npos || text.back() != ')')
-    wrong(place, "an address in parentheses stands here", text, info.operands);
+    wrong(place, "an address in parentheses is expected here", text, info.operands);
   return {trimmed(text.substr(0, open)), trimmed(text.substr(open + 1, text.size() - open - 2))};
 }
 
@@ -135,7 +135,7 @@ std::uint32_t encode(const InstructionSet& set, const InstructionInfo& info, con
     } else if (plain || offset) {
       const MemoryText text = memory_of(s.operands[at], s.places[at], info);
       if (plain && !text.offset.empty() && text.offset != "0")
-        wrong(s.places[at], "no offset is taken here", text.offset, info.operands);
+        wrong(s.places[at], "no offset is allowed here", text.offset, info.operands);
       if (offset) put(word, text.offset.empty() ? "0" : text.offset);
       put(*wanted[plain ? i + 1 : i + 2].word, text.base);
       i += plain ? 3 : 4, ++at;

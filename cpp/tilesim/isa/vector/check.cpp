@@ -42,10 +42,10 @@ Taken taken(const Hart& h, const Op& o, Group group, unsigned reg, unsigned fiel
       t.count = emul > 0 ? 1U << emul : 1;
     }
   }
-  if (t.width > 6 || t.width < 3) illegal(o, "elements of such a width do not exist");
+  if (t.width > 6 || t.width < 3) illegal(o, "this element width does not exist");
   if (reg % t.count != 0) illegal(o, "a register group starts at a multiple of its size");
   t.count *= fields;
-  if (t.count > 8) illegal(o, "segments take more than 8 registers");
+  if (t.count > 8) illegal(o, "segments need more than 8 registers");
   if (reg + t.count > 32) illegal(o, "a register group goes beyond v31");
   return t;
 }

@@ -64,14 +64,15 @@ void declare_comparisons(Declarations& d) {
   const auto line = [](const char* name, u32 funct6, unsigned forms, const char* description) {
     return Family{name, funct6, forms, "compare", description};
   };
-  family<Equal, unsigned_types, ToMask>(d, line("vmseq", 0x18, all, "Which are equal."));
-  family<NotEqual, unsigned_types, ToMask>(d, line("vmsne", 0x19, all, "Which are not equal."));
-  family<Less, unsigned_types, ToMask>(d, line("vmsltu", 0x1A, both, "Which are less, unsigned."));
-  family<Less, signed_types, ToMask>(d, line("vmslt", 0x1B, both, "Which are less."));
-  family<LessEqual, unsigned_types, ToMask>(d, line("vmsleu", 0x1C, all, "Which are less or equal, unsigned."));
-  family<LessEqual, signed_types, ToMask>(d, line("vmsle", 0x1D, all, "Which are less or equal."));
-  family<Greater, unsigned_types, ToMask>(d, line("vmsgtu", 0x1E, scalars, "Which are greater, unsigned."));
-  family<Greater, signed_types, ToMask>(d, line("vmsgt", 0x1F, scalars, "Which are greater."));
+  family<Equal, unsigned_types, ToMask>(d, line("vmseq", 0x18, all, "Mask of equal elements."));
+  family<NotEqual, unsigned_types, ToMask>(d, line("vmsne", 0x19, all, "Mask of unequal elements."));
+  family<Less, unsigned_types, ToMask>(d, line("vmsltu", 0x1A, both, "Mask of smaller elements, unsigned."));
+  family<Less, signed_types, ToMask>(d, line("vmslt", 0x1B, both, "Mask of smaller elements."));
+  family<LessEqual, unsigned_types, ToMask>(d,
+                                            line("vmsleu", 0x1C, all, "Mask of smaller or equal elements, unsigned."));
+  family<LessEqual, signed_types, ToMask>(d, line("vmsle", 0x1D, all, "Mask of smaller or equal elements."));
+  family<Greater, unsigned_types, ToMask>(d, line("vmsgtu", 0x1E, scalars, "Mask of larger elements, unsigned."));
+  family<Greater, signed_types, ToMask>(d, line("vmsgt", 0x1F, scalars, "Mask of larger elements."));
 }
 
 /// The sum, with v0 as carries in; the difference, with v0 as borrows.

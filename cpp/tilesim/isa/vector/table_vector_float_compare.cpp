@@ -181,12 +181,12 @@ void declare_vector_float_compare(Declarations& d) {
   d.traits = sets_flags;
   declare_simple<Smallest>(d, "vfmin", 0x04, "The smaller; a NaN gives way.");
   declare_simple<Largest>(d, "vfmax", 0x06, "The larger; a NaN gives way.");
-  declare_relation<equal>(d, "vmfeq", 0x18, "Which are equal; only signalling NaNs signal.");
-  declare_relation<less_equal>(d, "vmfle", 0x19, "Which are less or equal; NaNs signal.");
-  declare_relation<less>(d, "vmflt", 0x1B, "Which are less; NaNs signal.");
-  declare_relation<unequal>(d, "vmfne", 0x1C, "Which are not equal; only signalling NaNs signal.");
-  declare_relation<greater, false>(d, "vmfgt", 0x1D, "Which are greater; NaNs signal.");
-  declare_relation<greater_equal, false>(d, "vmfge", 0x1F, "Which are greater or equal; NaNs signal.");
+  declare_relation<equal>(d, "vmfeq", 0x18, "Mask of equal elements; only signalling NaNs signal.");
+  declare_relation<less_equal>(d, "vmfle", 0x19, "Mask of smaller or equal elements; NaNs signal.");
+  declare_relation<less>(d, "vmflt", 0x1B, "Mask of smaller elements; NaNs signal.");
+  declare_relation<unequal>(d, "vmfne", 0x1C, "Mask of unequal elements; only signalling NaNs signal.");
+  declare_relation<greater, false>(d, "vmfgt", 0x1D, "Mask of larger elements; NaNs signal.");
+  declare_relation<greater_equal, false>(d, "vmfge", 0x1F, "Mask of larger or equal elements; NaNs signal.");
   declare_others(d);
 }
 

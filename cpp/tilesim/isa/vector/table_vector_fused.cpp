@@ -103,7 +103,7 @@ void declare_vector_fused(Declarations& d) {
   declare_same<plain>(d, "vfmacc", 0x2C, "Adds products to vd.");
   declare_same<both>(d, "vfnmacc", 0x2D, "Adds products to vd, negated.");
   declare_same<negative_sum>(d, "vfmsac", 0x2E, "Products less vd.");
-  declare_same<negative_product>(d, "vfnmsac", 0x2F, "Takes products from vd.");
+  declare_same<negative_product>(d, "vfnmsac", 0x2F, "Subtracts products from vd.");
   declare_wide<plain>(d, "vfwmacc", 0x3C, "Adds products to vd of twice the width.");
   declare_wide<both>(d, "vfwnmacc", 0x3D, "Adds products to vd of twice the width, negated.");
   declare_wide<negative_sum>(d, "vfwmsac", 0x3E, "Products less vd of twice the width.");

@@ -119,7 +119,7 @@ void declare_products(Declarations& d) {
   family<MultiplyAdd, unsigned_types>(d, line("vmadd", 0x29, "multiply", "vd times a number, plus vs2."));
   family<NegatedMultiplySubtract, unsigned_types>(d, line("vnmsub", 0x2B, "multiply", "vs2 less vd times a number."));
   family<MultiplyAccumulate, unsigned_types>(d, line("vmacc", 0x2D, "multiply", "Adds products to vd."));
-  family<NegatedMultiplyAccumulate, unsigned_types>(d, line("vnmsac", 0x2F, "multiply", "Takes products from vd."));
+  family<NegatedMultiplyAccumulate, unsigned_types>(d, line("vnmsac", 0x2F, "multiply", "Subtracts products from vd."));
   d.traits = 0;
 }
 

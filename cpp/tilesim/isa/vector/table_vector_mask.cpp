@@ -116,15 +116,15 @@ void declare_vector_mask(Declarations& d) {
   declare_logic<nand>(d, "vmnand.mm", "And, complemented.");
   declare_logic<nor>(d, "vmnor.mm", "Or, complemented.");
   declare_logic<xnor>(d, "vmxnor.mm", "Exclusive or, complemented.");
-  declare_unary(d, "vcpop.m", 0x10, 0x10, &count, no_group, "How many ones.");
+  declare_unary(d, "vcpop.m", 0x10, 0x10, &count, no_group, "Number of ones.");
   declare_unary(d, "vfirst.m", 0x10, 0x11, &first, no_group, "Index of the first set element, or −1.");
   d.traits = overlap_never;
   declare_unary(d, "vmsbf.m", 0x14, 1, &around_first<Until::before>, mask_group, "Ones before the first one.");
-  declare_unary(d, "vmsof.m", 0x14, 2, &around_first<Until::only>, mask_group, "The first one alone.");
+  declare_unary(d, "vmsof.m", 0x14, 2, &around_first<Until::only>, mask_group, "The first one only.");
   declare_unary(d, "vmsif.m", 0x14, 3, &around_first<Until::including>, mask_group, "Ones up to the first one.");
   constexpr auto before = by_widths<unsigned_types>([]<class T>() -> Execute { return &ones_before<T>; });
   vector_line(d, "viota.m", "vd, vs2, vm", vector_code(0x14, opmvv) | field(19, 15, 0x10), "iota", before,
-              rule(one_group, mask_group), "How many ones lie before each element.");
+              rule(one_group, mask_group), "Number of ones before each element.");
   d.traits = 0;
   constexpr auto ids = by_widths<unsigned_types>([]<class T>() -> Execute { return &numbers<T>; });
   vector_line(d, "vid.v", "vd, vm", vector_code(0x14, opmvv) | field(24, 20, 0) | field(19, 15, 0x11), "integer", ids,

@@ -152,10 +152,12 @@ void declare_floats(Declarations& d) {
   constexpr auto wide =
       by_narrow_formats([]<class F>() -> Execute { return &floats<Wider<F>, F, &add_all<Wider<F>>>; });
   d.traits = scalar_destination | sets_flags | reads_rounding;
-  float_line(d, "vfredusum.vs", 0x01, sums, one_element, "Sum of all elements, in any order: here in theirs.");
+  float_line(d, "vfredusum.vs", 0x01, sums, one_element,
+             "Sum of all elements, in any order; the simulator uses element order.");
   float_line(d, "vfredosum.vs", 0x03, sums, one_element, "Sum of all elements, in order.");
   d.entries.back().timing = "float-reduction-ordered";
-  float_line(d, "vfwredusum.vs", 0x31, wide, wide_element, "Sum of twice the width, in any order: here in theirs.");
+  float_line(d, "vfwredusum.vs", 0x31, wide, wide_element,
+             "Sum of twice the width, in any order; the simulator uses element order.");
   float_line(d, "vfwredosum.vs", 0x33, wide, wide_element, "Sum of twice the width, in order.");
   d.entries.back().timing = "float-reduction-ordered";
   d.traits = scalar_destination | sets_flags;

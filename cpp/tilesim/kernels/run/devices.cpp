@@ -106,12 +106,11 @@ class Devices {
   }
 
   [[noreturn]] void parted(const GraphFunction& function, const Op& op, const char* what, std::size_t device) {
-    throw UserError(
-        {std::string("Not all devices take the same ") + what + ", but operations between devices are in it.",
-         place_of(function, op),
-         "device " + std::to_string(device) + " differs from device 0",
-         "the same choice on all devices",
-         {}});
+    throw UserError({std::string("Devices take different ") + what + ", but operations between devices are in it.",
+                     place_of(function, op),
+                     "device " + std::to_string(device) + " differs from device 0",
+                     "the same choice on all devices",
+                     {}});
   }
 
   Each loop(const GraphFunction& function, const Op& op, Each state) {

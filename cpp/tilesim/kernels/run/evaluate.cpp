@@ -238,8 +238,11 @@ void Call::fail(const std::string& what, const std::string& value, const std::st
 }
 
 void Call::unsupported(const std::string& what) const {
-  throw Unsupported(
-      {"No reference meaning for " + what + ".", place_of(function, op), std::string(info(op.kind).name), {}, {}});
+  throw Unsupported({"No reference implementation for " + what + ".",
+                     place_of(function, op),
+                     std::string(info(op.kind).name),
+                     {},
+                     {}});
 }
 
 Compute compute_type(const Call& call, DType dtype) {

@@ -97,7 +97,7 @@ const Instruction* Cursor::next() {
         return nullptr;
     }
   }
-  throw UserError({"Loops and branches go on without a statement.",
+  throw UserError({"Loops and branches run without reaching a statement.",
                    where(),
                    std::to_string(idle_limit) + " steps",
                    "fewer in a row",

@@ -186,14 +186,14 @@ void Flattener::patch(const PendingCall& call) {
   for (const auto& [formal, actual] : call.tensors) {
     const auto found = flat.formals.find(formal);
     if (found == flat.formals.end()) {
-      throw UserError({"A call binds a tensor that the function does not have.", name, "'" + formal + "'", {}, {}});
+      throw UserError({"A call binds an unknown tensor.", name, "'" + formal + "'", {}, {}});
     }
     site.tensors.emplace_back(found->second - base, actual);
   }
   for (const auto& [formal, value] : call.parameters) {
     const auto found = flat.parameters.find(formal);
     if (found == flat.parameters.end()) {
-      throw UserError({"A call binds a parameter that the function does not have.", name, "'" + formal + "'", {}, {}});
+      throw UserError({"A call binds an unknown parameter.", name, "'" + formal + "'", {}, {}});
     }
     site.parameters.emplace_back(found->second, value);
   }

@@ -109,7 +109,7 @@ void Flattener::declare_tensor(const Tensor& t) {
   element_count(compiled.shape);
   compiled.strides = row_major_strides(compiled.shape);
   if (!tensor_ids_.emplace(t.name, compiled.storage).second) {
-    throw UserError({"Two tensors have one name.", {}, "'" + t.name + "'", {}, {}});
+    throw UserError({"Two tensors have the same name.", {}, "'" + t.name + "'", {}, {}});
   }
   if (!t.alias_of.empty()) {
     const auto base = tensor_ids_.find(t.alias_of);
@@ -141,7 +141,7 @@ void Flattener::add_slot(const Slot& s, int scope) {
   for (const std::string& consumer : s.consumers) compiled.consumers |= 1U << queue(consumer);
   compiled.consumer_count = std::popcount(compiled.consumers);
   if (compiled.consumer_count == 0) {
-    throw UserError({"A slot has no consumer queue, so that its buffers would never be free.", s.name, {}, {}, {}});
+    throw UserError({"A slot has no consumer queue, so its buffers would never be freed.", s.name, {}, {}, {}});
   }
   slots_[s.name].push_back(static_cast<int>(compiled_.slots.size()));
   compiled_.slots.push_back(std::move(compiled));
@@ -191,7 +191,7 @@ CompiledTransfer Flattener::transfer(const Transfer& t) const {
   }
   for (const TransferDim& d : t.dims) {
     if (d.axis >= static_cast<int>(t.at.size())) {
-      throw UserError({"A transfer's dim names an axis that the tensor does not have.",
+      throw UserError({"A transfer's dim names an unknown axis of its tensor.",
                        place_ + ", tensor " + t.tensor,
                        std::to_string(d.axis),
                        "below " + std::to_string(t.at.size()),

@@ -151,7 +151,7 @@ HeldPart held_part(const Json& json, std::size_t rank) {
   for (const Json& end : reader.required("low").items()) part.low.push_back(end.as_int(0, std::int64_t{1} << 60));
   for (const Json& end : reader.required("high").items()) part.high.push_back(end.as_int(0, std::int64_t{1} << 60));
   if (part.low.size() != rank || part.high.size() != rank)
-    json.fail("a part has two ends along each axis", std::to_string(rank) + " axes");
+    json.fail("a part needs two bounds along each axis", std::to_string(rank) + " axes");
   reader.finish();
   return part;
 }
@@ -175,11 +175,11 @@ Tensor tensor(const Json& json) {
     const std::set<int> different(t.minor_to_major.begin(), t.minor_to_major.end());
     const std::size_t named = t.minor_to_major.size();
     if (named != different.size() || (named != 0 && named != t.shape.size()))
-      order->fail("an order of axes names each axis once", std::to_string(t.shape.size()) + " axes");
+      order->fail("an order of axes must name each axis once", std::to_string(t.shape.size()) + " axes");
   }
   if (const Json* tile = reader.optional("tile")) {
     for (const Json& extent : tile->items()) t.tile.push_back(extent.as_int(1, 1 << 20));
-    if (t.tile.size() != 0 && t.tile.size() != 2) tile->fail("a layout's tile has two extents", "2 extents");
+    if (t.tile.size() != 0 && t.tile.size() != 2) tile->fail("a layout's tile needs two extents", "2 extents");
   }
   if (const Json* typical = reader.optional("typical")) {
     ObjectReader values(*typical);

@@ -177,7 +177,7 @@ SparseProduct sparse_product(const Json& json, const OpaqueOp& op) {
   };
   const std::size_t of_a = views_of(product.a), all = of_a + views_of(product.b);
   if (op.reads.size() != all || op.writes.size() != 1)
-    json.fail("a sparse product reads other views than its forms have, or writes none or several",
+    json.fail("the views of a sparse product do not match its formats, or it writes none or several",
               std::to_string(all) + " to read, 1 to write");
   dims(op.writes[0], 2, "the result of a sparse product");
   for (std::size_t i = 0; i < all; ++i) {
@@ -197,10 +197,10 @@ VectorOp vector(const Json& json) {
     op.nodes.push_back(node(nodes.items()[i], i));
     const VectorNode& n = op.nodes.back().node;
     if (n.op == VectorNode::Op::input && n.index >= static_cast<int>(op.inputs.size()))
-      nodes.items()[i].fail("a node reads an input that is not there");
+      nodes.items()[i].fail("a node reads an unknown input");
     if ((n.op == VectorNode::Op::iota || n.op == VectorNode::Op::scan) &&
         n.index >= static_cast<int>(op.extents.size()))
-      nodes.items()[i].fail("a node names a dim that is not there");
+      nodes.items()[i].fail("a node names an unknown dim");
   }
   for (const Json& item : reader.required("outputs").items()) {
     ObjectReader fields(item);

@@ -199,7 +199,7 @@ std::int64_t cell_of(const CompiledProgram& program, const Instruction& i, std::
                      {}});
   }
   if (core < 0 || core >= program.program().cores) {
-    throw UserError({"A signal names a core that the program does not have.",
+    throw UserError({"A signal names an unknown core.",
                      counter.name,
                      std::to_string(core),
                      "0 to " + std::to_string(program.program().cores - 1),

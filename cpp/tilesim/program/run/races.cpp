@@ -106,7 +106,7 @@ void Races::release(std::size_t stream, const Operation& op, bool freed) {
   if (missing >= 0) {
     const auto other = static_cast<std::int32_t>(missing / 2);
     const std::string what = commits_.count(other) != 0 ? "a commit to it may not have shown yet"
-                             : missing % 2 == 1         ? "an operation may still write it"
+                             : missing % 2 == 1         ? "an operation may still write to it"
                                                         : "an operation may still read it";
     race(version_name(program_, op.slot, op.version) + " is free while " + what, other);
   }
@@ -245,7 +245,7 @@ void Races::send(std::size_t stream, const Operation& op, const std::vector<std:
     if (last == streams_[streams[i]].last_send.end()) continue;
     const LastSend& before = last->second;
     if (before.stream == stream && before.queue == op.queue) continue;
-    if (!known.consumed(before.operation)) race("Which of two sends comes first is open", before.operation);
+    if (!known.consumed(before.operation)) race("The order of two sends is undefined", before.operation);
   }
   const std::int32_t id = begin_operation();
   for (const std::size_t target : streams) streams_[target].last_send[op.slot] = {id, stream, op.queue};

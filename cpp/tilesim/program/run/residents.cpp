@@ -96,11 +96,11 @@ void Residents::access(std::size_t stream, const Operation& op, Tensors* tensors
       if (holder == static_cast<std::int16_t>(stream) || (!store && place->shared && holder >= 0)) continue;
       if (!store)
         throw UserError(
-            {"A core reads from its scratchpad what it has not stored there.",
+            {"A core reads data from its scratchpad that it has not stored there.",
              named.name,
              "element " + std::to_string(element) +
-                 (holder < 0 ? ", which nothing holds" : ", which core " + std::to_string(holder) + " holds"),
-             "what the core has stored itself, until other values or tiles take its bytes",
+                 (holder < 0 ? ", which no core holds" : ", which core " + std::to_string(holder) + " holds"),
+             "data that the core has stored, until other values or tiles overwrite it",
              {}});
       if (holder >= 0) --held.count[at(holder)];
       holder = static_cast<std::int16_t>(stream);
@@ -112,7 +112,7 @@ void Residents::access(std::size_t stream, const Operation& op, Tensors* tensors
   });
   if (!store || held.unit != host_bytes(owner.dtype)) return;
   if (const std::int64_t bytes = packed_bytes(owner.dtype, held.count[stream]); bytes > place->high - place->low)
-    throw UserError({"A core stores more of a tensor than its scratchpad has place for.",
+    throw UserError({"A core stores more of a tensor than its scratchpad can hold.",
                      named.name,
                      std::to_string(bytes) + " bytes",
                      "at most " + std::to_string(place->high - place->low) + " (core_bytes)",

@@ -189,7 +189,7 @@ void Schedule::stuck() const {
     }
   }
   for (const Effect* effect : pending_) place += (place.empty() ? "" : "; ") + effect->node->text;
-  throw RaceError({"Execution cannot go on: something is waited for that never happens.", place, {}, {}, {}});
+  throw RaceError({"Execution is deadlocked: a statement waits for an event that never happens.", place, {}, {}, {}});
 }
 
 }  // namespace tilesim::program

@@ -46,7 +46,7 @@ void check_packed(const MmaOp& op, const SlotView& a) {
   for (int i = 0; i < op.packed; ++i) {
     const auto& dim = a.dims[static_cast<std::size_t>(rank(a) - 1 - i)];
     if (dim.extent > 1 && dim.stride != neighbour)
-      mismatch("Packed dims of a product are not neighbours in its first operand: a stride is wrong.", dim.stride,
+      mismatch("Packed dims of a product are not adjacent in its first operand: a stride is wrong.", dim.stride,
                neighbour);
     neighbour *= dim.extent;
   }
@@ -55,7 +55,7 @@ void check_packed(const MmaOp& op, const SlotView& a) {
 /// A 2:4 operand names an element for each of its neighbours.
 void check_pattern(const MmaOp& op, const SlotView& b) {
   const auto inner = static_cast<std::size_t>(op.batch_dims + op.k_dims - 1);
-  equal("The innermost contracted dim of a 2:4 operand counts the neighbours of an element.",
+  equal("The innermost contracted dim of a 2:4 operand must count adjacent elements.",
         op.k_dims > 0 ? b.dims[inner].extent : 0, pattern_neighbours);
   equal("The innermost contracted dim of a 2:4 operand has a stride.", b.dims[inner].stride, 0);
 }
@@ -85,9 +85,9 @@ void check_vector(const Operation& op) {
 
 void check_indexed(const IndexedOp& op, const std::vector<SlotView>& views) {
   const SlotView &in = views[0], &index = views[1], &out = views[2];
-  equal("An index has one dim.", rank(index), 1);
+  equal("An index must have one dim.", rank(index), 1);
   if (rank(in) == 0 || rank(out) == 0) mismatch("An indexed operand needs a dim.", 0, 1);
-  equal("The index and the rows have unequal numbers.", (op.scatter ? in : out).dims[0].extent, index.dims[0].extent);
+  equal("The numbers of indices and rows differ.", (op.scatter ? in : out).dims[0].extent, index.dims[0].extent);
   same_extents("The rows of an indexed compute have unequal extents.", in, out, 1, 1);
 }
 
@@ -98,7 +98,7 @@ void check_sort(const std::vector<SlotView>& views) {
   if (rank(in) == 0) mismatch("A sort needs a dim.", 0, 1);
   equal("Keys have another number of rows.", count(keys, 0, rank(keys) - 1), count(in, 0, rank(in) - 1));
   const std::int64_t kept = keys.dims.back().extent, all = in.dims.back().extent;
-  if (kept < 0 || all < 0 || kept > all) mismatch("More is kept than is sorted.", kept, all);
+  if (kept < 0 || all < 0 || kept > all) mismatch("A sort keeps more elements than it sorts.", kept, all);
 }
 
 /// A dense operand has the rows and columns of the product; what the others store is looked at when it is read.
@@ -132,7 +132,7 @@ void check_shapes(const CompiledProgram& program, const Operation& op) {
       return check_vector(op);
     case Opcode::permute:
     case Opcode::send:
-      return same_extents("What is moved has other extents than where it goes.", op.views[0], op.views[1]);
+      return same_extents("Source and destination of a move have different extents.", op.views[0], op.views[1]);
     case Opcode::indexed:
       return check_indexed(std::get<IndexedOp>(action), op.views);
     case Opcode::sort:

@@ -56,7 +56,7 @@ bool TextRun::send(Stream& stream) {
       versions.push_back(ring.sent);
     }
     if (targets.size() == before) {
-      throw UserError({"A send names a core that the program does not have.",
+      throw UserError({"A send names an unknown core.",
                        {},
                        std::to_string(core),
                        "0 to " + std::to_string(program_.program().cores - 1),
@@ -119,7 +119,7 @@ std::string TextRun::waits_for(const Stream& stream) const {
     if (b.version != op.version) return text + "was never received";
     return text + "has " + std::to_string(b.pieces) + " of " + std::to_string(op.pieces) + " pieces";
   }
-  if (op.opcode == Opcode::send) return text + "a destination has no room, or no 'receive' for it";
+  if (op.opcode == Opcode::send) return text + "a destination has no free buffer, or no 'receive' for it";
   const CompiledSlot& own = program_.slots[at(op.slot)];
   std::vector<std::string> occupied;
   stream.live.each([&](const std::pair<int, int>& owner) {
@@ -142,7 +142,7 @@ void TextRun::stuck() const {
   for (const auto& stream : streams_) {
     if (!stream->finished) place += (place.empty() ? "" : "; ") + waits_for(*stream);
   }
-  throw RaceError({"Text order cannot go on: something is waited for that never happens.", place, {}, {}, {}});
+  throw RaceError({"Text order is deadlocked: a statement waits for an event that never happens.", place, {}, {}, {}});
 }
 
 void TextRun::fail(const Stream& stream, const std::string& what) const {

@@ -11,7 +11,7 @@ void fail_outside_tensor(const ResolvedTransfer& t, std::size_t axis, std::int64
                    {},
                    "index " + std::to_string(index) + " of axis " + std::to_string(axis),
                    "0 to " + std::to_string((*t.shape)[axis] - 1),
-                   "give a fill value if that is meant"});
+                   "give a fill value to allow this"});
 }
 
 void fail_outside_slot(const ResolvedTransfer& t, std::int64_t low, std::int64_t high) {

@@ -196,7 +196,7 @@ SparseTime expected_sparse_time(const SparseCore& core, const SparseCounts& coun
   const SparseCounts& c = counts;
   if (c.m < 0 || c.n < 0 || c.k < 0 || c.a_nonzeros < 0 || c.b_nonzeros < 0 || c.a_nonzeros > c.m * c.k ||
       c.b_nonzeros > c.k * c.n)
-    throw UserError({"more elements are not zero than there are",
+    throw UserError({"more elements are nonzero than exist",
                      {},
                      std::to_string(c.a_nonzeros) + " and " + std::to_string(c.b_nonzeros),
                      std::to_string(c.m * c.k) + " and " + std::to_string(c.k * c.n),
