@@ -96,7 +96,7 @@ def replays(fast):
 
 
 def steps(fast):
-    """Steps by devices, one in a process of its own; advice."""
+    """Steps by devices, one in a separate process; advice."""
     rows = []
     for name, devices, plan in STEPS:
         asked = (name, f"dgx-h100:{devices}", ts.Plan.load(plan))

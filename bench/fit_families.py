@@ -255,7 +255,7 @@ def main() -> None:
     parser.add_argument("family", nargs="*", help="families; none: all with rows")
     parser.add_argument("--table", action="append", help="kinds of table; none: all")
     parser.add_argument("--refine", action="store_true", help="start from the constants that are there")
-    parser.add_argument("--carry", action="store_true", help="fit nothing: only entries without rows of their own")
+    parser.add_argument("--carry", action="store_true", help="fit nothing: only entries without measured rows")
     parser.add_argument("--left-out", action="store_true", help="write nothing; errors and decisions on rows left out")
     options = parser.parse_args()
     if options.left_out:

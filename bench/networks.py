@@ -132,7 +132,7 @@ def lowerings(machine: str, wanted: list[str]) -> list[str]:
 
 
 def main() -> int:
-    """Runs the table; 1 where a network was refused."""
+    """Runs the table; 1 where a network fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="networks; none: those of the table")
     parser.add_argument("--machine", action="append", help="machines; none: " + ", ".join(MACHINES))

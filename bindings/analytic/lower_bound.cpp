@@ -64,7 +64,7 @@ void bind_lower_bound(py::module_& module) {
         const AttentionData arrays = attention_data(data);
         bindings::cancellable([&] { check_attention_data(*graph, arrays); });
       },
-      py::arg("graph"), py::arg("data"), "Refuses lengths beyond their cache and pages that it does not have.");
+      py::arg("graph"), py::arg("data"), "Rejects lengths beyond their cache and unknown pages.");
   module.def(
       "usual_attention_data",
       [](const bindings::GraphValue& graph) {

@@ -133,7 +133,7 @@ void register_dtypes(py::module_& m) {
       "convert_array", &convert_array, py::arg("array"), py::arg("dtype"), py::arg("rounding") = "nearest_even",
       py::arg("saturate") = false,
       "Converts an array of any shape, rounding once ('nearest_even' or 'toward_zero'). Beyond the target's range: as "
-      "the format has it (infinity, NaN, integers wrap), or clamped with `saturate`.");
+      "the format defines (infinity, NaN, integers wrap), or clamped with `saturate`.");
   m.def("round_array", &round_array, py::arg("array"), py::arg("through"),
         "The values as f32, each rounded to a narrower float dtype or to 'tf32'.");
   m.def(

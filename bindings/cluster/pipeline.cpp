@@ -97,7 +97,7 @@ void init_cluster_pipeline(py::module_& module) {
              return Carried(order_of(rows), places, micros);
            }),
            py::arg("rows"), py::arg("micros"), py::arg("chunks"), py::arg("before"), py::arg("after"),
-           "Of one's own rows of passes, as of `pipeline_order`.")
+           "Carries out custom rows of passes, in the form of `pipeline_order`.")
       .def_property_readonly("reached", &Carried::reached,
                              "Passes of each stage that come to be done: fewer than all where stages wait for each "
                              "other.")

@@ -132,7 +132,7 @@ void init_instructions(py::module_& module) {
           [](const HeldSet& held, const std::string& core) {
             static_timings(*held.set, read_core(Json::parse(core, "core")));
           },
-          py::arg("core"), "Refuses instructions whose unit the core does not have.");
+          py::arg("core"), "Rejects instructions whose unit is missing in the core.");
   module.def("isa_numbers", numbers,
              "Numbers that instructions of an NPU core take: element types (with bits), functions, control registers.");
 }
