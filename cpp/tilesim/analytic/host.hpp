@@ -1,4 +1,4 @@
-// Time of operations that are left to a machine's host, each a kernel of its own.
+// Time of operations that are left to a machine's host, each a separate kernel.
 #pragma once
 
 #include <map>

@@ -34,7 +34,7 @@ struct LowerBound {
 /// Calls and loops run as often as the graph says; a loop whose length only data know, and a branch, count for nothing.
 /// Rows of experts may all meet one matrix; caches of attentions whose lengths are not `known` may be empty.
 LowerBound lower_bound(const Graph& graph, const Machine& machine, const AttentionData& known = {});
-/// Of a device of which rates alone are known: no memory on its chip, no whole tiles.
+/// Of a device described only by its rates: no memory on its chip, no whole tiles.
 LowerBound lower_bound(const Graph& graph, const Device& device, const AttentionData& known = {});
 
 }  // namespace tilesim::analytic

@@ -42,7 +42,7 @@ struct ConvolutionForm {
   std::string scheme;
 };
 
-/// What needs constants of its own: products with weights (which a scheme quantizes), of activations, attention,
+/// What needs separate constants: products with weights (which a scheme quantizes), of activations, attention,
 /// convolutions of a library.
 enum class Form : std::uint8_t { weights, activations, attention, convolution };
 std::string_view name(Form form);
@@ -72,7 +72,7 @@ struct Costs {
 /// One device, as a scheme and a library use it.
 struct OperationModel {
   double units = 1, memory_bytes_per_second = 1e11;
-  bool convolves = false;         ///< its library has convolutions of its own
+  bool convolves = false;         ///< its library has separate convolutions
   std::map<DType, double> lanes;  ///< operations per second of ordinary lanes
   StreamConstants copy, softmax, norm;
   std::map<FormKey, std::variant<ProductForm, Lacking>> products;
@@ -81,7 +81,7 @@ struct OperationModel {
 
   /// Operations of the entry one after another, calls as their operations.
   Costs price(const Graph& graph) const;
-  /// Operations of a function, every one a kernel of its own, wherever its operands were made. What runs functions
+  /// Operations of a function, every one a separate kernel, wherever its operands were made. What runs functions
   /// costs nothing.
   Costs price_alone(const Graph& graph, const GraphFunction& function) const;
 };

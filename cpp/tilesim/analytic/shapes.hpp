@@ -24,7 +24,7 @@ Extents ragged_extents(const GraphFunction& function, const Op& op);
 /// A convolution as a product: [outputs, channels x taps] by [channels x taps, filters] for every group.
 Extents convolution_extents(const GraphFunction& function, const Op& op);
 /// The same of a library that multiplies by no inserted zeros: outputs of one phase of the holes between elements meet
-/// the same part of the filter, and are a product of their own ("sub-filters" of strided input gradients).
+/// the same part of the filter, and are a separate product ("sub-filters" of strided input gradients).
 Extents phased_extents(const GraphFunction& function, const Op& op);
 /// A square convolution in two dimensions without dilation and groups; none: any other.
 std::optional<ConvolutionCase> square_convolution(const GraphFunction& function, const Op& op);

@@ -38,7 +38,7 @@ std::span<const std::string_view> stream_term_names();
 struct StreamWork {
   double bytes = 0, operations = 0;
   double rows = 0;     ///< 0: not row by row
-  bool launch = true;  ///< a kernel of its own
+  bool launch = true;  ///< a separate kernel
 };
 
 /// A call by its extents.

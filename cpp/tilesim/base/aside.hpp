@@ -11,7 +11,7 @@ namespace tilesim {
 /// with the process.
 void run_aside(std::function<void()> work);
 
-/// Holds a value that is freed in a thread of its own if it is `large`: who has interrupted the call does not wait
+/// Holds a value that is freed in a separate thread if it is `large`: who has interrupted the call does not wait
 /// seconds for it.
 template <class T>
 std::shared_ptr<T> freed_aside(T value, bool large) {

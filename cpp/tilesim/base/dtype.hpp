@@ -86,7 +86,7 @@ std::vector<std::string> dtype_names();
 double unit_roundoff(DType dtype);
 
 enum class Rounding : std::uint8_t { nearest_even, toward_zero };
-enum class Overflow : std::uint8_t { ieee, saturate };  ///< ieee: to inf/nan as the format has it; integers wrap
+enum class Overflow : std::uint8_t { ieee, saturate };  ///< ieee: to inf/nan as the format defines; integers wrap
 
 /// Converts `count` elements; the two ranges do not overlap. Exact wherever the target can hold the value, otherwise
 /// rounded once (no double rounding). Float to integer truncates toward zero; out of range follows `overflow` (saturate

@@ -19,8 +19,8 @@ class UserError : public Error {
  public:
   struct Parts {
     std::string what;        ///< what is wrong, a full sentence without the fields below
-    std::string place;       ///< file:line, JSON path, operation name; empty if there is none
-    std::string value;       ///< the offending value as text; empty if there is none
+    std::string place;       ///< file:line, JSON path, operation name; empty if absent
+    std::string value;       ///< the offending value as text; empty if absent
     std::string allowed;     ///< what would be accepted
     std::string suggestion;  ///< nearest legal spelling or remedy
   };

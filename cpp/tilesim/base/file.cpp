@@ -187,7 +187,7 @@ void ReplacedFile::commit() {
   const int closed = ::close(std::exchange(descriptor_, -1));
   if (closed != 0) fail(errno);
   if (direct_) return;
-  // the directory's entry, too, should survive a loss of power; some file systems refuse, which changes nothing
+  // the directory's entry, too, should survive a loss of power; some file systems reject, which changes nothing
   const std::string directory = std::filesystem::path(target_).parent_path().string();
   const int entry = ::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
   if (entry >= 0) {

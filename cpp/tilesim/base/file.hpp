@@ -7,7 +7,7 @@
 
 namespace tilesim {
 
-/// A regular file open for reading. Pipes and devices, which would block or never end, are refused, as is what cannot
+/// A regular file open for reading. Pipes and devices, which would block or never end, are rejected, as is what cannot
 /// be opened: UserError with the system's reason.
 class InputFile {
  public:
@@ -32,9 +32,9 @@ class InputFile {
 /// All of a regular file.
 std::string read_file(const std::string& path);
 
-/// The new content of a file: written beside it under a name of its own, which nobody else uses, then brought to disk
+/// The new content of a file: written beside it under a separate name, which nobody else uses, then brought to disk
 /// and renamed over it. Until `commit` the old file stands; without it nothing is left, and what a killed process left
-/// the next one removes that writes in the directory. A link is followed; what exists and is no regular file (a
+/// the next one removes that writes in the directory. A link is followed; what exists and is not a regular file (a
 /// terminal, a pipe) is written directly.
 class ReplacedFile {
  public:

@@ -8,7 +8,7 @@ namespace tilesim {
 
 namespace {
 
-/// The bytes of a tensor, and its bits, are then below 2^63 whatever its dtype, and need no check of their own.
+/// The bytes of a tensor, and its bits, are then below 2^63 whatever its dtype, and need no further check.
 constexpr std::int64_t largest_count = std::int64_t{1} << 56;
 
 }  // namespace

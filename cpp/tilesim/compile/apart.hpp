@@ -7,7 +7,7 @@
 
 namespace tilesim {
 
-/// `lowered` on a share that a context has; `whole`: as the program has it for itself.
+/// `lowered` on a share that a context has; `whole`: as it is in the program.
 lower::Lowering lowered_on(const Graph& graph, const Share& machine, const CompileOptions& options,
                            std::int64_t contexts, const Share& whole);
 

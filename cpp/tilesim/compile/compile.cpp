@@ -54,7 +54,7 @@ class Compiler {
     options_.record_vectors = &vectors_;
   }
 
-  /// The program before passes, and what they know of its kernels. `whole`: as the program has it for itself.
+  /// The program before passes, and what they know of its kernels. `whole`: as it is in the program.
   lower::Lowering run(const Share& whole) {
     const Graph& graph = prepared_.graph;
     program_.name = graph.name;
@@ -222,12 +222,12 @@ class Compiler {
     }
   }
 
-  /// Kernels of a function until one is refused; the next round has them with what was refused taken apart.
+  /// Kernels of a function until one is rejected; the next round splits the rejected ones.
   struct Round {
     program::Block block;
     lower::KeptApart kept_apart;
     std::vector<std::string> notes;
-    bool whole = true;  ///< none is refused yet
+    bool whole = true;  ///< none is rejected yet
   };
 
   /// Known numbers of a function: what a loop carries has bytes.
@@ -245,7 +245,7 @@ class Compiler {
     const GraphFunction& function = context.function;
     const std::size_t product = products_.size(), vector = vectors_.size();
     LoweredKernel lowered = lower_kernel(context, kernel, machine_);
-    if (const auto* refused = std::get_if<lower::Refusal>(&lowered)) {  // the others may be refused as well
+    if (const auto* refused = std::get_if<lower::Refusal>(&lowered)) {  // the others may be rejected as well
       const bool apart = !lower::is_given(function, kernel, options_) &&
                          lower::take_apart(function, kernel, *refused, round.kept_apart);
       if (round.whole && !apart) throw UserError(refused->why);

@@ -25,7 +25,7 @@ lower::Lowering lowered(const Graph& graph, const Machine& machine, const Compil
 /// The graph that `compile` lowers: expanded, folded, and divided over the cores where that changes its operations.
 Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options = {});
 
-/// Kinds with a lowering (directly or through expansion); what passes between devices has none.
+/// Kinds with a lowering (directly or through expansion); communication has none.
 bool has_lowering(Kind kind);
 
 }  // namespace tilesim

@@ -32,7 +32,7 @@ bool joined_already(const GraphFunction& function, const Kernel& kernel, const p
 }
 
 /// Takes the kernel's fused operations apart: first products that read the same, a reduction behind a product, then
-/// what feeds the product, then everything. False when nothing is left to take apart.
+/// what feeds the product, then everything. False when nothing is left to split.
 bool take_apart(const GraphFunction& function, const Kernel& kernel, const Refusal& refused, KeptApart& kept_apart) {
   const Apart why{refused.by_price, refused.text()};
   if (!kernel.parts.empty() && (refused.siblings || !refused.by_price)) {

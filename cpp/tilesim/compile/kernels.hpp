@@ -1,4 +1,4 @@
-// Of one kernel: whether it was given from outside, how it is taken apart, what it costs, who shares it.
+// Of one kernel: whether it was given from outside, how it is split, what it costs, who shares it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ bool is_only(const GraphFunction& function, const Kernel& kernel, const CompileO
 bool joined_already(const GraphFunction& function, const Kernel& kernel, const program::Statement& statement);
 
 /// Takes the kernel's fused operations apart: first products that read the same, a reduction behind a product, then
-/// what feeds the product, then everything. False when nothing is left to take apart.
+/// what feeds the product, then everything. False when nothing is left to split.
 bool take_apart(const GraphFunction& function, const Kernel& kernel, const Refusal& refused, KeptApart& kept_apart);
 
 /// What cannot be lowered at all where these do not fit.

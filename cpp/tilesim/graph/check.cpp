@@ -163,7 +163,7 @@ class Checker {
     check_function(function);
   }
 
-  /// What reads a graph follows calls by calls of its own.
+  /// Readers of a graph follow its calls recursively.
   [[noreturn]] static void too_deep(const GraphFunction& function, const Op& op) {
     throw UserError({"functions call each other too deeply",
                      rules::place_of(function, op),

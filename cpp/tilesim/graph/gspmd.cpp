@@ -159,7 +159,7 @@ std::optional<std::vector<Digit>> digits_of(const Integers& places, std::int64_t
   return std::nullopt;
 }
 
-/// Digits of all dimensions in places of a grid; nothing where the places are no grid of digits.
+/// Digits of all dimensions in places of a grid; nothing where the places are not a grid of digits.
 std::optional<std::vector<std::vector<Digit>>> all_digits(const GspmdSharding& sharding, const Integers& place_of) {
   Integers places;
   for (const std::int64_t device : sharding.devices) places.push_back(place_of[at(device)]);

@@ -1,11 +1,11 @@
-// What a graph may be at most, so that whatever reads it needs no limits of its own.
+// What a graph may be at most, so that whatever reads it needs no separate limits.
 #pragma once
 
 #include <cstdint>
 
 namespace tilesim {
 
-/// Levels of functions that call each other: readers follow calls by calls of their own.
+/// Levels of functions that call each other: readers follow calls recursively.
 inline constexpr int deepest_calls = 256;
 /// Devices of a mesh or a graph.
 inline constexpr std::int64_t most_devices = std::int64_t{1} << 24;

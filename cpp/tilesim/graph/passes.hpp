@@ -45,7 +45,7 @@ struct Trips {
 };
 /// Loops get a counter as their first state (its condition is what ends them) and the value of their own condition,
 /// which every trip still computes, as the second. Right for data that make so many trips. UserError for a name that
-/// is no loop.
+/// is not a loop.
 void count_trips(Graph& graph, const std::vector<Trips>& trips);
 
 /// What a pass put in the place of what.

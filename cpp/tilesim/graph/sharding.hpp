@@ -92,11 +92,11 @@ struct GspmdSharding {
   std::vector<std::int64_t> devices;      ///< tiled: of each tile, row major
   std::vector<std::int64_t> unspecified;  ///< axes of the tensor that may be divided further
 
-  /// One, or the parts of a tuple. UserError on what is no such text.
+  /// One, or the parts of a tuple. UserError on other text.
   static std::vector<GspmdSharding> parse(std::string_view text);
 };
 
-/// A mesh with axes _axis_0, .. over `devices` devices that can express all shardings. Unsupported if there is none.
+/// A mesh with axes _axis_0, .. over `devices` devices that can express all shardings. Unsupported if none exists.
 Mesh mesh_of(const std::vector<GspmdSharding>& shardings, std::int64_t devices);
 
 struct FromGspmd {

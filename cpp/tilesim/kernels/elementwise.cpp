@@ -1,5 +1,5 @@
 // elementwise: operands are read in chunks in the order of the result; within a chunk one loop per function.
-// Functions without a loop of their own go through the scalar table in base.
+// Functions without a separate loop go through the scalar table in base.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -104,7 +104,7 @@ struct ScratchpadSpec {
   std::int64_t accumulator_bytes = 0;  ///< 0: partial sums live in the scratchpad
 };
 
-/// Whether arrays add partial sums in a memory of their own, so that they pass no port and no vector unit.
+/// Whether arrays add partial sums in a separate memory, so that they pass no port and no vector unit.
 inline bool sums_in_arrays(const IsaSpec& isa, const ScratchpadSpec& scratchpad) {
   return isa.accumulates == Accumulates::array ||
          (isa.accumulates == Accumulates::by_memory && scratchpad.accumulator_bytes > 0);

@@ -19,7 +19,7 @@ class OwnOperation {
   /// Of the kernel on a core of the machine that does nothing else; of arrays the types alone matter.
   virtual std::int64_t cycles(const Machine& machine, const std::vector<Array>& operands,
                               const std::vector<Array>& results) const = 0;
-  /// "vector", or a unit of its own.
+  /// "vector", or a separate unit.
   virtual std::string queue() const = 0;
 };
 

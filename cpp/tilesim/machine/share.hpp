@@ -11,7 +11,7 @@
 namespace tilesim {
 
 /// A machine as one of the cores at work has it, or a context of one. Reads as a Machine does: what sharing changes has
-/// numbers of its own, all else is the machine's, which must outlive it.
+/// its numbers; all else is the machine's, which must outlive it.
 struct Share {
   struct Core {
     explicit Core(const CoreSpec& spec);

@@ -23,7 +23,7 @@ const Setting* find_setting(const std::string& path) {
   return nullptr;
 }
 
-/// Settings of a core that a sort may have of its own.
+/// Settings of a core that each core type may set.
 void change(CoreSort& sort, const std::string& path, const Json& value) {
   std::vector<std::string> known;
   for (const Setting& setting : machine_settings())

@@ -12,7 +12,7 @@ namespace tilesim::mapping {
 
 /// Ports of cores, links between regions and channels that each take so many bytes per core cycle; consecutive units of
 /// the interleaving lie on neighbours, or are spread where the memory spreads them. Of the `workers` (cores, and
-/// contexts of them) `walked` cores ask by themselves; what the others ask for takes its mean share of each channel.
+/// contexts of them) `walked` cores ask themselves; requests of the others take its mean share of each channel.
 /// The machine at hand has one core's part of the bandwidth.
 class Channels {
  public:

@@ -343,7 +343,7 @@ Cost CostModel::price(const Nest& nest) {
       {(moved[0] / weighed.fetched_for[0] + moved[1] / weighed.fetched_for[1] + moved[2] + leaf_bytes) / memory_rate_,
        static_cast<double>(cost.total_bytes()) / port_rate_, loaded, moving(weighed.fetched_for, 0, 0, moved[2])});
   for (std::size_t i = 0; i < 2; ++i)                          // a tile that arrives in pieces is used meanwhile
-    cost.ring[i] = computed(i)                 ? cost.compute  // what it is computed from has buffers of its own
+    cost.ring[i] = computed(i)                 ? cost.compute  // what it is computed from has separate buffers
                    : i == 0 && nest.unfold > 0 ? cost.ring[i] + unfolding
                    : cost.pieces[i] == 1       ? cost.ring[i] + cost.compute
                                                : std::max(cost.ring[i], cost.compute);

@@ -68,7 +68,7 @@ struct Problem {
   /// What the vector unit reads: for the epilogue of each finished tile, or to compute a tile of an operand.
   struct Leaf {
     std::size_t of = 2;  ///< the operand that it is computed into; 2: of the epilogue
-    Access access;       ///< per axis of its own shape
+    Access access;       ///< per axis of its shape
     Shape shape;
     DType dtype = DType::f32;
     std::vector<int> minor_to_major = {};
@@ -78,7 +78,7 @@ struct Problem {
   struct Output {
     DType dtype = DType::f32;
     std::vector<int> reduced = {};  ///< axes of the result
-    Access access = {};             ///< per axis of its own shape
+    Access access = {};             ///< per axis of its shape
     Shape shape = {};
     std::vector<int> minor_to_major = {};
   };
@@ -108,7 +108,7 @@ std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, 
 /// How many cores need the same of operand a or b, where one of them can send it to all: it lies in memory. 1: none.
 std::int64_t sharing(const Problem& problem, std::size_t operand);
 /// Whether one core fetches the operand's tiles and sends them to all that need them: under a multicast those that are
-/// shared, where all these cores make the same trips. A tile that is sent passes two buffers of its own on the way.
+/// shared, where all these cores make the same trips. A tile that is sent passes two further buffers on the way.
 bool sends(const Problem& problem, const Nest& nest, std::size_t operand);
 constexpr std::int64_t sending_buffers = 2;
 /// Buffers of a leaf, and of a tile that the epilogue stores.
@@ -129,7 +129,7 @@ std::vector<int> packable(const Problem& problem, const Share& machine);
 /// Axes of the first operand, outer to inner, as a tile of it lies on chip when `pack` is packed.
 std::vector<int> packed_axes(const Problem& problem, int pack);
 
-/// An axis of the first operand as it lies unfolded: an axis of its own, or the part of one that a single dim moves.
+/// An axis of the first operand as it lies unfolded: a separate axis, or the part of one that a single dim moves.
 struct UnfoldedAxis {
   std::size_t axis = 0;          ///< of the operand
   std::int64_t coefficient = 1;  ///< positions of that axis per step along this one

@@ -54,13 +54,13 @@ struct KernelPlan : LoopPlan {
     Shape along;    ///< of these extents, what memory brings along beyond what is used
     std::int64_t elements = 1, depth = 1;
     std::int64_t pieces = 1;   ///< in which a tile comes, or leaves
-    bool sent = false;         ///< one core fetches it for all, through `sending_buffers` of its own
+    bool sent = false;         ///< one core fetches it for all, through its `sending_buffers`
     std::int64_t leaders = 1;  ///< cores that do so in turn, tile by tile; each fills every so manieth buffer
     std::vector<int> cut;      ///< dims along which it comes in pieces
   };
   std::array<Buffer, 3> buffers{};      ///< of a, b, sums
   std::vector<Buffer> leaves, outputs;  ///< as the problem has them
-  Buffer unfolded{};                    ///< of a tile of a with windows unfolded; depth 0: there is none
+  Buffer unfolded{};                    ///< of a tile of a with windows unfolded; depth 0: none
   std::vector<int> cut;                 ///< dims in pieces, in the order in which pieces follow each other
 };
 /// Of a nest with a size per dim, an order of all dims and three depths; whether it fits is the caller's question.

@@ -50,7 +50,7 @@ void CostModel::Walk::find_sends() {
   }
   if (sending[0].any && sending[1].any) sending[1].port = sending[0].leaders;
   const std::size_t last = std::max(sending[0].port + sending[0].leaders, sending[1].port + sending[1].leaders);
-  port_free.assign(last + 1, 0);  // one fetches for itself alone
+  port_free.assign(last + 1, 0);  // only one fetches
 }
 
 }  // namespace tilesim::mapping

@@ -37,7 +37,7 @@ struct Space {
   double count() const;  ///< of all combinations, legal or not
   /// The combination with this number, in [0, count).
   Nest at(std::uint64_t index) const;
-  /// A combination drawn by a generator of its own: the same for the same seed everywhere.
+  /// A combination drawn by a separate generator: the same for the same seed everywhere.
   Nest sample(std::uint64_t seed) const;
   /// The nest with another cut of its tiles.
   Nest cut(Nest nest, std::size_t choice) const;

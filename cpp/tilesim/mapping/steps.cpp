@@ -78,7 +78,7 @@ void CostModel::Walk::add(std::vector<Transfer>& transfers, std::size_t operand,
   transfers.push_back({operand, version, bytes, piece, model.place_});
 }
 
-/// What a tile of an operand is computed from, each tensor in a transfer of its own.
+/// What a tile of an operand is computed from, each tensor in a separate transfer.
 void CostModel::Walk::add_sources(std::size_t operand, std::int64_t version, const Extents& index) {
   for (std::size_t leaf = 3; leaf < model.outputs(); ++leaf) {
     if (model.problem_.leaves[leaf - 3].of != operand) continue;

@@ -50,7 +50,7 @@ struct VectorOperand {
   std::vector<AxisAccess> access;
   Shape dilation, before;  ///< per axis: from one tap of a window to the next, padding before the first; empty: none
   Shape most;              ///< per axis: no more elements of a tile than these; empty: all
-  std::vector<int> apart;  ///< axes of the space: each position along them comes in a transfer of its own
+  std::vector<int> apart;  ///< axes of the space: each position along them comes in a separate transfer
 };
 
 /// One compute of the vector unit on a tile.

@@ -335,7 +335,7 @@ struct CostModel::Walk {
     for (std::size_t operand = 0; operand < 2; ++operand) queues[operand].transfers = &split[operand];
   }
 
-  /// When the next request or send leaves; unknown: there is none.
+  /// When the next request or send leaves; unknown: none.
   double next() {
     while (compute() || (model.problem_.epilogue_functions > 0 && finish_tiles())) continue;
     const double times[5] = {ready_at(queues[0], false), two ? ready_at(queues[1], false) : unknown,
@@ -383,7 +383,7 @@ struct CostModel::Walk {
   std::size_t next_step = 0;
   std::vector<std::int64_t> in_regions{};  ///< bytes, by region
   std::size_t home = 0;                    ///< region of the core
-  double link_free[2] = {0, 0};            ///< of loads; of stores where they have links of their own
+  double link_free[2] = {0, 0};            ///< of loads; of stores where they have separate links
   double fetched_for[2] = {1, 1};          ///< cores, per operand
   double preparing[2] = {0, 0};            ///< cycles of the vector unit per tile that a prologue computes
   double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of what its buffer holds

@@ -40,7 +40,7 @@ Executions::Executions(const Program& program, const Extents* instead, bool long
 }
 
 std::int64_t Executions::count(const Block& block) {
-  const auto [known, fresh] = known_.try_emplace(&block, 0);  // 0 for a function that calls itself, which is refused
+  const auto [known, fresh] = known_.try_emplace(&block, 0);  // 0 for a function that calls itself, which is rejected
   if (!fresh) return known->second;
   std::int64_t total = 0;
   for (const Statement& statement : block) total = sum(total, count(statement));

@@ -49,9 +49,9 @@ struct Contents {
 };
 Contents contents(const Program& program);
 
-/// Bytes with the padding of the layout; extents that are no numbers: 0.
+/// Bytes with the padding of the layout; extents that are not numbers: 0.
 std::int64_t stored_bytes(const Tensor& tensor);
-/// Bytes and name of every tensor that has bytes of its own, largest first.
+/// Bytes and name of every tensor that has separate bytes, largest first.
 std::vector<std::pair<std::int64_t, std::string>> footprint(const Program& program);
 
 }  // namespace tilesim::program

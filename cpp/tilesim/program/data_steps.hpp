@@ -19,7 +19,7 @@ struct DataRead {
 /// In the order of the text, each tensor once; of a function's own names for tensors also what calls pass for them.
 std::vector<DataRead> data_reads(const Program& program);
 
-/// The innermost scope that stores a tensor, as a program of its own: what it loads are inputs, what it stores outputs.
+/// The innermost scope that stores a tensor, as a separate program: what it loads are inputs, what it stores outputs.
 struct DataStep {
   Program program;
   std::string function;

@@ -190,7 +190,7 @@ class Walk {
     frames_.pop_back();
   }
 
-  /// A kernel of its own, or a statement outside of kernels, which is numbered like one.
+  /// A separate kernel, or a statement outside of kernels, which is numbered like one.
   void loose(const Statement& statement, const Frame& frame) {
     const std::int64_t number = begin();
     names_of(statement,

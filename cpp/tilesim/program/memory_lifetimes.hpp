@@ -22,7 +22,7 @@ class KernelNumbering {
     return calls_.try_emplace({from, call}, static_cast<std::int32_t>(calls_.size()) + 1).first->second;
   }
   void add(std::int32_t place, const Scope* scope, std::int64_t number) { kernels_[{place, scope}] = number; }
-  /// -1: no kernel of its own.
+  /// -1: no separate kernel.
   std::int64_t number(const std::vector<const Call*>& path, const Scope* scope) const;
 
  private:
@@ -31,7 +31,7 @@ class KernelNumbering {
 };
 
 struct Lifetimes {
-  /// By tensor with bytes of its own: each span in which it must keep what it holds.
+  /// By tensor with separate bytes: each span in which it must keep what it holds.
   std::map<std::string, std::vector<Lifetime>> spans;
   std::map<std::string, std::string> owners;  ///< by tensor: in whose bytes it lies
   /// By kernel: how many of the first kernels are complete before it stores anything.

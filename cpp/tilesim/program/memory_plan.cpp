@@ -18,7 +18,7 @@ namespace tilesim::program {
 
 namespace {
 
-/// A tensor with bytes of its own, and when they are taken: until the next store may go there.
+/// A tensor with separate bytes, and when they are taken: until the next store may go there.
 struct Item {
   const Tensor* tensor = nullptr;
   std::int64_t bytes = 0, address = -1;

@@ -277,7 +277,7 @@ Result Result::from_json(const Json& json) {
   }
   if (const Json* memory = reader.optional("memory")) result.memory = *memory;
   reader.optional("page");            // what a file holds for the page that is made of it
-  reader.optional("tile_latencies");  // counts of the host's table, nothing that timing decides
+  reader.optional("tile_latencies");  // counts of the host's table, independent of timing
   if (const Json* cache = reader.optional("cache")) result.cache = *cache;
   if (const Json* network = reader.optional("network")) result.network = *network;
   if (const Json* live = reader.optional("live")) result.live = *live;

@@ -93,8 +93,8 @@ struct Result {
   std::string setting;   ///< dtype, batch and sizes of the network; empty: not known
   Json bounds;           ///< the least that the workload needs; null: not known
   Json memory;           ///< bytes of each channel over time, commands of each bank; null: not recorded
-  Json cache;            ///< what the cache before the channels did, in all and per tensor; null: there was none
-  Json network;          ///< links, endpoints and packets of a network of routers; null: there was none
+  Json cache;            ///< what the cache before the channels did, in all and per tensor; null: none
+  Json network;          ///< links, endpoints and packets of a network of routers; null: none
   Json live;             ///< at level "live": what kernels took beside each other, by compute; null: another level
   Json configuration;    ///< the resolved machine
 

@@ -21,7 +21,7 @@ struct AroundArray {
 AroundArray around_array(const Share& machine, const Descriptor& descriptor, bool adds, bool weights);
 
 /// Cycles from a kernel's start until its first weights are in the array's queue, beside loading them: issue, dispatch,
-/// a load's latency and first beat, the queue. None where arrays have a memory of their own, and take rows by
+/// a load's latency and first beat, the queue. None where arrays have a separate memory, and take rows by
 /// themselves.
 std::int64_t array_start(const Share& machine);
 /// Cycles from the last row's leaving the array until its sum is in the scratchpad: taken, added, stored.

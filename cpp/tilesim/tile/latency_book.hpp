@@ -36,7 +36,7 @@ class LatencyBook {
   const std::map<std::string, TileLatency>& entries() const { return entries_; }
 
   std::int64_t hits = 0, misses = 0;                ///< of lookups here
-  std::int64_t memory_hits = 0, memory_misses = 0;  ///< of the engine's own table, which asks here for what it lacks
+  std::int64_t memory_hits = 0, memory_misses = 0;  ///< of the engine's own table, which asks here for missing entries
   std::map<std::string, std::string> refused;       ///< computes for which the source has no latency, and why
   std::map<std::string, std::int64_t> counts;       ///< executions by compute; of source "instruction" alone
 
@@ -47,8 +47,8 @@ class LatencyBook {
 };
 
 /// A book in front of closed forms. What the book lacks is asked of `own`, the model of the book's source, and written
-/// into the book; where there is none, or it throws Unsupported (noted in the book), the closed form answers, whose
-/// latencies are written into a book of their own source alone.
+/// into the book; where none exists, or it throws Unsupported (noted in the book), the closed form answers, whose
+/// latencies are written into the book of their source only.
 class BookedLatency final : public LatencyModel {
  public:
   BookedLatency(LatencyBook& book, LatencyModel& closed_form, LatencyModel* own = nullptr)

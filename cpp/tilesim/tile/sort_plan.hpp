@@ -28,7 +28,7 @@ struct SortPlan {
 
   std::int64_t extent, kept;
   int word_bits = 64;
-  bool wide = false;  ///< keys have 64 bits: places have words of their own
+  bool wide = false;  ///< keys have 64 bits: places have separate words
   std::int64_t rows = 1, row_blocks = 1, columns = 1;
   std::int64_t registers = 1;  ///< of a row block that hold elements or stand behind the last
   std::int64_t filled = 1;     ///< of them those that hold elements

@@ -158,7 +158,7 @@ struct Descriptor {
   DType second = DType::f32;  ///< of b for mma
   std::int64_t batch = 1, m = 1, n = 1,
                k = 1;            ///< mma; k is the inner contraction (packed dims together). sort: k are kept
-  std::int64_t k_outer = 1;      ///< mma: product of the outer k dims (window taps): each is a pass of its own
+  std::int64_t k_outer = 1;      ///< mma: product of the outer k dims (window taps): each is a separate pass
   bool stationary_a = false;     ///< mma: which operand stays in the array (weight stationary: b unless set)
   bool accumulate = false;       ///< mma: its first sums too are added to what is there
   std::int64_t run = 0;          ///< mma: rows of the moving operand that lie one behind the other; 0: all

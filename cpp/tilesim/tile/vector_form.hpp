@@ -16,7 +16,7 @@ struct VectorForm {
   ///   by_row   as by_group, but one element for each row of lanes
   ///   one      a single element
   enum class Reach : std::uint8_t { each, by_group, by_step, by_row, one };
-  /// What stretches of `lanes` elements are, where there are several along the lanes: combined ones; rows of their own,
+  /// What stretches of `lanes` elements are, where there are several along the lanes: combined ones; separate rows,
   /// where there are too few; steps; groups.
   enum class Stretches : std::uint8_t { single, combined, rows, steps, groups };
 
@@ -45,7 +45,7 @@ struct VectorForm {
   std::int64_t elements() const { return rows * lanes; }  ///< of a register group
   std::int64_t all_kept() const { return kept * (stretched == Stretches::rows ? stretches : 1); }
   std::int64_t all_combined() const { return combined * (stretched == Stretches::combined ? stretches : 1); }
-  /// Side by side with `held` values of each group in 2^lmul registers: all where there are none, else few.
+  /// Side by side with `held` values of each group in 2^lmul registers: all without held values, else few.
   std::int64_t block_for(std::int64_t held, int lmul) const;
   /// Totals of a group that its steps add to in turn, so that an addition need not wait for the one before it.
   std::int64_t totals_for(std::int64_t latency, int lmul) const;

@@ -160,7 +160,7 @@ class Verifier {
     return kernels;
   }
 
-  /// Whether kernels of their own store the parts of a concat to the tensor of its result.
+  /// Whether separate kernels store the parts of a concat to the tensor of its result.
   bool in_parts(const Instance& instance, const program::Observed& kernel, const std::string& tensor,
                 ValueId value) const {
     for (const Op& op : instance.function->ops)
@@ -226,7 +226,7 @@ class Verifier {
   }
 
   /// The instance of the call that the kernel belongs to. It and those of its callers begin when a first kernel in any
-  /// of them is seen: a caller may have none of its own.
+  /// of them is seen: a caller may have none.
   Instance& called(const program::Observed& kernel) {
     std::int64_t caller = 0;
     for (const auto& [ordinal, function] : kernel.calls) {

@@ -180,7 +180,7 @@ class Parser {
     fail("unknown function '" + name + "' (allowed: min, max, ceildiv, read)");
   }
 
-  /// Refuses text that would overflow the stack of the descent.
+  /// Rejects text that would overflow the stack of the descent.
   class Nesting {
    public:
     explicit Nesting(Parser& parser) : depth_(parser.depth_) {

@@ -1,4 +1,4 @@
-// JSON with places: reads text into values that know their line and path, and refuses what nlohmann's default lets
+// JSON with places: reads text into values that know their line and path, and rejects what nlohmann's default lets
 // pass.
 #pragma once
 

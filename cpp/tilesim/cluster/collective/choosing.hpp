@@ -12,7 +12,7 @@ struct Found {
   Closed time;
   int classes = 1;
   std::int64_t messages = 0;  ///< sent one after another; 0: by formula
-  bool formula = true;        ///< false: there is none, and the time is that of `chunks`
+  bool formula = true;        ///< false: none, and the time is that of `chunks`
 };
 
 /// The time of a request without the network's faults, where there is a form. An algorithm that was not named is

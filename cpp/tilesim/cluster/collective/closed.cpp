@@ -332,7 +332,7 @@ std::optional<Closed> spread_over(Operation operation, const Choice& choice, con
   if (own) return Closed{rings_through(operation, axes[0], axes[1], bytes), true};
   const bool many = axes[0].size * axes[1].size > 1024;  // of fewer every message is taken
   if (!many || !axes[1].exact || axes[1].trunks.leaf.empty()) return std::nullopt;
-  // Each ring has trunks of its own, which take longer to reach: added, though some of it is hidden behind bytes.
+  // Each ring has separate trunks, which take longer to reach: added, though some of it is hidden behind bytes.
   const int turns = sum(operation) ? 2 : 1;
   const int64_t more = latency_round(axes[1], turns) - turns * (axes[1].size - 1) * axes[1].latency;
   return Closed{rings_through(operation, axes[0], axes[1], bytes) + more, false};

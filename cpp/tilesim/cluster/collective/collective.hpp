@@ -31,7 +31,7 @@ struct Answer {
   std::string algorithm, model;  ///< `model` "chunks" where `closed` was asked for and there is no formula
   bool exact = true;             ///< closed: no link is shared, the time of `chunks`
   int classes = 1;               ///< simulated; closed: 1
-  int pieces = 0;                ///< that were asked for or chosen; 0: what the algorithm takes by itself
+  int pieces = 0;                ///< that were asked for or chosen; 0: what the algorithm takes
 };
 
 struct Answers {

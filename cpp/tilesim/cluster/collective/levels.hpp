@@ -10,7 +10,7 @@ bool own_links(const std::vector<Axis>& axes);
 /// Whether a chain of all members in their order takes no link twice: circles as well.
 bool own_hops(const std::vector<Axis>& axes);
 
-/// `direct` over axes with links of their own: gathers, scatters, sums, all_to_all.
+/// `direct` over axes with separate links: gathers, scatters, sums, all_to_all.
 std::int64_t direct_over(Operation operation, const std::vector<Axis>& axes, std::int64_t bytes);
 /// `hierarchical` in pieces, each level of which is one batch of messages that are ready together.
 std::int64_t levels_in_pieces(Operation operation, const std::vector<Axis>& axes, std::int64_t bytes,

@@ -19,7 +19,7 @@ namespace {
                      {}});
 }
 
-/// Where a group is no box in its network, its devices are taken as one axis of ports.
+/// Where a group is not a box in its network, its devices are taken as one axis of ports.
 std::vector<Axis> axes_or_line(const Request& request, const std::optional<std::vector<Axis>>& axes) {
   if (axes && !axes->empty()) return *axes;
   return {Axis{AxisKind::port, static_cast<int>(request.places.size()), 1, 0, true, false}};
@@ -70,7 +70,7 @@ std::vector<std::vector<int>> by_nodes(const Network& network, const std::vector
 }
 
 /// By which of its members each ring enters each node: members at the places of the node that has the fewest, and where
-/// there are none others, so that rings of several groups meet at few adapters.
+/// no others exist, so that rings of several groups meet at few adapters.
 std::vector<std::vector<int>> entries_of(const std::vector<std::vector<int>>& nodes, const std::vector<int>& fewest,
                                          int rings) {
   std::vector<std::vector<int>> entries;

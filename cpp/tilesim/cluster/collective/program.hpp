@@ -69,7 +69,7 @@ using Named = std::map<std::int64_t, int>;
 
 /// A program on devices of a network. Times picoseconds.
 struct Job {
-  /// `turns`: one member stands for its images; none: each for itself.
+  /// `turns`: one member stands for its images; none: each only itself.
   Job(std::shared_ptr<const Program> program, const Network& network, std::vector<int> places, std::int64_t bytes,
       std::int64_t start, const Turns* turns = nullptr, Named* named = nullptr);
 

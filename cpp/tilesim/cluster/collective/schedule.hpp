@@ -76,7 +76,7 @@ Template spread(Operation operation, const std::vector<Leg>& legs, const std::ve
 /// Every member to every other one, by its place on each of the axes.
 Template spread_direct(Operation operation, const Group& group);
 /// The same round flat rings through `nodes` of `inside` members each, as many rings as a node has members: each walks
-/// through all members of a node before it goes to the next, which it enters by a member of its own.
+/// through all members of a node before it goes to the next, which it enters by a separate member.
 Template flat_rings(Operation operation, int inside, int nodes);
 /// Such rings through nodes of any numbers of members; ring r enters node i by its member `entries[i][r]`.
 Schedule flat_rings(Operation operation, const std::vector<int>& members, const std::vector<std::vector<int>>& entries);

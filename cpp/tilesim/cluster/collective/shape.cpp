@@ -23,7 +23,7 @@ Trunks trunks_of(const Dimension& dimension, const std::vector<int>& members) {
   return trunks;
 }
 
-/// Of a dimension without axes of its own: the port of a device.
+/// Of a dimension without separate axes: the port of a device.
 Axis port_axis(const Network& network, int number, const std::vector<int>& members, int inside) {
   const Dimension& dimension = network.dimensions()[at(number)];
   Axis axis{

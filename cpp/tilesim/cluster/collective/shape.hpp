@@ -19,7 +19,7 @@ struct Trunks {
 
 /// Routers and groups of a dragonfly: the router of each member (all are numbered through), routers of a group.
 struct Routers {
-  std::vector<int> router;  ///< empty: all members have one router, or it is no dragonfly
+  std::vector<int> router;  ///< empty: all members have one router, or it is not a dragonfly
   int per_group = 1, groups = 1;
   double global = 1;  ///< times of a link between groups, over those of others
 };
@@ -38,7 +38,7 @@ struct Axis {
   Routers routers = {};
 };
 
-/// Axes with more than one member of a sorted set of devices; nothing where they are no box in the network, or the
+/// Axes with more than one member of a sorted set of devices; nothing where they are not a box in the network, or the
 /// network is a graph. Faults are not looked at.
 std::optional<std::vector<Axis>> axes_of(const Network& network, const std::vector<int>& places);
 

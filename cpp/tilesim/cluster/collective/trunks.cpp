@@ -84,7 +84,7 @@ class Links {
     if (levels == 2) way_.insert(way_.end(), {pods + trunks.pod[at(source)], pods + pods_ + trunks.pod[at(target)]});
     way_.push_back(first_ + leaves_ + trunks.leaf[at(target)]);
   }
-  /// Group i reaches j from router j mod so many of a group, as the network has it.
+  /// Group i reaches j from router j mod so many of a group, as in the network.
   void fly(int source, int target) {
     const Routers& one = axis_.routers;
     const int per = one.per_group, global = first_ + one.groups * per * per;

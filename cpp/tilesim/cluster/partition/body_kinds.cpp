@@ -203,7 +203,7 @@ ValueId Body::place_of_extreme(const Op& op, ValueId x, const Atoms& atoms) {
   const ValueId best = inner(op, Kind::all_reduce, own, atoms, std::move(over), "reduces the extreme over all parts",
                              2 * bytes * (parts - 1) / parts);
   ValueId here = binary(Function::equal, own, best);
-  if (is_float(whole_type.dtype))  // what is no number wins, and equals nothing
+  if (is_float(whole_type.dtype))  // what is not a number wins, and equals nothing
     here = binary(Function::logical_or, here, binary(Function::not_equal, own, own));
   // Other devices name the last place, which is behind none.
   const ValueId last = whole_number(whole_type.shape[axis] - 1);

@@ -289,7 +289,7 @@ void Body::operation(const Op& op, const Rule& rule) {
   compute(op, rule, choose(op, rule));
 }
 
-/// Every device can compute its part of the result by itself, in any layout.
+/// Every device can compute its part of the result separately, in any layout.
 bool Body::made_of_numbers(const Op& op, const Rule& rule) const {
   const bool number = op.kind == Kind::broadcast && type(op.operands[0]).shape.empty() && rule.why.empty();
   return rule.own.empty() && (op.kind == Kind::iota || number);

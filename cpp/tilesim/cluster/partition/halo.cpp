@@ -125,7 +125,7 @@ Borders borders_of(const Halo& halo, std::int64_t extent, std::int64_t parts) {
   };
   std::vector<std::vector<Need>> needs(at(parts));
   for (std::int64_t i = 0; i < parts; ++i) {
-    // Elements of the factor that are padding need nothing; padding of a sum must not meet what is no number.
+    // Elements of the factor that are padding need nothing; padding of a sum must not meet what is not a number.
     const std::int64_t count = std::min(own, extent - i * own), begin = borders.first + i * borders.step;
     const std::int64_t read = halo.sums ? borders.length : count > 0 ? length_of(count) : 0;
     if (read > 0 && (begin < 0 || begin + read > halo.extent)) borders.leaves = true;

@@ -51,7 +51,7 @@ struct Borders {
   std::int64_t first = 0, step = 0;  ///< device i reads from first + i * step on
   std::int64_t length = 0;           ///< so many
   std::int64_t low = 0, high = 0;    ///< padding that the operation keeps: to begin and to end between two elements
-  Route route{};                     ///< where pieces of their own lengths are fewer elements than borders
+  Route route{};                     ///< where pieces of uneven length have fewer elements than borders
   bool leaves = false;               ///< some device reads before the axis or behind its end
 };
 

@@ -1,4 +1,4 @@
-// From a graph with shardings to one that every device runs on its parts: collectives are operations of their own.
+// From a graph with shardings to one that every device runs on its parts: collectives are separate operations.
 #pragma once
 
 #include <string>

@@ -365,7 +365,7 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule) {
       return made([](Maker& make) {
         const Integers& dims = make.attributes().integers("dims");
         make.same_but(dims);
-        for (const std::int64_t axis : dims)  // parts change places, each is turned by itself
+        for (const std::int64_t axis : dims)  // parts change places, and each is reversed
           make.keeps(at(axis), make.factor("mirror" + std::to_string(axis), make.result(0)[at(axis)], false));
       });
     case Kind::dynamic_slice:

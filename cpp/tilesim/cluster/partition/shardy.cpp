@@ -25,7 +25,7 @@ std::string symbol(int index) {
   return "z_" + std::to_string(index - 17);
 }
 
-/// #sdy.op_sharding_rule of an operation. What no factor covers of an axis is a factor of its own.
+/// #sdy.op_sharding_rule of an operation. What no factor covers of an axis is a separate factor.
 class RuleText {
  public:
   RuleText(const GraphFunction& function, const Op& op, const Rule& rule) : function_(function), rule_(rule) {

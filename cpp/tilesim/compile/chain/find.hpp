@@ -15,7 +15,7 @@ namespace tilesim::lower {
 /// Which axis of a value is what; -1: it has none.
 struct ChainAxes { int lead = -1, row = -1, column = -1, channel = -1; };
 
-/// A value that the vector unit reads behind a stage; axis_of: the result's axis of each of its own.
+/// A value that the vector unit reads behind a stage; axis_of: the result's axis for each of its axes.
 struct ChainLeaf {
   ValueId value = no_value;
   std::vector<int> axis_of;

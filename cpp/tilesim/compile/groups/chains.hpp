@@ -8,7 +8,7 @@
 
 namespace tilesim::lower {
 
-/// Puts product kernels of which each alone reads what the one before makes together, where that is estimated to take
+/// Joins product kernels whose only reader is the next one, where that is estimated to take
 /// less time, or as much and fewer bytes. Gives a row for every chain that was looked at.
 std::vector<FusionCandidate> join_chains(std::vector<Kernel>& kernels, const Context& context, const Uses& uses,
                                          const KeptApart& kept_apart);

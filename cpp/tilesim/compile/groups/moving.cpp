@@ -160,7 +160,7 @@ class CutSearch {
     }
   }
 
-  static constexpr double told_apart = 0.01;         ///< by prices of this kind: less is no reason to divide a group
+  static constexpr double told_apart = 0.01;         ///< by prices of this kind: less is not a reason to divide a group
   static constexpr std::size_t most_tried = 60'000;  ///< operations, of all groupings together
 
   const std::function<Grouping(const Cuts&)>& grouped_;

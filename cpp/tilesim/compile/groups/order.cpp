@@ -166,7 +166,7 @@ bool overwrites(const GraphFunction& function) {
 
 std::vector<Kernel> ordered_for_peak(std::vector<Kernel> kernels, const Context& context, const Uses& uses,
                                      const Views& views) {
-  constexpr double worth = 0.99;  // less is no reason to leave the order of the graph
+  constexpr double worth = 0.99;  // less is not a reason to leave the order of the graph
   if (kernels.size() < 3 || overwrites(context.function)) return kernels;
   const KernelOrder sizes(kernels, context, uses, views);
   OrderedKernels best(kernels.size());

@@ -39,7 +39,7 @@ class GroupPrice {
   std::vector<Load> loads_of(const std::set<int>& members) const;
   /// The bytes of `of`.
   double bytes_of(const std::set<int>& members) const;
-  /// Of each as a kernel of its own, less that of all together.
+  /// Of each as a separate kernel, less that of all together.
   Price saved(const std::vector<int>& ops) const;
   /// Of a tensor, or of what it repeats where it is a view.
   double bytes(ValueId value) const;

@@ -83,7 +83,7 @@ bool Grouping::join(int i) {
   return false;
 }
 
-/// Whether the kernel makes an operand: it is no sibling then, and other rules say whether it may make the operation.
+/// Whether the kernel makes an operand: it is then not a sibling, and other rules decide on the operation.
 bool Grouping::makes_operand(int kernel, int i) const {
   return std::ranges::any_of(op(i).operands, [&](ValueId operand) {
     const int producer = operand == no_value ? -1 : uses_.producer[index(operand)];

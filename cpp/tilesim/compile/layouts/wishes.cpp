@@ -48,7 +48,7 @@ Order by_labels(const std::string& labels, char minor, char second, bool columns
 }
 
 /// Weights with results over the lanes or, where arrays contract all channels, channels; the densest, in doubt as
-/// compilers have them: [..][I][O]. A channel of its own per result would take all sublanes.
+/// compilers have them: [..][I][O]. A separate channel per result would take all sublanes.
 Order densest_weights(const Shape& shape, const Shape& tile, const std::string& labels, bool grouped) {
   Order best = by_labels(labels, 'O', 'I', false);
   const auto consider = [&](char minor) {

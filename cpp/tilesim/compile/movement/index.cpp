@@ -128,7 +128,7 @@ program::VectorOp MovementLowering::starts_of(const Gather& g, const Region& r, 
   compute.extents = r.extent;
   compute.lane_dim = static_cast<int>(batch_rank) - 1;
   Nodes nodes(compute);
-  // One index alone leads the transfer outside by itself, and is named by it. Sums of several would not: where one of
+  // A single index leads the transfer outside, and is named by it. Sums of several would not: where one of
   // them is negative it takes the sum's place, where one is too large it does so behind the last element.
   int sum = nodes.constant(0), valid = -1, wrong = -1;
   for (std::size_t i = 0; i < components; ++i) {

@@ -131,7 +131,7 @@ class MovementLowering {
   std::int64_t depth_ = 2;                              ///< buffers of the slots of this step
   program::Scope scope_;
   bool one_by_one_ = false;  ///< boxes come in a transfer each, which tiles do not change
-  /// Rows that indices say: axes of the result of which each position comes in a transfer of its own; set where rows
+  /// Rows that indices say: axes of the result of which each position comes in a separate transfer; set where rows
   /// are fetched so. Whether they pass the vector unit, to another buffer.
   std::optional<std::vector<int>> rows_apart_;
   bool masked_ = false;

@@ -133,7 +133,7 @@ void MovementLowering::load(const Region& r, program::Transfer transfer, const S
   permute_in_place(std::move(in), std::move(out), body);
 }
 
-/// Rows come from where indices say: each by itself, in whole bursts, and many transfers to a tile.
+/// Rows come from where indices say: each separately, in whole bursts, and many transfers to a tile.
 void MovementLowering::fetch_rows(mapping::VectorProblem& problem, std::int64_t bytes) const {
   mapping::VectorOperand &from = problem.operands[0], &to = problem.operands[1];
   from.apart = *rows_apart_;

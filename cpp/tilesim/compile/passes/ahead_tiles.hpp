@@ -1,4 +1,4 @@
-// Where a kernel loads the tiles of a tensor, and the same kernel with the first of them in a buffer of their own.
+// Where a kernel loads the tiles of a tensor, and the same kernel with the first of them in a separate buffer.
 #pragma once
 
 #include <cstdint>

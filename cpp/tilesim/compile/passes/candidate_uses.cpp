@@ -22,7 +22,7 @@ const program::Transfer* moved_by(const program::Statement& statement) {
   return nullptr;
 }
 
-/// A granule for each stage of every slot, twice: smaller tiles may come with slots of their own.
+/// A granule for each stage of every slot, twice: smaller tiles may come with separate slots.
 std::int64_t least_of(const program::Scope& scope) {
   constexpr std::int64_t granule = 64;
   std::int64_t bytes = 0;

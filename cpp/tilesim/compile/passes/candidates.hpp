@@ -14,7 +14,7 @@
 
 namespace tilesim::lower {
 
-/// A kernel of a body, or a call or loop of the graph, which has no use of its own.
+/// A kernel of a body, or a call or loop of the graph, which has no use itself.
 struct KernelState {
   std::size_t statement = 0;           ///< of the body
   std::size_t number = 0;              ///< among the body's scopes
@@ -51,7 +51,7 @@ class Candidates {
   };
   using States = std::function<const KernelState&(std::size_t body, std::size_t kernel)>;
 
-  /// Throws UserError where the wish names what is no value between kernels or must lie in memory.
+  /// Throws UserError where the wish names what is not a value between kernels or must lie in memory.
   explicit Candidates(Lowering& lowering);
 
   const std::vector<Body>& bodies() const { return bodies_; }

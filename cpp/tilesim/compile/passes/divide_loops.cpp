@@ -128,7 +128,7 @@ class Divider {
       if (!dim.through.empty()) facts_.indices.insert(root(dim.through));
   }
 
-  /// Nothing that the kernel stores chooses where it reads and writes.
+  /// The kernel's stores do not affect its addresses.
   bool stores_are_apart() const {
     return std::none_of(facts_.stores.begin(), facts_.stores.end(), [&](const Facts::StoreAt& store) {
       return facts_.indices.count(root(store.transfer->tensor)) != 0;

@@ -81,7 +81,7 @@ class Overlap {
 
   std::string root(const std::string& tensor) const { return given_.owner(tensor); }
 
-  /// Numbers the kernels of a loop, each of its own steps after all before it.
+  /// Numbers the kernels of a loop, each iteration's after all before it.
   void number(Block& block, const Expr& before) {
     struct Trip {
       Expr before;

@@ -45,10 +45,10 @@ struct ResidencyWish {
   std::map<std::string, std::string> levels;
 };
 
-/// A program whose kernels are lowered, each for itself, and what passes know beside it. The machine must outlive it.
+/// A program whose kernels are lowered, each separately, and facts for passes. The machine must outlive it.
 struct Lowering {
   program::Program program;
-  Share whole;    ///< that the program has for itself
+  Share whole;    ///< as it is in the program
   Share machine;  ///< with a context's share of each core's memories
   /// Of the scopes of each function's body, in order; under no name, of the program's own.
   std::map<std::string, std::vector<KernelFacts>> kernels;

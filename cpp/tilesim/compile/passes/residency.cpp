@@ -182,7 +182,7 @@ class ResidentChoice {
     return false;
   }
 
-  /// One is dead before the other is made, though both pass through the same function, in calls of their own.
+  /// One is dead before the other is made, though both pass through the same function, in separate calls.
   static bool follow(const Candidate& a, const Candidate& b) {
     return a.body == b.body && (a.last < b.first || b.last < a.first);
   }

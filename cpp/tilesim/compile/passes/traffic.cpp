@@ -122,7 +122,7 @@ struct Traffic::Walk {
     step.transfer = load ? &load->transfer : &store->transfer;
     step.store = store != nullptr;
     const auto tensor = of.tensors_.find(step.transfer->tensor);
-    if (tensor == of.tensors_.end()) return false;  // a formal one: bound to what is no value of this body
+    if (tensor == of.tensors_.end()) return false;  // a formal one: bound to what is not a value of this body
     step.tensor = tensor->second;
     if (regions) find_owner(step);
     step.use = &uses[step.transfer->tensor];

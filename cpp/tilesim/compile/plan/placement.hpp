@@ -1,4 +1,4 @@
-// Which values get bytes of their own, and how tensors lie in memory.
+// Which values get separate bytes, and how tensors lie in memory.
 #pragma once
 
 #include <map>

@@ -146,7 +146,7 @@ program::Transfer region_transfer(const Placement& placement, const std::vector<
 bool ends_with_tensor(const Context& context, ValueId value);
 
 /// Why a kernel is not lowered as it was grouped: a value, on which the compiler takes it apart. In words as for the
-/// user, who reads it where there is nothing left to take apart.
+/// user, who reads it where there is nothing left to split.
 struct Refusal {
   UserError::Parts why;
   bool by_price = false;  ///< it could be lowered so, and the estimate says that its parts take less

@@ -45,7 +45,7 @@ RowBytes::RowBytes(const Context& context, int first) : context_(context) {
 Shape RowBytes::space_of(const Op& op) const { return shape(op.kind == Kind::reduce ? op.operands[0] : op.results[0]); }
 
 bool RowBytes::compatible(int i) const {
-  // Every reduction computes again what those before it did of the row: beyond some, a pass of its own is shorter.
+  // Every reduction computes again what those before it did of the row: beyond some, a separate pass is shorter.
   constexpr std::int64_t most_reductions = 64;
   const Op& op = operation(i);
   if (closed_ || is_arg_reduce(op)) return false;

@@ -15,12 +15,12 @@ struct Views {
   std::vector<bool> transposed_store;  ///< per operation (transposes): the operand is stored transposed by its producer
   std::vector<bool> identity;          ///< per value: will have a tensor with its own shape
   std::vector<int> joined;             ///< per value: the concat in whose result its maker stores it; -1: none
-  /// The value whose tensor another one is a view of; a value that is no view: itself.
+  /// The value whose tensor another one is a view of; a value that is not a view: itself.
   ValueId source(const GraphFunction& function, const Uses& uses, ValueId value) const;
 };
 
 /// A dynamic slice by a loop's counter is a view that moves. `is_main`: tensors of the function's inputs are known (not
-/// formal), so that views may be given names of their own. `join`: what a concat puts together is stored in its result
+/// formal), so that views may be given separate names. `join`: what a concat puts together is stored in its result
 /// at once on this machine, where nothing is against it.
 Views find_views(const Context& context, const Uses& uses, bool is_main, const Share* join);
 

@@ -1,4 +1,4 @@
-// How a transform of one extent is taken apart. Internal to this room.
+// How a transform of one extent is split. Internal to this room.
 #pragma once
 
 #include <cstdint>

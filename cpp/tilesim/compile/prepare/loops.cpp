@@ -40,7 +40,7 @@ void drop_unused(GraphFunction& function) {
   }
 }
 
-/// An output that is an input, a constant or another output gets bytes of its own.
+/// An output that is an input, a constant or another output gets separate bytes.
 void separate_outputs(GraphFunction& function) {
   for (std::size_t i = 0; i < function.outputs.size(); ++i) {
     const ValueId value = function.outputs[i];

@@ -96,7 +96,7 @@ void trim_windows(GraphFunction& function) {
   }
 }
 
-/// Interior zeros of an input-dilated convolution become a pad of their own, timed like any other.
+/// Interior zeros of an input-dilated convolution become a separate pad, timed like any other.
 void materialize_input_dilation(GraphFunction& function) {
   std::vector<Op> ops;
   for (Op& op : function.ops) {
@@ -134,7 +134,7 @@ void materialize_input_dilation(GraphFunction& function) {
 }
 
 /// Few images that enter in torch's order, of which convolutions want channels minor: a timed copy, where the machine's
-/// compiler makes one. It never pays for itself: the order they have pads less than a quarter.
+/// compiler makes one. It never pays off alone: the order they have pads less than a quarter.
 void copy_images(GraphFunction& function, const Shape& tile) {
   const auto enters_otherwise = [&](const Op& op) {
     if (std::find(function.inputs.begin(), function.inputs.end(), op.operands[0]) == function.inputs.end())

@@ -25,7 +25,7 @@ std::optional<Shape> sunk_shape(const Shape& own, const Shape& from, const Shape
   return narrow_reshaped(from, spread, to);
 }
 
-/// Of values alone: operations have names of their own.
+/// Of values alone: operations have separate names.
 FreshNames names_of(const GraphFunction& function) {
   FreshNames names;
   for (const Value& value : function.values) names.take(value.name);
@@ -37,7 +37,7 @@ class Sinking {
   Sinking(GraphFunction& function, bool entry, std::vector<FusionCandidate>& looked_at)
       : function_(function), entry_(entry), looked_at_(looked_at), uses_(function), names_(names_of(function)) {}
 
-  /// The first reshape that can go behind its reader does; false where there is none.
+  /// The first reshape that can go behind its reader does; false where none exists.
   bool step(std::size_t& from) {
     for (std::size_t i = from; i < function_.ops.size(); ++i) {
       from = i;

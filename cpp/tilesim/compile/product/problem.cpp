@@ -77,7 +77,7 @@ std::vector<int> layout_of(const Context& context, ValueId value) {
     if (terms.size() > 1 && !context.machine.layout.tile.empty()) return {};  // rows of lanes hold parts of both
     std::ranges::stable_sort(terms, {}, [](const AxisAccess::Term& term) { return std::abs(term.coefficient); });
     for (const AxisAccess::Term& term : terms) {
-      if (known[static_cast<std::size_t>(term.dim)]++ == 0) order.push_back(term.dim);  // else parts of it lie apart
+      if (known[static_cast<std::size_t>(term.dim)]++ == 0) order.push_back(term.dim);  // else it is not contiguous
     }
   }
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {

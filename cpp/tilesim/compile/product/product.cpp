@@ -235,7 +235,7 @@ mapping::Nest ProductLowering::nest_of_whole_rows(mapping::CostModel& model) con
 }
 
 /// A reduction in the epilogue combines whole rows: its columns must lie in one tile. Where another pass over the
-/// stored result is estimated to cost less than such tiles, or none fits, the kernel is refused, and its parts run one
+/// stored result is estimated to cost less than such tiles, or none fits, the kernel is rejected, and its parts run one
 /// by one.
 void ProductLowering::keep_reduced_columns_whole() {
   refusal_.clear();

@@ -36,7 +36,7 @@ bool has_bias(const Op& anchor);
 std::vector<int> layout_of(const Context& context, ValueId value);
 /// Whether the sums are stored as they are.
 bool stores_sums(const Context& context, const Kernel& kernel, DType sums);
-/// Puts the products of a kernel side by side along a dim of their own: second operands, results.
+/// Puts the products of a kernel side by side along a separate dim: second operands, results.
 void add_siblings(mapping::Problem& problem, std::int64_t products);
 /// Why products of a kernel cannot have their tiles side by side; empty: they can.
 std::string why_no_siblings(const Context& context, const Kernel& kernel);

@@ -56,7 +56,7 @@ std::set<ValueId> ProductLowering::inner_values(const Kernel::Part& part) const 
   return inner;
 }
 
-/// Whether values between kernels would stay in the scratchpad were the products kernels of their own: the first
+/// Whether values between kernels would stay in the scratchpad were the products separate kernels: the first
 /// operand, and what they make.
 ProductLowering::Stay ProductLowering::staying() const {
   constexpr double values_part = 0.75;  // of the scratchpad: tiles have the rest
@@ -155,7 +155,7 @@ void ProductLowering::keep_siblings_worth() {
   double apart = 0, ends = 0, bytes = 0;
   for (const Kernel::Part& part : kernel_.parts) {
     const Taken one = taken_by(part, stay);
-    if (!one.refusal.empty()) {  // what none computes for itself is stored for all
+    if (!one.refusal.empty()) {  // what no kernel computes is stored for all
       refusal_ = one.refusal;
       refused_by_price_ = true;
       return;

@@ -66,7 +66,7 @@ class BlockOperand {
     visit(root, true);
   }
 
-  /// Whether something repeats in blocks that are no whole axes of the operand.
+  /// Whether something repeats in blocks that are not whole axes of the operand.
   bool blocked() const { return blocked_ && divide_each_other(steps_); }
   Factors factors() const { return cut_at(shape(root_), steps_); }
 

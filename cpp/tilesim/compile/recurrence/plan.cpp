@@ -130,14 +130,14 @@ class RecurrencePlanner {
     return parts;
   }
 
-  /// Whether tiles along an axis store elements of their own: of what does not lie along it each would store all.
+  /// Whether tiles along an axis store separate elements: of what does not lie along it each would store all.
   bool stored_apart(int axis) const {
     return std::ranges::all_of(plan_.buffers, [&](const RecurrenceBuffer& buffer) {
       return (buffer.use != Use::state && buffer.use != Use::write) || buffer.spans[at(axis)];
     });
   }
 
-  /// In two along the longest axis that may be cut, the lanes as long as they stay full; false: there is none.
+  /// In two along the longest axis that may be cut, the lanes as long as they stay full; false: none.
   bool cut() {
     const std::int64_t lanes = machine_.core.vector.lanes;
     int best = -1;

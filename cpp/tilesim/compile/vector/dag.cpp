@@ -21,7 +21,7 @@ bool computes_exactly(DType dtype) {
 }
 
 /// The number of a type that is nearest to zero among those that `value` saturates to; 2^63 and 2^64 for the highest of
-/// 64 bits, which are no doubles.
+/// 64 bits, which are not doubles.
 double number_as(double value, DType dtype) {
   std::array<std::byte, 16> raw{};
   double back = 0;
@@ -77,7 +77,7 @@ int saturated(std::vector<program::VectorNodeSpec>& nodes, int from, DType sourc
   const int within =
       convert(apply(Function::clamp, {number(least, source), from, number(most, source)}, source), target);
   if (most == to.high || !is_float(source)) return within;
-  // The largest integer is no number of the source: what lies beyond takes it by a comparison.
+  // The largest integer is not a number of the source: what lies beyond takes it by a comparison.
   const int beyond = apply(Function::greater_equal, {from, number(to.high + 1, source), -1}, DType::boolean);
   return apply(Function::select, {beyond, number(to.high, target), within}, target);
 }

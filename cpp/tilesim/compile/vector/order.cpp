@@ -261,7 +261,7 @@ class OrderLowering {
     block.push_back(on("store0", program::Release{slot, 0}));
   }
 
-  /// What the vector unit writes for itself is complete before it reads it.
+  /// The vector unit completes its own writes before it reads them.
   static void ready(const std::string& slot, Block& block) {
     block.push_back(on("vector", program::Commit{slot, 0, 1}));
     block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));

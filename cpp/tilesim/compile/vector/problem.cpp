@@ -185,7 +185,7 @@ void VectorLowering::add_stage(mapping::VectorStage stage, int reduce, std::vect
   sources_.push_back({reduce, std::move(values)});
 }
 
-/// One compute for these outputs; none where there are none.
+/// One compute for these outputs; none without outputs.
 void VectorLowering::add_outputs(const std::vector<ValueId>& values, bool points, std::int64_t pass,
                                  mapping::VectorStage::Rows rows) {
   if (values.empty()) return;

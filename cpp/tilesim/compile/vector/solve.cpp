@@ -139,7 +139,7 @@ class SolveLowering {
                     {.op = VectorNode::Op::function, .function = function, .arguments = {a, b, c}, .dtype = dtype});
   }
 
-  /// Writes the last node to `view` of w. What the vector unit writes for itself is complete before it reads it.
+  /// Writes the last node to `view` of w. The vector unit completes its own writes before it reads them.
   static void into_work(program::VectorOp op, View view, const Expr& pieces, Block& block) {
     const int node = static_cast<int>(op.nodes.size()) - 1;
     op.outputs.push_back({node, std::move(view), {}, Combiner::add, 0});

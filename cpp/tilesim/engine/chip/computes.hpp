@@ -39,7 +39,7 @@ struct ComputeReport {
 /// As the port of memory: what is accepted is complete at a cycle, or answered by `drain`.
 class ComputePort : public Answering {
  public:
-  /// Before anything is offered: where units of its own are listed, and what they do is shown.
+  /// Before anything is offered: where separate units are listed, and what they do is shown.
   virtual void attach(Units& /*units*/, Timeline& /*timeline*/) {}
   /// Whether it says of each compute when its operands have been read and when its unit is free again.
   virtual bool tells_parts() const { return false; }

@@ -117,7 +117,7 @@ OffChip::OffChip(const Chip& chip) : chip_(chip), send_ports_(chip.machine) {
 }
 
 /// Tensors that share their bytes lie where the one that owns them does. Every job begins on the first channel and
-/// behind no address bit of its own, so that its bytes fall on the channels as they do alone, but for their names.
+/// without a separate address bit, so that its bytes fall on the channels as they do alone, but for their names.
 OffChip::Place OffChip::place(TensorPlan& plan) {
   const MemorySpec& memory = chip_.machine.memory;
   const std::int64_t turn = std::max(memory.interleave_bytes, memory.burst_bytes) * memory.channels;

@@ -23,7 +23,7 @@ struct TensorPlan {
 
   MemoryMap map;  ///< from address 0
   std::vector<std::string> names;
-  std::vector<std::size_t> owners;         ///< tensors with bytes of their own
+  std::vector<std::size_t> owners;         ///< tensors with separate bytes
   std::vector<std::int32_t> placements;    ///< per tensor; empty: one region
   std::vector<bool> resident;              ///< in the cache, per tensor that owns its bytes
   std::vector<std::int32_t> free_tensors;  ///< first numbers of jobs that have ended

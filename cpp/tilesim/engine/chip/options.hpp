@@ -32,7 +32,7 @@ struct SimulateOptions {
   std::map<std::string, Array> tensors;
   /// Memory of several regions: where tensors lie, by name: "interleaved", "local" or a region's number.
   std::map<std::string, std::string> placement;
-  /// Machines with a cache: tensors that stay in it; everything else passes by. None: what the cache does by itself.
+  /// Machines with a cache: tensors that stay in it; everything else passes by. None: the cache's own choice.
   std::vector<std::string> resident;
   std::shared_ptr<LatencyBook> latencies;  ///< of tile computes, asked before the closed forms
   std::map<std::string, std::shared_ptr<LatencyBook>> sort_latencies;  ///< instead, by sort, where there are sorts

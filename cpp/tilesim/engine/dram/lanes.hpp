@@ -27,7 +27,7 @@ static inline void raise(PerBank<Mask>& ready, const Block* delays, Tick t, int 
   }
 }
 
-/// Smallest `ready` of the banks in `mask`; `never` if there are none.
+/// Smallest `ready` of the banks in `mask`; `never` if none exists.
 template <class Mask>
 static inline Tick earliest(Mask mask, const PerBank<Mask>& ready, int blocks) {
   if (mask == 0) return never;
@@ -39,7 +39,7 @@ static inline Tick earliest(Mask mask, const PerBank<Mask>& ready, int blocks) {
   return _mm512_reduce_min_epi32(best);
 }
 
-/// Smallest key of the banks in `mask` that are ready at `t`; `never` if there are none.
+/// Smallest key of the banks in `mask` that are ready at `t`; `never` if none exists.
 template <class Mask>
 static inline Tick oldest_ready(Mask mask, const PerBank<Mask>& ready, const PerBank<Mask>& key, Tick t, int blocks) {
   if (mask == 0) return never;

@@ -120,7 +120,7 @@ class ChannelMap {
 
  private:
   std::uint64_t count_, unit_;
-  int unit_shift_ = 0, count_shift_ = -1;  ///< count: -1 where it is no power of two
+  int unit_shift_ = 0, count_shift_ = -1;  ///< count: -1 where it is not a power of two
   ChannelHash hash_;
   Fold fold_;
 };

@@ -1,4 +1,4 @@
-// A part is refused when a pair of commands that must keep apart is not limited, or is limited twice differently.
+// A part is rejected when a pair of commands that must keep apart is not limited, or is limited twice differently.
 #include <algorithm>
 #include <map>
 #include <tuple>

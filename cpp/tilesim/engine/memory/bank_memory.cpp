@@ -4,7 +4,7 @@
 // channel can be run to the acceptance of a request's last burst as soon as the request is known, whatever comes later.
 // A write is complete there. When a read's data returns depends on what the channel does with the entries of its
 // queues: for the last piece of a transfer that is taken from a copy that runs on alone, so later requests delay
-// nothing that was answered before.
+// no earlier answer.
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -137,7 +137,7 @@ class BankMemory final : public MemorySystem {
     std::uint64_t asked = 0;               ///< bytes of the request itself
   };
 
-  /// Fills `blocks_`: runs that lie apart are found where they lie.
+  /// Fills `blocks_`: runs that are not contiguous are found where they lie.
   void find_blocks(const Request& request) {
     blocks_.clear();
     const auto contiguous = [&](std::int64_t address, std::int64_t bytes) {

@@ -1,4 +1,4 @@
-// A memory of some channels by itself, fed from a trace.
+// A standalone memory of some channels, fed from a trace.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace tilesim::engine::dram {
 
-/// A tensor: addresses whose hits and misses are counted by themselves.
+/// A tensor: addresses whose hits and misses are counted separately.
 struct Region {
   std::string name;
   std::uint64_t address = 0, bytes = 0;

@@ -106,7 +106,7 @@ class SimpleMemory final : public MemorySystem {
     }
   }
 
-  /// Rows that lie apart are found where they lie.
+  /// Rows that are not contiguous are found where they lie.
   void find_rows(const Request& request) {
     rows_.assign(channels_.size(), 0);
     request.pattern->for_runs(request.offset, request.bytes, [&](std::int64_t address, std::int64_t bytes) {

@@ -50,7 +50,7 @@ std::unique_ptr<MemorySystem> simple_memory(const Machine& machine);
 std::unique_ptr<MemorySystem> bank_memory(const Machine& machine, const dram::Part& part);
 /// Either of them behind a cache; `part`: of DRAM channels, null for simple ones. `tensors` outlives the memory.
 std::unique_ptr<MemorySystem> cached_memory(const Machine& machine, const dram::Part* part, cache::Tensors& tensors);
-/// Regions, each a memory of its own with its share of channels and bandwidth (made by `make` for a machine of one
+/// Regions, each a separate memory with its share of channels and bandwidth (made by `make` for a machine of one
 /// region), joined by links. Remote requests pass the link between the two regions and its latency.
 std::unique_ptr<MemorySystem> region_memory(const Machine& machine,
                                             const std::function<std::unique_ptr<MemorySystem>(const Machine&)>& make);

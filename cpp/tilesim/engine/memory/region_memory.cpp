@@ -131,7 +131,7 @@ class RegionMemory final : public MemorySystem {
     return links_[static_cast<std::size_t>(from * regions_ + to)];
   }
 
-  /// The region's answer. Only the first piece of a request may be refused; the others wait at the region.
+  /// The region's answer. Only the first piece of a request may be rejected; the others wait at the region.
   Offered serve(const Request& request, const Piece& piece, bool is_local, std::int64_t now, bool first) {
     MemorySystem& part = *parts_[static_cast<std::size_t>(piece.region)];
     Request own{request.core, piece.address, piece.bytes, request.write};

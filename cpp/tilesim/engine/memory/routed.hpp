@@ -1,7 +1,7 @@
 // Memory behind a network of routers: packets contend, so what a piece of a transfer takes is known when it is over.
 //
 // A read is a request packet to the channel's node and an answer with the data; a write is a packet with the data and
-// an acknowledgement. Requests and answers have virtual channels of their own, so that answers always get away. A core
+// an acknowledgement. Requests and answers have separate virtual channels, so that answers always get away. A core
 // takes every answer; a channel's node has places for a bounded number of packets, kept from the arrival of the
 // request's head until the answer enters the network. Pieces wait in lines at the core's ports, whose length the
 // outstanding bytes of the DMA queues bound.

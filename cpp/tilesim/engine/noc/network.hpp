@@ -1,4 +1,4 @@
-// What every on-chip network offers, at whatever fidelity: packets in, deliveries out, by cycles of its own clock.
+// What every on-chip network offers, at whatever fidelity: packets in, deliveries out, by cycles of its clock.
 #pragma once
 
 #include <cstdint>
@@ -77,7 +77,7 @@ struct SimpleSpec {
 };
 
 /// Latency, port bandwidth and finite buffers; no contention inside. One latency for all pairs of nodes.
-/// UserError for numbers below 1; packets larger than the buffer are refused when injected.
+/// UserError for numbers below 1; packets larger than the buffer are rejected when injected.
 std::unique_ptr<Network> simple_network(std::size_t nodes, std::int32_t latency_cycles, const SimpleSpec& spec);
 /// The same with the latencies of an empty flit-level network.
 std::unique_ptr<Network> simple_network(const Topology& topology, const RouterSpec& router, const SimpleSpec& spec);

@@ -48,7 +48,7 @@ class Bernoulli {
  public:
   /// 0 <= p <= 1
   explicit Bernoulli(double p) : never_(p <= 0), scale_(p >= 1 || p <= 0 ? 0 : 1 / log_of_failure(p)) {}
-  /// Failures before the next success; a number beyond any run if there is none.
+  /// Failures before the next success; a number beyond any run if none exists.
   std::int64_t failures(Random& random) const {
     if (never_) return std::int64_t{1} << 62;
     const double count = portable_log(random.unit()) * scale_;

@@ -1,4 +1,4 @@
-// Regions of routers (chiplets), joined by links of their own.
+// Regions of routers (chiplets), joined by separate links.
 #include "tilesim/base/error.hpp"
 #include "tilesim/engine/noc/topology.hpp"
 

@@ -22,7 +22,7 @@ class Search {
   Search(const program::Program& program, const Places& places, std::int64_t grown)
       : program_(program), places_(places), grown_(grown) {}
 
-  /// Shortens the outermost long steady loop of the heaviest kernel; false where there is none.
+  /// Shortens the outermost long steady loop of the heaviest kernel; false where none exists.
   bool shorten_one() {
     program::Executions counter(program_, &instead_);
     best_ = {};

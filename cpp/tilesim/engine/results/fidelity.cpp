@@ -75,7 +75,7 @@ void say_network(const Parts& parts, const std::string& network, Said& said) {
     said.emplace_back("memory regions: the lookup treats a strided transfer as the same number of contiguous bytes");
 }
 
-/// Nothing is refused in silence: how many, and the first of each reason.
+/// Rejections are reported: how many, and the first of each reason.
 void say_refused(const std::map<std::string, std::string>& refused, Said& said) {
   constexpr std::size_t most_reasons = 8;
   std::map<std::string, std::pair<std::string, std::int64_t>> reasons;

@@ -27,7 +27,7 @@ class Slots {
   std::int64_t epoch() const { return epoch_; }                   ///< scopes with slots that have ended
   void end(const std::vector<std::int32_t>& slots, const program::Cursor& cursor);  ///< of a scope
 
-  // In time. What is refused is asked again when the queue (or sender) is woken.
+  // In time. What is rejected is asked again when the queue (or sender) is woken.
   bool holds(std::int32_t slot, std::int64_t version, std::int64_t pieces, int queue);
   /// `woken`: queues that wait for the version to begin.
   bool acquire(std::int32_t slot, std::int64_t version, std::int64_t epoch, int queue, Woken& woken);

@@ -1,4 +1,4 @@
-// One of several alike devices by itself.
+// A standalone one of several alike devices.
 #pragma once
 
 #include "tilesim/graph/graph.hpp"
@@ -9,7 +9,7 @@ namespace tilesim {
 bool between_devices(Kind kind);
 
 /// Operations between devices become what they give on device 0 where every device of a group holds the same tensors:
-/// sums are multiples, gathered parts copies. What they move on the device is timed, what passes between devices is
+/// sums are multiples, gathered parts copies. What they move on the device is timed, communication is
 /// not. Names of the operations that were replaced.
 std::vector<std::string> one_of_alike_devices(Graph& graph);
 

@@ -1,4 +1,4 @@
-// Part of a graph as a graph of its own.
+// Extracts part of a graph as a separate graph.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

@@ -48,7 +48,7 @@ std::vector<int> crossings(const GraphFunction& function, std::size_t first) {
   return change;
 }
 
-/// The repetition that covers most; `first`: where the operations start that are no constants.
+/// The repetition that covers most; `first`: where the operations start that are not constants.
 Repeat best_repeat(const GraphFunction& function, std::size_t first) {
   std::map<std::string, int> numbers;
   std::vector<int> looks;
@@ -165,7 +165,7 @@ std::string fresh_function(const Graph& graph) {
   return name;
 }
 
-/// Outlines one repetition of a function; false where there is none.
+/// Outlines one repetition of a function; false where none exists.
 bool outline(Graph& graph, std::size_t number, std::vector<Change>& changes) {
   GraphFunction& function = graph.functions[number];
   const auto constants =

@@ -125,7 +125,7 @@ std::optional<Meaning> meaning_of(const Array& mask, std::int64_t queries, std::
   return meaning;
 }
 
-/// Whether each row of the batch has a length of its own: it says where the cache ends.
+/// Whether each row of the batch has a separate length: it says where the cache ends.
 bool has_lengths(const Op& op) {
   return op.operands.size() > attention_kv_len && op.operands[attention_kv_len] != no_value;
 }

@@ -25,7 +25,7 @@ ZeroTiles zero_tiles_of(const Graph& graph, const GraphFunction& function, const
 
 /// Finds contracts of the entry function with a matrix that is a weight with tiles of zeros, and adds what is known of
 /// them to the graph's weights (of two operands the one with fewer tiles left). An exact product only where the other
-/// operand is a weight without NaN and infinity: zero times these is no zero. Returns a line for each that it found,
+/// operand is a weight without NaN and infinity: zero times these is not zero. Returns a line for each that it found,
 /// and for each that it left alone. `leave`: names of products that stay as they are.
 std::vector<std::string> mark_zero_tiles(Graph& graph, const std::set<std::string>& leave = {});
 

@@ -115,7 +115,7 @@ std::optional<int> most(Function function) {
   }
 }
 
-/// Values of which the root is a function with numbers alone, nearest first.
+/// Values from which numbers alone lead to the root, nearest first.
 class Cuts {
  public:
   Cuts(const Reader& reader, ValueId root) : reader_(reader), root_(root) { open(root); }

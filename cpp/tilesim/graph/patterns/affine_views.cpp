@@ -61,7 +61,7 @@ namespace {
 
 using MapTerm = AxisMap::Term;
 
-constexpr std::int64_t most_parts = 64;  ///< of a window, each a slice of its own
+constexpr std::int64_t most_parts = 64;  ///< of a window, each a separate slice
 
 std::int64_t reach(std::span<const MapTerm> terms) {
   std::int64_t sum = 0;

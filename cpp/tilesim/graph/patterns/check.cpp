@@ -140,7 +140,7 @@ bool exact_function(Function function) {
   return std::ranges::find(exact, function) != std::end(exact);
 }
 
-/// Whether an operation's result is no new number: moved, chosen, or with another sign.
+/// Whether an operation's result is not new: moved, chosen, or with another sign.
 bool exact(const Op& op) {
   if (op.kind == Kind::elementwise) return exact_function(parse_function(op.attributes.text("function")));
   if (op.kind == Kind::reduce) {

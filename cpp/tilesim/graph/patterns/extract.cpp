@@ -1,4 +1,4 @@
-// The part of a function that a pattern covers, as a graph of its own. Axes that must be equal are one class; classes
+// The part of a function that a pattern covers, as a separate graph. Axes that must be equal are one class; classes
 // whose extent no attribute depends on become small, so that checking costs the same at every size.
 #include <algorithm>
 #include <map>

@@ -12,7 +12,7 @@ namespace tilesim::recognition {
 /// A sum of products of the variable and of functions of other formulas. Sums, products, differences, quotients,
 /// negations and small powers are multiplied out, so that their order and grouping do not matter; everything else stays
 /// a function that is compared operand by operand. What drops a part that could be infinite or NaN (x - x, 0 * x), or
-/// becomes too long, is no formula. Zeros of both signs are one number.
+/// becomes too long, is not a formula. Zeros of both signs are one number.
 class Formula {
  public:
   static Formula variable();

@@ -175,7 +175,7 @@ class Indices : public Rewriting {
     return access;
   }
 
-  /// An axis is indexed by data unless its index is an affine function of positions of its own.
+  /// An axis is indexed by data unless its index is an affine function of its own positions.
   void choose_data(Access& access, const Shape& operand, const Integers& sizes, const Shape& extents) const {
     for (const Component& component : access.components)
       access.data[component.axis] =

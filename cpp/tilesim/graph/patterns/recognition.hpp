@@ -109,7 +109,7 @@ std::optional<LongSums> long_integer_sums(const Reader& reader, const Op& op);
 /// one is among them, or a value within is read elsewhere.
 std::optional<std::vector<const Op*>> cone(const Reader& reader, const Candidate& candidate);
 
-/// The part between leaves and root as a graph of its own, with small extents where they mean nothing. `wide`: floats
+/// The part between leaves and root as a separate graph, with small extents where they mean nothing. `wide`: floats
 /// are f64. Nothing where it cannot be made.
 std::optional<Graph> extracted(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops,
                                bool wide);

@@ -27,7 +27,7 @@ class WideCheck final : public TileExecutor {
     std::int64_t element = 0;          ///< the first that differs, in the result's row-major order
     std::int64_t elements = 0;         ///< of the result
     std::string kernel, meaning;       ///< its two values
-    double difference = 0, bound = 0;  ///< infinite where one of them is no number
+    double difference = 0, bound = 0;  ///< infinite where one of them is not a number
   };
   const std::vector<Fault>& faults() const { return faults_; }
   std::int64_t compared() const { return compared_; }  ///< distinct computes

@@ -19,7 +19,7 @@ struct RegisterForm : VectorForm {
                bool cut = true, bool share = false);
 
   std::int64_t side = 1;
-  /// Running sums of fewer rows than a register has: each of so many parts of a row of the compute has rows of its own,
+  /// Running sums of fewer rows than a register has: each of so many parts of a row of the compute has separate rows,
   /// which go through the steps side by side. What the parts before it sum to is found first.
   std::int64_t chunks = 1;
   bool stepped() const { return steps > 1 || chunks > 1; }

@@ -152,7 +152,7 @@ void VectorKernelWriter::hoist() {
     }
 }
 
-/// Whether a node, or what stores a result, makes masks of its own.
+/// Whether a node, or what stores a result, makes separate masks.
 bool VectorKernelWriter::takes_masks() const {
   const auto of_node = [&](const VectorNode& node) { return nodes_.takes_mask(node); };
   const auto of_result = [](const VectorOutput& output) {

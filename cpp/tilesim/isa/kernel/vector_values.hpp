@@ -52,7 +52,7 @@ struct NodeValue {
   double most = std::numeric_limits<double>::infinity();  ///< of floats, NaN aside
 };
 
-/// A compute whose functions take operands of one kind: what converts them is a node of its own.
+/// A compute whose functions take operands of one kind: what converts them is a separate node.
 class TypedCompute {
  public:
   explicit TypedCompute(const VectorCompute& compute);

@@ -101,7 +101,7 @@ void KernelExecutor::product(const Mma& mma) {
   const int kept = kept_operand(machine_.core.array, mma.stationary_a);
   Descriptor d;
   d.stationary_a = mma.stationary_a;
-  if (kept < 0) form_of(machine_, mma, d);  // refuses
+  if (kept < 0) form_of(machine_, mma, d);  // rejects
   const ProductLayout layout(mma, kept, core_.array.rows, core_.array.columns);
   d.batch = layout.batch(), d.k_outer = layout.taps(), d.k = layout.depth();
   d.m = kept == 1 ? layout.moving_rows() : layout.across(), d.n = kept == 1 ? layout.across() : layout.moving_rows();

@@ -113,7 +113,7 @@ bool asks_for_elements(const InstructionSet& set, const VectorCompute& compute) 
 }
 
 /// An operand as the kernel reads it; what repeats stands in every place of its registers. Places without an element
-/// hold 0, or as `filled` the first one: what a kernel refuses and what semantics see is an element's.
+/// hold 0, or as `filled` the first one: what a kernel rejects and what semantics see is an element's.
 std::vector<std::byte> laid_out(const VectorCompute& compute, const Form& form, const TileView& view, Form::Reach reach,
                                 bool filled) {
   const std::int64_t bytes = host_bytes(view.dtype), stride = lane_stride(compute, view), step = slot_step(reach);

@@ -140,7 +140,7 @@ KernelText permute_text(const std::vector<std::string>& words) {
   throw UserError({"operands of a kernel are too large", {}, text, "2^28 elements", {}});
 }
 
-constexpr double most_elements_of_operand = 1 << 28;  // more is no tile
+constexpr double most_elements_of_operand = 1 << 28;  // more is not a tile
 
 /// Bytes from a view's first element to the end of its last.
 std::int64_t bytes_of_view(const TileView& view, const std::string& text) {

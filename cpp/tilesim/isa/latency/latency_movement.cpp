@@ -10,7 +10,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// Where a view lies, or a place of its own where that is not known.
+/// Where a view lies, or a separate place where that is not known.
 Address place_of(const TileView& view, Address own) {
   if (view.address < 0) return own;
   return (view.memory == TileMemory::accumulator ? accumulator_base : scratchpad_base) +

@@ -32,7 +32,7 @@ LiveKernel::LiveKernel(const InstructionSet& set, const Kernel& kernel, bool pro
     if (info.timing == "array-pop") parts[i] |= takes;
     if (vector && info.is(is_store)) parts[i] |= stores;
     if (!vector && !info.is(is_load) && !info.is(is_store) && info.unit != Unit::matrix) parts[i] |= carried;
-    // sums that a product adds to are no operand: they stay until they are committed
+    // sums that a product adds to are not an operand: they stay until they are committed
     if (!vector || !info.is(is_load) || (product && op.rs1 != a0 && op.rs1 != a1)) continue;
     parts[i] |= reads, last = i + 1;
   }

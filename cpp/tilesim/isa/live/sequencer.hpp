@@ -1,4 +1,4 @@
-// A queue of a core as a sequencer: a front end of its own that runs one kernel after the other on units that all of
+// A queue of a core as a sequencer: a front end that runs one kernel after the other on units that all of
 // the core's sequencers share.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace tilesim::isa {
 
-/// What has happened to a kernel, told when nothing can change it any more; a cycle after the instruction that says so
+/// What has happened to a kernel, told when it is final; a cycle after the instruction that decides it
 /// has issued, or later.
 struct LiveEvent {
   enum Kind : std::uint8_t {

@@ -104,7 +104,7 @@ IndexedForm indexed_form(const Indexed& indexed, const IndexedAddresses& at) {
   const std::int64_t written = form.scatter ? form.picked_step : form.other_step;
   if (!form.nothing && !form.row.empty() && form.count > 1 && std::abs(written) < reach_of(form, false))
     no_indexed_kernel("no kernel writes overlapping rows");
-  if (form.combiner) CombineWriter(form.dtype, *form.combiner);  // refuses
+  if (form.combiner) CombineWriter(form.dtype, *form.combiner);  // rejects
   if (!form.combiner && !form.nothing) widen(form);
   return form;
 }

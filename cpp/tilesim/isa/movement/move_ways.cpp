@@ -127,7 +127,7 @@ Passes by_table(const CoreTiming& core, const Placed& move, std::int64_t part) {
 }
 
 /// Narrow elements that follow each other along one dim here, along another there: squares of them, whose rows are
-/// loaded and stored as one piece each. Empty where steps are no whole pieces.
+/// loaded and stored as one piece each. Empty where steps are not whole pieces.
 Passes by_squares(const CoreTiming& core, const Placed& move) {
   const auto first =
       std::find_if(move.dims.begin(), move.dims.end(), [&](const MoveDim& dim) { return dim.in == move.element; });

@@ -17,7 +17,7 @@ struct MovePass {
   std::int64_t elements = 1, in = 1, out = 1;
   std::vector<MoveDim> loops;
   Address from = 0, to = 0;
-  /// Distances of the elements in bytes where they are no multiples of a step: `in`, `out` are not looked at then.
+  /// Distances of the elements in bytes where they are not multiples of a step: `in`, `out` are not looked at then.
   std::vector<std::uint32_t> in_table, out_table;
   /// In between, each square of parts of the elements is turned: parts of so many bits; 0: nothing is.
   unsigned part = 0;
@@ -36,7 +36,7 @@ struct MovePass {
 std::int64_t most_elements(const CoreTiming& core, unsigned width);
 /// About what a pass takes, in cycles: its ports.
 double cycles_of(const CoreTiming& core, const MovePass& pass);
-/// Elements that are too many for registers follow as loops; a shorter rest as a pass of its own.
+/// Elements that are too many for registers follow as loops; a shorter rest as a separate pass.
 std::vector<MovePass> split(const MovePass& pass, std::int64_t most);
 
 /// One pass; Unsupported for more loops than there are counters.

@@ -33,7 +33,7 @@ void down(Hart& h, const Op& o) {
     for (u64 i = by; i < std::min(lanes, vl - row); ++i) to[row + i - by] = from[row + i];
 }
 
-/// All lanes of a row take one of them, 0 where there is none.
+/// All lanes of a row take one of them, 0 where none exists.
 template <class T>
 void pick(Hart& h, const Op& o) {
   const u64 lanes = row_of_lanes(h, o), lane = h.x[o.rs1], vl = h.v.vl;

@@ -1,4 +1,4 @@
-// Words of keys and places in registers: made of what is sorted, compared, taken apart again.
+// Packs keys and places into words in registers, compares and unpacks them.
 #pragma once
 
 #include <vector>

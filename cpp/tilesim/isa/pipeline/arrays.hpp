@@ -27,7 +27,7 @@ class ArrayClock {
   Ticks swapped() const { return swapped_; }  ///< the last set of weights came into use
   Ticks busy() const { return busy_; }
   Ticks loading() const { return loading_; }  ///< weights
-  /// Results go to memory by themselves from here on.
+  /// From here on results go to memory without further instructions.
   void keeps_results(bool keeps) { keeps_ = keeps; }
   Ticks over() const { return keeps_ ? free_ + fill() : 0; }  ///< of results that nothing takes
   void state(Ticks now, std::vector<Ticks>& to) const;

@@ -48,7 +48,7 @@ class Pipeline final : public Observer {
   }
   void issue(const Op& op, const VectorState& v) {
     if (op.id >= table_->fixed.size()) [[unlikely]]
-      return;  // bits that are no instruction: it traps
+      return;  // bits that are not an instruction: it traps
     if (recorders_.empty()) [[likely]]
       return time(op, v);
     recorded(op, v);
@@ -84,7 +84,7 @@ class Pipeline final : public Observer {
   Ticks ended() const { return ended_; }  ///< the last vector instruction is over
   /// All that later instructions can notice, as times from now: equal ones go on alike.
   void state(std::vector<Ticks>& to) const;
-  /// Lets `times` repetitions of the time since `before` pass at once; of a core of its own.
+  /// Lets `times` repetitions of the time since `before` pass at once; for a core without neighbours.
   void repeat(const Pipeline& before, std::int64_t times);
 
  private:
@@ -117,7 +117,7 @@ class Pipeline final : public Observer {
   Queue& queue_of(const StaticTiming& fixed) {
     return queues_[core().decoupled || fixed.pipe >= pipe_kinds ? fixed.pipe : 0];
   }
-  /// Where and when an instruction starts at a pipe of its own core, and of one that others use too.
+  /// Where and when an instruction starts at a pipe of its core, and at a shared one.
   CoreUnits::Place begin(const Op& op, const StaticTiming& fixed, const Plan& plan, const VectorState& v,
                          const Bounds& bound);
   CoreUnits::Place begin_shared(const StaticTiming& fixed, const Plan& plan, const Bounds& bound);

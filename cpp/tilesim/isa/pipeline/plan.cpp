@@ -58,7 +58,7 @@ class Planner {
            b = extent_of(rule.vs1, v_, elements_, 1);
     // a reduction counts elements as wide as its sum
     const std::int64_t wide = rule.vd.kind == Group::element ? std::max(d.bits, a.bits) : a.bits;
-    // indices of a width of their own do not set the pace
+    // indices of another width do not set the pace
     const bool indices = rule.vs1.kind == Group::fixed && !fixed_.loads && !fixed_.stores;
     beats_ = std::max({beats(d), beats({wide, a.elements}), indices ? 0 : beats(b), std::int64_t{1}});
     bytes_ = up(std::max({d.bits * d.elements, wide * a.elements, indices ? 0 : b.bits * b.elements}), 8);

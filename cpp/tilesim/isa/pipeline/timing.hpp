@@ -53,7 +53,7 @@ enum class PipeKind : std::uint8_t { arithmetic, load, store, special, cross_lan
 inline constexpr std::size_t pipe_kinds = static_cast<std::size_t>(PipeKind::count);
 const char* pipe_name(PipeKind kind);
 
-/// A unit that instructions of the user's name: pipes of one kind behind a queue of their own.
+/// A unit that instructions of the user's name: pipes of one kind behind a separate queue.
 struct OwnUnit {
   std::string name;
   unsigned queue = 4, pipes = 1;

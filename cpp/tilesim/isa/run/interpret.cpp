@@ -11,7 +11,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// The caller's floating-point environment, kept while the hart has the processor's for itself.
+/// The caller's floating-point environment, kept while the hart uses the processor's.
 class FloatEnvironment {
  public:
   explicit FloatEnvironment(Hart& hart) : hart_(hart) {

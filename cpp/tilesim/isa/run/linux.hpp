@@ -15,7 +15,7 @@ namespace tilesim::isa {
 /// Where the parts of a process lie.
 inline constexpr Address stack_top = 0x40'0000'0000, stack_bytes = 8 << 20, mmap_from = 0x20'0000'0000;
 
-/// Where a standard stream goes: its bytes are kept, it is the process's own, or there is none.
+/// Where a standard stream goes: its bytes are kept, it is the process's own, or none exists.
 enum class Stream : std::uint8_t { kept, own, closed };
 
 struct LinuxOptions {

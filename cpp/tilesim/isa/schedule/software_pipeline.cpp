@@ -307,7 +307,7 @@ void SoftwarePipeline::find_interval(unsigned first) {
     if (interval_ > length) throw OutOfRegisters{};
     short_of = interval_;
   }
-  bool placed = true;  // as the interval has it
+  bool placed = true;  // as in the interval
   while (interval_ - short_of > 1) {
     const std::int64_t middle = (short_of + interval_) / 2;
     placed = suffices(middle);

@@ -32,7 +32,7 @@ class Environment {
   virtual void call(Hart& hart, const Op& op) = 0;
   /// Told of a trap; true: the hart goes on at its pc (a bare machine's handler).
   virtual bool trapped(Hart&, const Trap&, std::uint64_t /*pc*/) { return false; }
-  /// CSRs of its own; false: unknown.
+  /// CSRs of the core; false: unknown.
   virtual bool read_csr(Hart&, unsigned /*number*/, std::uint64_t& /*value*/) { return false; }
   virtual bool write_csr(Hart&, unsigned /*number*/, std::uint64_t /*value*/) { return false; }
   /// mret and the like; false: illegal.
@@ -87,7 +87,7 @@ struct Hart {
   std::uint64_t reserved = 0;         ///< what it read there
   Memory* memory = nullptr;           ///< while it runs
   Environment* environment = nullptr;
-  Npu* npu = nullptr;               ///< arrays of an NPU core; null: there are none
+  Npu* npu = nullptr;               ///< arrays of an NPU core; null: none
   Marks* marks = nullptr;           ///< of regions; null: they are not kept
   const Observer* clock = nullptr;  ///< of a run that is timed
   /// What `cycle` and `time` read: cycles where time is kept, else instructions.

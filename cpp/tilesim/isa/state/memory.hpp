@@ -134,7 +134,7 @@ class Memory {
   std::array<Entry, mask + 1> reads_, writes_;
   std::uint64_t version_ = 1;
   std::uint64_t used_ = 0, most_ = ~std::uint64_t{0};  ///< pages
-  std::unique_ptr<std::uint8_t[]> spare_;              ///< so that there is room to say that there is none
+  std::unique_ptr<std::uint8_t[]> spare_;              ///< so that there is room to report a failed allocation
   Address watched_ = 0;
 };
 

@@ -162,7 +162,7 @@ void run_illegal(Hart&, const Op& op) { illegal(op, "no such instruction"); }
 
 void run_meaning(Hart& hart, const Op& op) {
   hart.flags();
-  std::fesetround(FE_TONEAREST);  // what is called may compute in floats of its own
+  std::fesetround(FE_TONEAREST);  // the called code may change the rounding mode
   (*hart.set().info(op.id).meaning)(hart, op);
   std::feclearexcept(FE_ALL_EXCEPT);
   hart.set_rounding(static_cast<unsigned>(hart.frm));

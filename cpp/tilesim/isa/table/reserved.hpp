@@ -1,4 +1,4 @@
-// Registers that a vector instruction may not have whatever vtype is: what assemblers refuse.
+// Registers that a vector instruction may not have whatever vtype is: what assemblers reject.
 #pragma once
 
 #include <cstdint>

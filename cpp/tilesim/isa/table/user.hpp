@@ -32,7 +32,7 @@ class HeldMeaning : public InstructionMeaning {
 };
 
 /// The standard table with the instructions that the machine's kernels take for functions. One whose meaning the
-/// machine does not have refuses to be carried out.
+/// machine does not have cannot be executed.
 std::shared_ptr<const InstructionSet> set_of(const Machine& machine);
 
 }  // namespace tilesim::isa

@@ -8,7 +8,7 @@
 
 namespace tilesim::isa {
 
-/// The text of `instruction_text`; where the assembler refuses its registers, as ".word 0x..." with that text and why
+/// The text of `instruction_text`; where the assembler rejects its registers, as ".word 0x..." with that text and why
 /// in a comment.
 std::string disassemble(const InstructionSet& set, std::uint32_t bits, std::uint64_t address = 0);
 

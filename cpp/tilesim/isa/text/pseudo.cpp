@@ -148,7 +148,7 @@ Texts replaced(std::string_view text, const Texts& operands, const std::string& 
 
 bool is_register(Sort sort, const std::string& text) { return register_number(sort, text) >= 0; }
 bool is_memory(const std::string& text) { return text.ends_with(")") && text.find('(') != std::string::npos; }
-/// What may be a label, and is no number, register or address in parentheses.
+/// What may be a label, and is not a number, register or address in parentheses.
 bool is_symbol(const std::string& text) {
   return !is_memory(text) && !is_register(Sort::x, text) && !number_of(text).has_value();
 }

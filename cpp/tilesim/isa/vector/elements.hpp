@@ -9,7 +9,7 @@
 //     array that `InstructionInfo::by_width` takes; a null where a SEW is reserved. Operands are read by
 //     `h.v.at<T>(o.rs2)` and so on: vd = o.rd, vs1 = o.rs1, vs2 = o.rs2, vs3 = o.rd, mask = register 0 unless o.rm,
 //     immediate o.imm; a source of another width than vd through `source`, since their registers may overlap.
-//  3. Its line: encoding `vector_code(funct6, form)` (or with fields of its own), operand words vd, vs1, vs2,
+//  3. Its line: encoding `vector_code(funct6, form)` (or with separate fields), operand words vd, vs1, vs2,
 //     rs1, fs1, simm5, zimm5, vm; then its group rule by `rule(...)`, where each operand says how it takes registers.
 //     Everything the rule can say is checked for you once per place and vtype (vector/check.cpp): alignment and size
 //     of groups, vill, EEW up to 64, overlaps of vd with sources and with v0 when masked, one register read with two

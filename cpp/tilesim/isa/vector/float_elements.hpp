@@ -14,7 +14,7 @@ inline constexpr unsigned float_block = 64;
 /// may lie in the same registers as `a` and `b`, where the order of the elements keeps what is still to be read.
 using FloatKernel = void (*)(Hart& h, Round mode, void* d, const void* a, const void* b, unsigned n);
 
-/// `body(k)` for k below n, in any order; whole blocks by a loop of their own.
+/// `body(k)` for k below n, in any order; whole blocks by a separate loop.
 template <class Body>
 [[gnu::always_inline]] inline void for_block(unsigned n, Body body) {
   if (n == float_block) {

@@ -1,4 +1,4 @@
-// Loads and stores of elements that lie apart: by a stride, or by indices; and segments of such.
+// Loads and stores of elements that are not contiguous: by a stride, or by indices; and segments of such.
 #include "tilesim/isa/vector/memory_elements.hpp"
 
 namespace tilesim::isa {

@@ -1,4 +1,4 @@
-// All devices of a graph side by side: what each computes by itself, and what passes between them.
+// All devices of a graph side by side: what each computes, and their communication.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -92,7 +92,7 @@ class Devices {
     return communicates_[number] = found;
   }
 
-  /// Each device by itself; devices that hold the very same operands share the result.
+  /// Each device separately; devices that hold the very same operands share the result.
   Each apart(const GraphFunction& function, const Op& op, const Each& operands) {
     std::map<std::vector<const std::byte*>, std::size_t> first;
     Each results(operands.size());

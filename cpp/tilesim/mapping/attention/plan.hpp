@@ -46,7 +46,7 @@ struct AttentionPlan {
   std::int64_t heads = 1, queries = 1, keys = 1;
   std::int64_t per_part = 1;      ///< tiles of queries that follow each other on one core
   std::int64_t groups = 1;        ///< key heads that follow each other on one core, with all their tiles
-  std::int64_t splits = 1;        ///< parts of the keys, whose sums a step of its own puts together
+  std::int64_t splits = 1;        ///< parts of the keys, whose sums a separate step puts together
   std::int64_t merged_heads = 1;  ///< heads of a tile of that step
   bool resident = false;          ///< keys and values stay on chip while the tiles of a part follow each other
   bool paired = false;           ///< a trip takes the first part left and the last: together they see as much as others

@@ -87,7 +87,7 @@ struct ChainPlan {
 /// The fastest plan by the estimate, of those about as fast the one that moves least; none: no tile fits.
 std::optional<ChainPlan> plan_chain(const ChainProblem& problem, const Share& machine);
 
-/// The stages as kernels of their own, at the least: each takes the longest of its units and of memory. What lies
+/// The stages as separate kernels, at the least: each takes the longest of its units and of memory. What lies
 /// between them is moved where `moved` says so, by stage.
 struct ChainApart { double cycles = 0, bytes = 0; };
 ChainApart chain_apart(const ChainProblem& problem, const Share& machine, const std::array<bool, chain_stages>& moved);

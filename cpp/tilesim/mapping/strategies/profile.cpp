@@ -117,7 +117,7 @@ bool held(const Share& machine, const Problem& problem, Nest nest) {
   return legal(problem, nest, machine).legal;
 }
 
-/// The dims of images and of output rows; -1 where there is none.
+/// The dims of images and of output rows; -1 where none exists.
 std::pair<int, int> image_and_row(const Problem& problem) {
   int image = -1, row = -1;
   for (int dim : problem.m_dims)

@@ -1,4 +1,4 @@
-// Lines of a tile along an axis, each put into an order of its own: gathered one by one, or many at once.
+// Lines of a tile along an axis, each put into its order: gathered one by one, or many at once.
 #pragma once
 
 #include <cstdint>

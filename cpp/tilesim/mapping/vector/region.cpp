@@ -63,7 +63,7 @@ std::vector<Stretch> TensorMap::all_taken(std::size_t axis, const Cuts& tiles, c
   return result;
 }
 
-/// Clipped to the tensor, where the dim has its axis for itself; negative lengths: it lies outside.
+/// Clipped to the tensor, where no other dim shares its axis; negative lengths: it lies outside.
 TensorMap::Span TensorMap::span(const Dim& dim, std::int64_t start, std::int64_t size) const {
   const std::int64_t from = dim.coefficient * start, reach = dim.coefficient * (size - 1);
   Span span{from + std::min<std::int64_t>(0, reach), from + std::max<std::int64_t>(0, reach), size};

@@ -53,7 +53,7 @@ class TileWalk {
     return launch + last + rest * each;
   }
 
-  /// When the next request leaves; infinite: there is none.
+  /// When the next request leaves; infinite: none.
   double next() {
     constexpr double never = std::numeric_limits<double>::infinity();
     for (bool more = true; more;) {

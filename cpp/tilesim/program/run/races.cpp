@@ -126,7 +126,7 @@ void Races::wait_slot(std::size_t stream, const Operation& op) {
   }
 }
 
-/// A signal is known only if the count cannot be reached without it: sources signal in an order of their own, and each
+/// A signal is known only if the count cannot be reached without it: each source signals in its order, and each
 /// source's signals come one after the other.
 std::vector<std::size_t> Races::needed_signals(const std::vector<Signal>& made, const std::vector<std::size_t>& before,
                                                std::int64_t pieces) const {
@@ -228,7 +228,7 @@ void Races::finish_operation(std::size_t stream, const Operation& op, const Know
   if (op.opcode != Opcode::store || op.counter < 0) return;
   Known shown = known;
   shown.add_complete(id);
-  // Stores complete in any order: each is a source of its own.
+  // Stores complete in any order: each is a separate source.
   add_signal({op.counter, op.cell}, {std::move(shown), -1 - static_cast<std::int64_t>(id), 1, statement_});
 }
 

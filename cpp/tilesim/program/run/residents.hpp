@@ -10,7 +10,7 @@
 
 namespace tilesim::program {
 
-/// Each core (context) has a scratchpad of its own: it reads what it has stored itself, as long as nothing else has
+/// Each core (context) has a separate scratchpad: it reads what it has stored itself, as long as nothing else has
 /// taken the bytes; of a tensor in parts, also what the others have.
 class Residents {
  public:

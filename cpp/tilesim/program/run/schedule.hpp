@@ -25,7 +25,7 @@ class Schedule {
  private:
   struct Node;
   struct Effect;
-  /// One version of a slot. It has bytes of its own, which are poisoned when it becomes free.
+  /// One version of a slot. It has separate bytes, which are poisoned when it becomes free.
   struct Version {
     int slot = -1;
     std::int64_t number = -1;

@@ -32,7 +32,7 @@ struct NeedsData {};
 class TextRun final : public CompiledExpr::TensorReader {
  public:
   TextRun(const CompiledProgram& program, const TextOptions& options);
-  /// Throws NeedsData, and RaceError where text order is no legal order: a wait that nothing before satisfies, a ring
+  /// Throws NeedsData, and RaceError where text order is illegal: a wait that nothing before satisfies, a ring
   /// that is too small, a use of a version that is gone.
   void run();
 

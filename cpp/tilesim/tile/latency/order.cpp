@@ -66,7 +66,7 @@ class SortForm {
     const bool floating = is_float(dtype_) && dtype_ != DType::f8e8m0fnu;
     const bool fnuz = nan_for_minus_zero(dtype_);
     const bool integer = dtype_class(dtype_) == DTypeClass::signed_integer;
-    if (plan_.wide)  // keys and places are registers of their own
+    if (plan_.wide)  // keys and places are separate registers
       return {0, (floating ? 12 : integer ? 1 : 0) + 1 + (floating ? 1 : 0) + (plan_.padded() ? 6 : 0)};
     const int places = (plan_.columns > 1 ? 1 : 0) + (plan_.padded() ? 5 : 0);
     return {fnuz ? 10 : floating ? 12 : integer ? 1 : 0, (floating && !fnuz ? 5 : 3) + places};
