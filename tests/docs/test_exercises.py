@@ -107,7 +107,7 @@ def test_an_exercise_is_stored_without_outputs_and_its_links_lead_somewhere(path
 
 
 def test_the_index_names_each_with_its_lines() -> None:
-    page = (ROOT / "docs" / "tutorials" / "exercises.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| \d \| `(\w+)\.ipynb` \|.*\| (\d+) \|$", page, re.MULTILINE))
     assert rows == {path.stem: str(len(lines(code(read(path), "exercise")))) for path in EXERCISES}
-    assert "exercises.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "notebooks/exercises" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")

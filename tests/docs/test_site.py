@@ -88,7 +88,7 @@ def test_notebooks_pictures_and_search(site: Path) -> None:
     entries = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
     found = {entry["location"].split("#")[0] for entry in entries}
     assert {f"notebooks/{name}/" for name in notebooks} | {
-        "how_to/recipes/",
+        "how_to/calibrate/",
         "how_to/troubleshooting/",
         "explanation/accuracy/",
     } <= found

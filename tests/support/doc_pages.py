@@ -68,8 +68,7 @@ def prepared(page: Path) -> dict[str, Any]:
     header, *rows = sample("gemm").read_text(encoding="utf-8").splitlines()
     own = [header, *(row for row in rows if row.startswith("H100"))]
     Path("measurements.csv").write_text("\n".join(own) + "\n", encoding="utf-8")
-    if page == README:
-        (machine,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    for machine in re.findall(r"```toml\n(.*?)```", text, re.DOTALL):
         Path("my-chip.toml").write_text(machine, encoding="utf-8")
     if "old_step.json" in text:
         for name in ("old_step.json", "new_step.json"):

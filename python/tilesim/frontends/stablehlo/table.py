@@ -1,4 +1,4 @@
-"""What of StableHLO and CHLO is left out, with the reason, and the table of everything for the documentation."""
+"""Operations of StableHLO that are left out, each with the reason."""
 
 from __future__ import annotations
 
@@ -18,26 +18,6 @@ QUANTIZED = ("stablehlo.uniform_dequantize", "stablehlo.uniform_quantize")
 STRUCTURE = ("stablehlo.return",)
 
 
-def documented(handled: set[str], dialects: dict[str, list[str]]) -> str:
-    """The table of docs/how_to/stablehlo.md."""
-    lines = []
-    for dialect, names in dialects.items():
-        read = [name.split(".", 1)[1] for name in names if name in handled]
-        expanded = [
-            name.split(".", 1)[1]
-            for name in names
-            if name not in handled and name not in {*EXCLUDED, *STRUCTURE, *QUANTIZED}
-        ]
-        lines += [f"## {dialect}", "", "Read: " + ", ".join(f"`{name}`" for name in read) + ".", ""]
-        if dialect == "stablehlo":
-            names_of = ", ".join(f"`{name.partition('.')[2]}`" for name in QUANTIZED)
-            lines += [f"Read, with all of quantized types, through `stablehlo-legalize-quant-to-math`: {names_of}.", ""]
-        if expanded:
-            how = "Read through the dialect's own expansion (`chlo-legalize-to-stablehlo`), where it has one: "
-            lines += [how + ", ".join(f"`{name}`" for name in expanded) + ".", ""]
-        left = {name: EXCLUDED[name] for name in names if name in EXCLUDED}
-        if left:
-            lines += ["| left out | because |", "|---|---|"]
-            lines += [f"| `{name.split('.', 1)[1]}` | {reason} |" for name, reason in left.items()]
-            lines += [""]
-    return "\n".join(lines)
+def documented() -> str:
+    """The table of docs/how_to/input_formats.md."""
+    return "".join(f"| `{name}` | {reason} |\n" for name, reason in EXCLUDED.items())
