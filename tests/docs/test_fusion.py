@@ -10,14 +10,19 @@ HEADING = "### Fusion rules\n\n"
 DTYPE = "each value is rounded to its dtype as if it were stored"
 
 
-def item(row: dict[str, str]) -> str:
-    """One rule as an item of a list."""
-    text = f"`{row['rule']}` joins {row['matches']}. Condition: {row['legal']}. Saved: {row['saves']}."
-    if not row["rounding"].endswith(DTYPE):
-        text += f" Rounding: {row['rounding']}."
+def wrapped(text: str, lead: str) -> str:
     return textwrap.fill(
-        text, 118, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        text, 118, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=False, break_on_hyphens=False
     )
+
+
+def item(row: dict[str, str]) -> str:
+    """One rule as an item of a list, with its parts below."""
+    parts = {"Condition": row["legal"], "Saved": row["saves"]}
+    if not row["rounding"].endswith(DTYPE):
+        parts["Rounding"] = row["rounding"]
+    lines = [wrapped(f"`{row['rule']}` joins {row['matches']}.", "- ")]
+    return "\n".join(lines + [wrapped(f"{name}: {text}.", "    - ") for name, text in parts.items()])
 
 
 def test_the_list_of_rules() -> None:
