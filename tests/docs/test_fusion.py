@@ -12,7 +12,12 @@ DTYPE = "each value is rounded to its dtype as if it were stored"
 
 def wrapped(text: str, lead: str) -> str:
     return textwrap.fill(
-        text, 118, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=False, break_on_hyphens=False
+        text,
+        118,
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
