@@ -2,7 +2,7 @@
 
 Usage: `accuracy_page.py [--whole FOLDER] [--check]`.
 
-The figures of the samples are computed anew. Those of the whole tables, which are no part of the repository, are read
+The figures of the samples are computed anew. Those of the whole tables, which lie outside the repository, are read
 from bench/accuracy_whole.json; --whole computes them from a folder with the tables and writes that file. --check writes
 nothing but what differs, as .new beside it, and fails then.
 """
@@ -317,7 +317,7 @@ def page(reports: dict[str, dict[str, Any]], whole: dict[str, Any]) -> str:
 
 
 def whole_section(whole: dict[str, Any]) -> str:
-    """What is known of rows that are no part of the repository."""
+    """Figures of the complete tables, which lie outside the repository."""
     lines = [KEPT_OUT.format(**whole)]
     for name, row in whole["tables"].items():
         errors = " | ".join(percent(row[f"{which}_abs_error"]) for which in ("mean", "median", "max"))
