@@ -38,7 +38,7 @@ def attention(heads: int, length: int, size: int) -> Graph:
 
 
 def test_scores_pass_memory_three_times() -> None:
-    """Written with maxima; read for the sums and the product (docs/explanation/tpu_v3.md, from the measured row)."""
+    """Written with maxima; read for the sums and the product (docs/explanation/compute_and_fusion.md)."""
     found = Closed().seconds(attention(16, 512, 64), CORE)
     scores, operand, row = 16 * 512 * 512 * 4, 16 * 512 * 64 * 4, 16 * 512 * 4
     assert found.kernels == 3

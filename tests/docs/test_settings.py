@@ -15,11 +15,11 @@ from tilesim.mapping import products
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md"
 
 
-def test_the_table_of_settings() -> None:
-    table, text = documentation(), PAGE.read_text(encoding="utf-8")
-    if not text.endswith(table):
-        head = text[: text.index("| setting")]
-        PAGE.with_suffix(".md.new").write_text(head + table, encoding="utf-8")
+def test_the_list_of_settings() -> None:
+    listed, text = documentation(), PAGE.read_text(encoding="utf-8")
+    if not text.endswith(listed):
+        head = text[: text.index("\n### ") + 1] if "\n### " in text else text
+        PAGE.with_suffix(".md.new").write_text(head + listed, encoding="utf-8")
         raise AssertionError(f"settings changed: move {PAGE}.new over {PAGE}")
 
 

@@ -161,7 +161,7 @@ def test_one_declaration_of_every_field(graph: ts.Graph, tmp_path: Path) -> None
         assert not check.is_valid({**data, "entries": bad}), change
         with pytest.raises(ts.UserError, match=f"{key}.*{next(iter(change))}"):
             ts.mapping.MappingTable(bad)
-    page = (Path(__file__).resolve().parents[2] / "docs" / "explanation" / "mapping.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "file_formats.md").read_text(encoding="utf-8")
     assert ts.mapping.MappingTable.documentation() in page, ts.mapping.MappingTable.documentation()
     (product,) = products(graph, "edge-8")
     assert all(hasattr(product.problem.space(), name) for name in ("tiles", "orders", "depths", "pieces", "packs"))

@@ -33,7 +33,7 @@ class SparseTime:
 
 @dataclass(frozen=True)
 class SparseCore:
-    """A core of multipliers that skips zeros; docs/explanation/sparse.md has the rules.
+    """A core of multipliers that skips zeros; docs/explanation/compute_and_fusion.md has the rules.
 
     Args:
         multipliers: how many; a power of two for `inner`.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from json import loads
+from textwrap import wrap
 from typing import Any
 
 from .. import _core
@@ -144,9 +145,14 @@ def section(prefix: str = "") -> list[Setting]:
 
 
 def documentation() -> str:
-    """The table of docs/reference/settings.md."""
-    lines = ["| setting | unit | range | default | meaning | effect |", "|---|---|---|---|---|---|"]
-    told = _core.machine_documentation().splitlines()[2:]
-    for line, one in zip(told, all_settings().values(), strict=True):
-        lines.append(f"{line.rstrip()} {one.effect} |")
-    return "\n".join(lines) + "\n"
+    """The lists of docs/reference/settings.md, a heading for each section of a machine file."""
+    sections: dict[str, list[str]] = {}
+    for path, one in all_settings().items():
+        parts = path.split(".")
+        limits = f"one of {', '.join(one.allowed)}" if one.allowed else one.range
+        default = "empty" if one.default == "" else shown_value(one.default)
+        text = f"- `{path}`: {one.meaning}. Default {default}{f'; {limits}' if limits else ''}."
+        sections.setdefault(".".join(parts[: min(2, len(parts) - 1)]), []).extend(
+            wrap(text, 118, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        )
+    return "\n".join(f"### {name}\n\n" + "\n".join(lines) + "\n" for name, lines in sections.items())

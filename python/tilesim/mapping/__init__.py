@@ -128,7 +128,7 @@ class MappingTable(Mapping[str, Any]):
         """Every field of an entry.
 
         Returns:
-            A Markdown table.
+            A Markdown list.
         """
         return documentation()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 from ..base.errors import shown, user_error
@@ -158,15 +159,15 @@ def schema_of(form: str) -> dict[str, Any]:
 
 
 def documentation() -> str:
-    """Markdown table of all fields."""
-    lines = ["| field | of entries by | numbers | default | meaning |", "|---|---|---|---|---|"]
+    """Markdown list of all fields."""
+    lines = []
     names = {"sizes": "size", "product": "product", "vector": "vector kernel"}
     for field in FIELDS:
-        of = ", ".join(names[form] for form in field.of)
-        numbers = "" if field.form == "unit" else f"at least {field.lowest}"
-        default = "required" if field.required else field.default
-        default = f"{default}: {field.default}" if field.required and field.default else default
-        lines.append(f"| `{field.name}` | {of} | {numbers} | {default} | {field.description} |")
+        of = " or ".join(names[form] for form in field.of)
+        numbers = "" if field.form == "unit" else f"at least {field.lowest}, "
+        default = "required" if field.required else f"default {field.default}"
+        text = f"- `{field.name}` (by {of}; {numbers}{default}): {field.description}."
+        lines += wrap(text, 118, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
 
 

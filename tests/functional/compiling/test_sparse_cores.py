@@ -70,7 +70,7 @@ def busy(result: ts.Result, unit: str = "array0") -> int:
 
 
 def by_hand(flow: str, a: NDArray[Any], b: NDArray[Any], multipliers: int, ports: int) -> int:
-    """The rules of docs/explanation/sparse.md for outer and row products whose sums all fit."""
+    """The rules of docs/explanation/compute_and_fusion.md for outer and row products whose sums all fit."""
     pairs = [(int((a[:, k] != 0).sum()), int((b[k] != 0).sum())) for k in range(a.shape[1])]
     if flow == "outer":
         return sum(-(-x * y // multipliers) for x, y in pairs) + -(-sum(x * y for x, y in pairs) // ports)

@@ -108,7 +108,7 @@ TileLatency output_stationary(const ArraySpec& array, const Descriptor& d, doubl
   return latency;
 }
 
-/// Multipliers that skip zeros, on operands without any. Inner: as docs/sparse.md says of one placement.
+/// Multipliers that skip zeros, on dense operands. Inner: one placement of docs/explanation/compute_and_fusion.md.
 double dense_on_sparse(const SparseSpec& spec, std::int64_t held, std::int64_t streamed, std::int64_t k) {
   if (spec.dataflow != SparseFlow::inner)
     return sparse::expected_sparse_time(spec, {held, streamed, k, held * k, k * streamed}).cycles;

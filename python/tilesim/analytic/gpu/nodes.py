@@ -25,7 +25,7 @@ _CALLED = ("contract", "ragged_contract", "convolution", "attention", "while", "
 _PICKED = ("embedding", "gather")  # of the first operand only what is asked for is read
 # rotary in eager torch: x cos, -x[half], cat, · sin, +: 10 passes over x where one kernel takes two
 _SPELLED = {"rotary": (5, 5.0)}
-# XLA on TPUs: a kernel for each reduction of rows, exponentials recomputed in each (docs/explanation/tpu_v3.md)
+# XLA on TPUs: a kernel per reduction of rows, exponentials recomputed (docs/explanation/compute_and_fusion.md)
 _ON_TPU = {"softmax": (3, 2.0), "log_softmax": (3, 2.0), "normalize": (4, 3.0)}
 _BYTES = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
 

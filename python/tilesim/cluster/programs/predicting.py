@@ -115,7 +115,7 @@ def _on_tpu(segment: Graph, device: Device) -> tuple[list[Cost], list[str], list
             if call.kind not in ("contract", "convolution"):
                 rows.append(call)
                 continue
-            # the smaller operand lies on the chip before a product starts (docs/explanation/tpu_v3.md)
+            # the smaller operand lies on the chip before a product starts (docs/explanation/compute_and_fusion.md)
             first, overlap = kernel.panel / rate, float(CONSTANTS["overlap"]["default"])
             beside = [terms["memory"] - first, terms["compute"], call.terms["compute"]]
             took = call.terms["launch"] + first + sum(term**overlap for term in beside) ** (1 / overlap)
