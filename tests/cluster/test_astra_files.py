@@ -109,7 +109,7 @@ BAD_NETWORKS = {
     ("50.0]  # GB/s", "50 GB/s]"): r"bandwidth\[1\]: this is no number in range.*50 GB/s",
     ("500.0]", "-1]"): r"latency\[1\]: this is no number in range",
     ("topology: [Ring, Switch]\n", ""): "no network of ASTRA-sim",
-    ("[Ring, Switch]", "[Ring, Switch"): "this is no YAML",
+    ("[Ring, Switch]", "[Ring, Switch"): "invalid YAML",
     ("[4, 2]", "[0, 2]"): r"npus_count\[0\]: this is no number in range",
 }
 
