@@ -96,7 +96,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "half a request": (lambda: ts.memory.run(requests=1.5), ["requests: not a whole number"]),  # type: ignore[arg-type]
     "a number for a part": (lambda: ts.memory.run(3), ["not a DRAM part"]),  # type: ignore[arg-type]
     "a folder for a trace": (lambda: ts.memory.run(trace="/tmp"), ["/tmp", "a directory"]),
-    "a number for a network": (lambda: ts.network.run(3), ["this is no network"]),  # type: ignore[arg-type]
+    "a number for a network": (lambda: ts.network.run(3), ["not a network"]),  # type: ignore[arg-type]
     "a text for a load": (lambda: ts.network.run(load="0.1"), ["load", "'0.1'", "0 to 1"]),  # type: ignore[arg-type]
     "a load of two": (lambda: ts.network.run(load=2, packet=1), ["load", "0 to 1"]),
     # closed form

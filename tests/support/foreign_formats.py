@@ -313,7 +313,7 @@ def networks_run(path: Path, _: Path) -> None:
 
 
 def every_table() -> list[bytes]:
-    """All of them."""
+    """Number of devices."""
     return texts(*(text for kind in TABLES.values() for text in kind))
 
 

@@ -310,11 +310,11 @@ class _Plan:
         """Raises an error for the first argument that does not fit."""
         for (name, test), value in zip(self.positional, args, strict=False):
             if test is not None and not test(value):
-                self.refuse(name, value)
+                self.reject(name, value)
         if len(args) > len(self.positional) and self.rest[1] is not None:
             for value in args[len(self.positional) :]:
                 if not self.rest[1](value):
-                    self.refuse(self.rest[0], value)
+                    self.reject(self.rest[0], value)
         for name, value in named.items():
             if name not in self.known and not self.takes_more:
                 known = [one for one in self.known if not one.startswith("_") and one not in ("self", "cls")]
@@ -327,7 +327,7 @@ class _Plan:
                                  suggestion=hint or nearest(name[:100], known), sort=WrongCall)  # fmt: skip
             test = self.named.get(name)
             if test is not None and not test(value):
-                self.refuse(name, value)
+                self.reject(name, value)
         self.whole(len(args), named)
 
     def whole(self, given: int, named: dict[str, Any]) -> None:
@@ -340,7 +340,7 @@ class _Plan:
         hint = f"`{lacking[0]}`: {said}" if said else ""
         raise user_error(many, place=f"{self.where}: {', '.join(lacking)}", suggestion=hint, sort=WrongCall)
 
-    def refuse(self, name: str, value: Any) -> None:
+    def reject(self, name: str, value: Any) -> None:
         hint = self.hints[name]
         place = f"{self.where}: {name}"
         inner = _wrong_entry(hint, value)

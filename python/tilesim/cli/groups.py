@@ -60,7 +60,7 @@ def _say(error: Any, hint: str) -> None:
         error.message = f"{error.message.rstrip('.')}. {hint}"
 
 
-def _refuse_two_names(command: Any, words: list[str]) -> None:
+def _reject_two_names(command: Any, words: list[str]) -> None:
     """Rejects an option given under two of its names: the first would be silently dropped."""
     for param in command.params:
         named = [one for one in param.opts if one in words]
@@ -68,7 +68,7 @@ def _refuse_two_names(command: Any, words: list[str]) -> None:
             raise user_error("one option is given twice", place=", ".join(named), allowed="one of them")
 
 
-def _refuse_empty(command: Any, ctx: Any) -> None:
+def _reject_empty(command: Any, ctx: Any) -> None:
     """Rejects an empty value, which an unset shell variable leaves and which would be silently dropped."""
     for param in command.params:
         value = ctx.params.get(param.name)
@@ -79,7 +79,7 @@ def _refuse_empty(command: Any, ctx: Any) -> None:
             raise user_error("an option has an empty value", place=spelled(param, ctx), value="''", suggestion=hint)
 
 
-def _refuse_overwriting(command: Any, ctx: Any) -> None:
+def _reject_overwriting(command: Any, ctx: Any) -> None:
     """Rejects an output that would overwrite an input or another output."""
     words = [(param, text) for param in command.params for text in _texts(ctx.params.get(param.name)) if text != "-"]
     outputs = [(param, text) for param, text in words if param.name in _OUTPUTS]
@@ -146,9 +146,9 @@ class _Command(TyperCommand):
             if "extra argument" in text:
                 _say(error, _positional(self, given, text))
             raise
-        _refuse_two_names(self, words)
-        _refuse_empty(self, ctx)
-        _refuse_overwriting(self, ctx)
+        _reject_two_names(self, words)
+        _reject_empty(self, ctx)
+        _reject_overwriting(self, ctx)
         return rest
 
 

@@ -34,15 +34,15 @@ def compare(a: Any, b: Any = None, *more: Any, names: Sequence[str] | None = Non
         names: of the results, in order; default: their differences.
 
     Returns:
-        Their comparison: `print` shows it; `.table()` has totals, `.operations()` (of steps `.breakdown()`) where the
-        time goes in each, `.headline()` where the difference lies, `.to_html(path)` a page, `.check(tolerance)` what
-        changed by more than a tolerance.
+        The comparison: `print` shows it; `.table()` has totals, `.operations()` (of steps `.breakdown()`) the time of
+        each part, `.headline()` the main difference, `.to_html(path)` a page, `.check(tolerance)` the changes beyond a
+        tolerance.
 
     Raises:
         UserError: unless there are two or more results of one kind.
     """
     if b is None:
-        raise user_error("compare needs at least two results", suggestion="ts.compare(a, b, ...)")
+        raise user_error("compare needs at least two results", suggestion="Try ts.compare(a, b, ...)")
     if isinstance(a, Comparable):
         return a.beside([b, *more], names)
     for letter, one in zip(letters(), (a, b, *more), strict=False):

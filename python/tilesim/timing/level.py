@@ -36,7 +36,7 @@ def kernel_latencies(level: str, latencies: TileLatencies | None) -> TileLatenci
         return _shared.setdefault("", TileLatencies(source=INSTRUCTION))
     if latencies.source != INSTRUCTION:
         raise user_error(
-            "the instruction level needs latencies of its own source",
+            "the instruction level needs latencies of source 'instruction'",
             place="latencies",
             value=latencies.source,
             allowed=f"ts.TileLatencies(source='{INSTRUCTION}')",

@@ -107,8 +107,8 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
             timing; random weights then have random codes. "w4a16", "bf16" and "f16" need no calibration.
 
     Returns:
-        The quantized graph; `assumptions` says what changed, with the inputs that have another dtype now. Random
-        weights stay recipes, and so do their codes.
+        The quantized graph; `assumptions` lists changes, including inputs with a new dtype. Random weights and their
+        codes stay lazy.
 
     Raises:
         UserError: for an unknown dtype, a graph without float products, or wrong inputs.
