@@ -313,7 +313,7 @@ def networks_run(path: Path, _: Path) -> None:
 
 
 def every_table() -> list[bytes]:
-    """Number of devices."""
+    """All of them."""
     return texts(*(text for kind in TABLES.values() for text in kind))
 
 

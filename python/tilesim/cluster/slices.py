@@ -12,7 +12,7 @@ __all__ = ["NoSuchSize", "scaled"]
 
 
 class NoSuchSize(UserError):
-    """A cluster does not come with so many devices."""
+    """An unsupported number of devices of a cluster."""
 
 
 def _size(dimension: Mapping[str, Any]) -> int:
@@ -20,12 +20,12 @@ def _size(dimension: Mapping[str, Any]) -> int:
 
 
 def _refuse(name: str, devices: int, allowed: str) -> Exception:
-    return user_error("the cluster does not come in this size", place=name, value=f"{devices} devices", allowed=allowed,
+    return user_error("unsupported size of the cluster", place=name, value=f"{devices} devices", allowed=allowed,
                       sort=NoSuchSize)  # fmt: skip
 
 
 def scaled(data: Mapping[str, Any], devices: int) -> tuple[list[dict[str, Any]], bool]:
-    """The network of a cluster with so many devices."""
+    """The network of a cluster with this number of devices."""
     name, network = str(data.get("name", "cluster")), [dict(one) for one in data["network"]]
     slices = data.get("slices")
     if slices is not None:
@@ -53,7 +53,7 @@ def scaled(data: Mapping[str, Any], devices: int) -> tuple[list[dict[str, Any]],
 
 
 def _enough_levels(tree: dict[str, Any]) -> None:
-    """As many levels of switches as the tree's devices need."""
+    """Sets the number of switch levels for the tree's devices."""
     radix, over = int(tree.get("radix", 64)), float(tree.get("oversubscription", 1))
     down = max(1, int(radix * over / (1 + over)))
     size = _size(tree)
