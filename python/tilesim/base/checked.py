@@ -36,7 +36,14 @@ _OWN_NAMES = ("dtype",)
 _SAME = (("context", "sequence"), ("sequence", "context"))  # the same size of a language model
 _LEAST = {"seed": 0, "jobs": 1}  # smallest values of parameters by name
 MOST_ELEMENTS = 1 << 24  # largest list whose elements are checked
-_WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "True, False", type(None): "None", Any: "any"}
+_WORDS = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "True, False",
+    type(None): "None",
+    Any: "any",
+}
 _SEVERAL = {"a string": "strings", "a whole number": "whole numbers", "a number": "numbers"}
 _FROM = {
     "Graph": "a ts.Graph, as ts.models.build(name) and ts.Graph.load(path) return",

@@ -1,4 +1,5 @@
-"""Tables that fit a terminal: long names are shortened in the middle, texts wrap, least important columns are left out."""
+"""Tables that fit a terminal: long names are shortened in the middle, texts wrap, least important columns are left
+out."""
 
 from __future__ import annotations
 

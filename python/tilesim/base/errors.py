@@ -102,7 +102,9 @@ def user_error(
     allowed, suggestion = _short(allowed, 4000), _short(suggestion, 1000)
     text = f"{place}: {what}" if place else what
     detail = "; ".join(
-        part for part in (f"got {value}" if value else "", f"allowed: {_few(what, value, allowed)}" if allowed else "") if part
+        part
+        for part in (f"got {value}" if value else "", f"allowed: {_few(what, value, allowed)}" if allowed else "")
+        if part
     )
     if detail:
         text += f" ({detail})"

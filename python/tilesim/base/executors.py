@@ -86,8 +86,8 @@ def _awaited(future: Any) -> Any:
 
 
 def in_order(executor: Any, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """Results of all tasks in order. When the caller stops, waiting tasks are cancelled and running ones in threads end at
-    their next poll."""
+    """Results of all tasks in order. When the caller stops, waiting tasks are cancelled and running ones in threads end
+    at their next poll."""
     stopped, call = None, function
     if shares_memory(executor):
         stopped = executor.stopped if isinstance(executor, Threads) else _core.Stop()

@@ -28,7 +28,9 @@ def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: S
         return text
     if not shipped:
         if os.path.isdir(text):
-            raise user_error(f"a {what} must be a file", place=text, value="a directory", allowed="a name, or a .json file")
+            raise user_error(
+                f"a {what} must be a file", place=text, value="a directory", allowed="a name, or a .json file"
+            )
         hint = nearest(text, names)
         if folder == "machines" and is_shipped(text, "devices", ()):
             hint = f"{text} is a device, which can only be estimated: use ts.estimate, ts.run or tilesim run"

@@ -39,7 +39,9 @@ DeviceName = Annotated[
         autocompletion=complete.devices,
     ),
 ]
-ProfileFile = Annotated[str | None, typer.Option(help="A calibration file that calibrate saved.", rich_help_panel=MACHINE)]
+ProfileFile = Annotated[
+    str | None, typer.Option(help="A calibration file that calibrate saved.", rich_help_panel=MACHINE)
+]
 
 
 def calibrate(
@@ -70,7 +72,9 @@ def roofline(
     model: Model,
     work: WorkloadOptions,
     on: Target,
-    scheme: Annotated[str | None, typer.Option(help="Quantization scheme of weight matrices: int8, fp8, int4_wo, ...")] = None,
+    scheme: Annotated[
+        str | None, typer.Option(help="Quantization scheme of weight matrices: int8, fp8, int4_wo, ...")
+    ] = None,
     engine: Annotated[str, typer.Option(help="Kernel library: vLLM, TensorRT-LLM, ...")] = "",
     profile: ProfileFile = None,
     compiler: Annotated[
@@ -214,9 +218,7 @@ def suite(
 
 def measure_cpu(
     save: Annotated[str, typer.Option(help="CSV to write.")],
-    device: Annotated[
-        str, typer.Option(help="Device file of this computer; auto writes one beside the CSV.")
-    ] = "auto",
+    device: Annotated[str, typer.Option(help="Device file of this computer; auto writes one beside the CSV.")] = "auto",
     seconds: Annotated[float, typer.Option(min=1, help="Time budget for all measurements.")] = 60.0,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the libraries; default: all cores.")] = None,
 ) -> None:
@@ -226,15 +228,15 @@ def measure_cpu(
 
     cores = os.cpu_count() or 1
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > cores / 2 and threads != 1:
-        typer.echo(f"warning: this computer is busy (load {os.getloadavg()[0]:.1f} on {cores} cores); --threads 1 is more repeatable")
+        typer.echo(
+            f"warning: this computer is busy (load {os.getloadavg()[0]:.1f} on {cores} cores); --threads 1 varies less"
+        )
     typer.echo(f"{save}: {run(save, device, seconds, threads)} rows")
 
 
 def measure_cuda(
     save: Annotated[str, typer.Option(help="CSV to write.")],
-    device: Annotated[
-        str, typer.Option(help="Device file of the GPU; auto detects it by its driver name.")
-    ] = "auto",
+    device: Annotated[str, typer.Option(help="Device file of the GPU; auto detects it by its driver name.")] = "auto",
     seconds: Annotated[float, typer.Option(min=1, help="Time budget for all measurements.")] = 60.0,
 ) -> None:
     from ..analytic.measured.measure import measure_cuda as run

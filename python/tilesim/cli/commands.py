@@ -75,7 +75,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "coverage": Entry(
         "report:coverage",
-        "Show how each operation is modelled (array, vector unit, copy, host, unsupported), with shares of FLOPs, bytes, time.",
+        "Show how each operation is modelled (array, vector unit, copy, host, unsupported), and shares of work.",
         ("bert-base", "resnet18 --machine tpu-v4 --all"),
     ),
     "profile": Entry(
@@ -109,7 +109,9 @@ COMMANDS: dict[str, Entry] = {
         ("h100 fp8", "t4 int8 --shape 1:4096,4096,4096", "h100 --model gpt2"),
     ),
     "suite": Entry(
-        "analytic:suite", "Estimate a suite of workloads on several devices.", ("vision", "llm --device h100 --device mi300x")
+        "analytic:suite",
+        "Estimate a suite of workloads on several devices.",
+        ("vision", "llm --device h100 --device mi300x"),
     ),
     "calibrate": Entry(
         "analytic:calibrate",
@@ -138,9 +140,7 @@ COMMANDS: dict[str, Entry] = {
         "Write a machine file to edit: every setting with unit, range, default, meaning and source.",
         ("--from tpu-v3 my.toml", "--from edge-8 my.json --name mine"),
     ),
-    "model list": Entry(
-        "machines:models", "List the networks with their sizes and default options.", ("",)
-    ),
+    "model list": Entry("machines:models", "List the networks with their sizes and default options.", ("",)),
     "model show": Entry(
         "machines:model", "Show a network's inputs, outputs, size and work.", ("llama-3-8b --phase decode",)
     ),
@@ -188,7 +188,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "cluster step": Entry(
         "clusters.step:step",
-        "Estimate time and memory of one step on many devices: training, prefill or decode under a plan, or a partitioned module.",
+        "Estimate time and memory of one step on many devices: training, prefill or decode or a partitioned module.",
         ("megatron-22b --cluster dgx-h200:8 --plan tensor=8", "gpt3-175b --cluster dgx-h100 --devices 64,512"),
     ),
     "cluster search": Entry(

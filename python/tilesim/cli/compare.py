@@ -68,10 +68,16 @@ def _simulated(model: str, how: dict[str, Any]) -> Result:
         program = compiled(narrowed(loaded, work), target, compiling)
         return simulate(program, target, **simulating.given())
     if given := [f"--{key}" for key in (*compiling.given(), *simulating.given())]:
-        raise user_error("a device is estimated in closed form and has no such option", place=target.name, value=", ".join(given),
-                         allowed="these options with a machine")  # fmt: skip
+        raise user_error(
+            "a device is estimated in closed form and has no such option",
+            place=target.name,
+            value=", ".join(given),
+            allowed="these options with a machine",
+        )
     if not isinstance(loaded, Graph):
-        raise user_error("a compiled program runs only on its machine", place=model, value=target.name, allowed="a graph")
+        raise user_error(
+            "a compiled program runs only on its machine", place=model, value=target.name, allowed="a graph"
+        )
     return quantized_estimate(loaded, target, work.quantize)
 
 

@@ -24,9 +24,7 @@ def asked_for(topics: Sequence[str] | None) -> list[str]:
     for one in found:
         if one not in TOPICS:
             hint, allowed = nearest(one, TOPICS), ", ".join(TOPICS)
-            raise user_error(
-                "unknown topic", place="--explain", value=f"'{one}'", allowed=allowed, suggestion=hint
-            )
+            raise user_error("unknown topic", place="--explain", value=f"'{one}'", allowed=allowed, suggestion=hint)
     return found
 
 

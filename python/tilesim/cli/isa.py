@@ -33,10 +33,16 @@ def run(
     core: Annotated[str | None, typer.Option(help="A core's name or file.", rich_help_panel=MACHINE)] = None,
     machine: Annotated[str | None, typer.Option(help="Use a machine's core.", rich_help_panel=MACHINE)] = None,
     vlen: Annotated[int | None, typer.Option(help="Bits of a vector register.", rich_help_panel=MACHINE)] = None,
-    max_instructions: Annotated[int | None, typer.Option(min=0, help="End the run after this many instructions.")] = None,
+    max_instructions: Annotated[
+        int | None, typer.Option(min=0, help="End the run after this many instructions.")
+    ] = None,
     root: Annotated[str | None, typer.Option(help="Directory with files the program may open.")] = None,
-    max_memory: Annotated[str, typer.Option(help="Memory limit of the program: 8GiB.", rich_help_panel=MACHINE)] = "4GiB",
-    bare: Annotated[bool, typer.Option("--bare", help="Run in machine mode without Linux; a store to tohost ends the run.")] = False,
+    max_memory: Annotated[
+        str, typer.Option(help="Memory limit of the program: 8GiB.", rich_help_panel=MACHINE)
+    ] = "4GiB",
+    bare: Annotated[
+        bool, typer.Option("--bare", help="Run in machine mode without Linux; a store to tohost ends the run.")
+    ] = False,
     timed: Annotated[bool, typer.Option("--timed", help="Also report cycles by function and line.")] = False,
     pipeline: Annotated[
         str | None,
@@ -145,7 +151,9 @@ def asm(
 def dis(
     what: Annotated[list[str], typer.Argument(help="An ELF file, or instructions as hexadecimal numbers.")],
     raw: Annotated[bool, typer.Option("--raw", help="Treat the whole file as code, without an ELF header.")] = False,
-    address: Annotated[int | None, typer.Option(min=0, help="Address of the first byte of a --raw file; default 0.")] = None,
+    address: Annotated[
+        int | None, typer.Option(min=0, help="Address of the first byte of a --raw file; default 0.")
+    ] = None,
 ) -> None:
     if raw:
         for name_ in what:
@@ -164,9 +172,12 @@ def kernel_(
     compute: Annotated[
         str, typer.Argument(help='"mma bf16 bf16 b1 m128 n128 k256 ko1", "permute bf16 e64,32 i32,1 o1,64".')
     ],
-    machine: Annotated[str, typer.Option(help="The machine whose core runs the kernel.", rich_help_panel=MACHINE)] = "tpu-v3",
+    machine: Annotated[
+        str, typer.Option(help="The machine whose core runs the kernel.", rich_help_panel=MACHINE)
+    ] = "tpu-v3",
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="ELF file to write; default: print a listing.", rich_help_panel=OUTPUT)
+        str | None,
+        typer.Option("--output", "-o", help="ELF file to write; default: print a listing.", rich_help_panel=OUTPUT),
     ] = None,
 ) -> None:
     if output is None:
@@ -180,9 +191,12 @@ def kernel_(
 
 
 def header_(
-    machine: Annotated[str | None, typer.Option(help="Add the constants of this machine.", rich_help_panel=MACHINE)] = None,
+    machine: Annotated[
+        str | None, typer.Option(help="Add the constants of this machine.", rich_help_panel=MACHINE)
+    ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="File to write; default: standard output.", rich_help_panel=OUTPUT)
+        str | None,
+        typer.Option("--output", "-o", help="File to write; default: standard output.", rich_help_panel=OUTPUT),
     ] = None,
 ) -> None:
     made = header(machine=machine)

@@ -25,7 +25,9 @@ def levels(
     on: Target,
     compiling: CompileOptions,
     simulating: Annotated[SimulateOptions, Without("level")],
-    live: Annotated[bool, typer.Option("--live", help="Also simulate the instructions of concurrent kernels together.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Also simulate the instructions of concurrent kernels together.")
+    ] = False,
     *,
     out: Json,
 ) -> None:
@@ -55,7 +57,13 @@ def _show(found: Levels) -> None:
         line += f"; live {figures.count(live)} cycles: {100 * more:+.2f} % of the instruction level"
     say(wrapped(line, hang="  "))
     rows = found.computes[:SHOWN]
-    columns = [text("tile operation", 0, 16), number("count"), number("closed form"), number("kernel"), number("difference")]
+    columns = [
+        text("tile operation", 0, 16),
+        number("count"),
+        number("closed form"),
+        number("kernel"),
+        number("difference"),
+    ]
     if live is not None:
         columns.append(number("live"))
     columns.append(text("limit", 1, 8))

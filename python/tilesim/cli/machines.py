@@ -52,7 +52,9 @@ def show(name: Annotated[str, typer.Argument(help=NAMED, autocompletion=complete
 
 
 def settings(
-    prefix: Annotated[str, typer.Argument(help="A path of settings or its beginning: core.array, memory.bandwidth.")] = "",
+    prefix: Annotated[
+        str, typer.Argument(help="A path of settings or its beginning: core.array, memory.bandwidth.")
+    ] = "",
 ) -> None:
     say(shown_settings(section(prefix)))
 
@@ -84,7 +86,9 @@ def new(
         value = machine.get(setting)
         if os.path.isabs(value):
             what = "a machine file can name only files in its own directory"
-            raise user_error(what, place=f"{from_}: {setting}", value=value, suggestion="Copy both files to one directory")
+            raise user_error(
+                what, place=f"{from_}: {setting}", value=value, suggestion="Copy both files to one directory"
+            )
     machine.save(file, name or os.path.splitext(os.path.basename(file))[0] or None)
     count = len(machine.table())
     lines = wrapped(f"{file}: {count} settings of {machine.label}, each with its meaning.", hang="  ")
@@ -92,7 +96,8 @@ def new(
         [
             *lines,
             *wrapped(
-                f"Next: edit it, then tilesim machine diff {from_} {file}; tilesim run MODEL --machine {file}", hang="  "
+                f"Next: edit it, then tilesim machine diff {from_} {file}; tilesim run MODEL --machine {file}",
+                hang="  ",
             ),
         ]
     )

@@ -50,7 +50,10 @@ def _table(path: str, order: str | None, form: str, chosen: list[Product]) -> Ma
     if form != "tilesim":
         allowed = ("tilesim", "timeloop", "zigzag")
         raise user_error(
-            "unknown format of a mapping table", value=f"'{form}'", allowed=", ".join(allowed), suggestion=nearest(form, allowed)
+            "unknown format of a mapping table",
+            value=f"'{form}'",
+            allowed=", ".join(allowed),
+            suggestion=nearest(form, allowed),
         )
     return MappingTable.load(path, order)
 
@@ -175,12 +178,16 @@ def map_(
     show: Annotated[
         bool,
         typer.Option(
-            "--show", rich_help_panel=OUTPUT, help="Show loop nests with bytes and time per level, and explain their differences."
+            "--show",
+            rich_help_panel=OUTPUT,
+            help="Show loop nests with bytes and time per level, and explain their differences.",
         ),
     ] = False,
     table: Annotated[str | None, typer.Option(help="Apply this mapping table, and report on it.")] = None,
     order: Annotated[str | None, typer.Option(help="Order of sizes in the table's keys: M_K_N or M_N_K.")] = None,
-    form: Annotated[str, typer.Option("--format", help="Format of the table: tilesim, timeloop or zigzag.")] = "tilesim",
+    form: Annotated[
+        str, typer.Option("--format", help="Format of the table: tilesim, timeloop or zigzag.")
+    ] = "tilesim",
     tiles: Annotated[str | None, typer.Option(help="Tile sizes of a single product: m=128,n=256,k=512.")] = None,
     budget: Annotated[int, typer.Option(min=1, help="Number of candidates to simulate.")] = 32,
     *,
@@ -317,9 +324,13 @@ def tune(
     on: Target,
     compiling: Annotated[CompileOptions, Only("mapping", "lowering", "fuse")],
     simulating: Annotated[SimulateOptions, Only("memory", "seed")],
-    budget: Annotated[int, typer.Option(min=1, help="Number of candidates per distinct product or vector kernel.")] = 64,
+    budget: Annotated[
+        int, typer.Option(min=1, help="Number of candidates per distinct product or vector kernel.")
+    ] = 64,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; default: one per processor.")] = None,
-    confirm: Annotated[str | None, typer.Option(help="Simulate the best four again with this memory model: bank.")] = None,
+    confirm: Annotated[
+        str | None, typer.Option(help="Simulate the best four again with this memory model: bank.")
+    ] = None,
     save: Annotated[str | None, typer.Option(help="Write the best mapping table.", rich_help_panel=OUTPUT)] = None,
     sampler: Annotated[str, typer.Option(help="Source of candidates: model, random or optuna.")] = "model",
     history: Annotated[
@@ -353,7 +364,8 @@ def tune(
         study.best.save(save)
     if study.interrupted:
         typer.echo(
-            "interrupted: this is the best so far" + (f"; the same command resumes from {out.store}" if out.store else ""),
+            "interrupted: this is the best so far"
+            + (f"; the same command resumes from {out.store}" if out.store else ""),
             err=True,
         )
         raise typer.Exit(130)

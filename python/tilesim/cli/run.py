@@ -39,7 +39,9 @@ class Checks(Stage):
     verify_against: str = option(
         "reference", "Baseline of --verify: reference, or source (also compare with the graph as read)."
     )
-    accuracy: str | None = option(None, "Report errors of a quantized model against f32 (the same model), or against a model's name or file.")
+    accuracy: str | None = option(
+        None, "Report errors of a quantized model against f32 (the same model), or against a model's name or file."
+    )
 
 
 def run(
@@ -97,7 +99,7 @@ def _estimate(loaded: Graph | Program, device: Device, work: WorkloadOptions, ou
     if refused := [*asked, *(one for one in out.asked if one in ("--timeline", "--explain"))]:
         raise only_simulated(device, refused)
     if isinstance(loaded, Program):
-        what = f"a device needs a graph, not a compiled program"
+        what = "a device needs a graph, not a compiled program"
         raise user_error(what, value=device.name, suggestion="Give the graph, or name a machine")
     with step(f"estimating {device.name}"):
         result = quantized_estimate(loaded, device, work.quantize)
@@ -125,7 +127,9 @@ def _ways(lowering: str | None, target: Machine, of_one: bool) -> dict[str, dict
         raise user_error(what, place="--lowering", value="'both'", allowed="best")
     if of_one:
         raise user_error(
-            "these options need a single lowering", place="--timeline, --html, --verify", allowed="--lowering native, best"
+            "these options need a single lowering",
+            place="--timeline, --html, --verify",
+            allowed="--lowering native, best",
         )
     return {"native": {"lowering": "native"}, "best": {"lowering": "best"}}
 

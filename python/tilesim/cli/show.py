@@ -43,14 +43,12 @@ def busy_line(result: Result) -> str:
 
 
 def lowering_line(result: Result) -> str:
-    """Which lowering was used, and why."""
+    """The lowering and its reason."""
     if result.lowering == "native":
         return "Lowering: native, as this chip's own compiler; --lowering best uses Tilesim's own rules."
     if result.lowering == "best":
         asked = "lowering" in result.data.get("options", {})
-        return (
-            f"Lowering: best, Tilesim's own rules{'' if asked else ', because the machine has no lowering profile'}."
-        )
+        return f"Lowering: best, Tilesim's own rules{'' if asked else ', because the machine has no lowering profile'}."
     return ""
 
 

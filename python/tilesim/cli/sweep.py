@@ -67,9 +67,12 @@ class Varied(Stage):
         read=_values, complete="settings",
     )  # fmt: skip
     mapping: list[str] | None = option(
-        None, "Mappings separated by commas: profile, cost, heuristic, tuned, ..., a .json file.", words=str, read=_listed,
+        None,
+        "Mappings separated by commas: profile, cost, heuristic, tuned, ..., a .json file.",
+        words=str,
+        read=_listed,
         panel="Compile",
-    )  # fmt: skip
+    )
 
 
 def sweep(

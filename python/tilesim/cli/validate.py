@@ -78,7 +78,9 @@ def noc(
 
 def dram(
     cases: Annotated[str | None, _cases("part, pattern, inject_every_cycles, ...")] = None,
-    parts: Annotated[str | None, typer.Option(help="Parts in the reference format; default: dram_parts.json beside the cases.")] = None,
+    parts: Annotated[
+        str | None, typer.Option(help="Parts in the reference format; default: dram_parts.json beside the cases.")
+    ] = None,
     *,
     out: Json,
 ) -> None:

@@ -56,7 +56,7 @@ def why(
     operation: Annotated[
         str | None,
         typer.Argument(
-            help="An operation of `tilesim run` or of the graph, a pattern (layer*.conv1) or a prefix; default: list them."
+            help="An operation of the program or graph, a pattern (layer*.conv1) or a prefix; default: list them."
         ),
     ] = None,
     *,
@@ -108,7 +108,14 @@ def _choices(result: Result, model: str, json_: str | None, html: str | None) ->
         [str(row["operation"]), f"{row['cycles']:,}", figures.percent(row["share"]), str(row["bound"])] for row in rows
     ]
     say([*wrapped(result.summary(), hang="  ", limit=room(120)), "", *layout(head, cells)])
-    say(["", *wrapped(f"Explain one, for example: tilesim why {model} {rows[0]['operation']}", hang="  ", limit=room(120))])
+    say(
+        [
+            "",
+            *wrapped(
+                f"Explain one, for example: tilesim why {model} {rows[0]['operation']}", hang="  ", limit=room(120)
+            ),
+        ]
+    )
 
 
 def _told(found: Why, aloud: bool) -> list[dict[str, Any]]:

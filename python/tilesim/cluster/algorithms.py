@@ -150,9 +150,7 @@ class _Steps:
                 if not left[later]:
                     ready.append(later)
         if done < len(self.local):
-            raise user_error(
-                "cyclic dependency of steps", place="MSCCL", value=f"{len(self.local) - done} steps"
-            )
+            raise user_error("cyclic dependency of steps", place="MSCCL", value=f"{len(self.local) - done} steps")
         return levels
 
 
@@ -167,7 +165,9 @@ def _header(root: ElementTree.Element, path: str) -> tuple[str, int, int]:
     if not 1 <= n <= 1 << 12 or not 1 <= chunks <= 1 << 16:
         raise user_error("out of range", place=path, value=f"{n} devices, {chunks} chunks")
     if operation != "all_reduce" and chunks % n:
-        raise user_error("the number of chunks is not divisible", place=path, value=str(chunks), allowed=f"multiples of {n}")
+        raise user_error(
+            "the number of chunks is not divisible", place=path, value=str(chunks), allowed=f"multiples of {n}"
+        )
     return operation, n, chunks
 
 

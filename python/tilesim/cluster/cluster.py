@@ -174,7 +174,9 @@ class Cluster(Saved):
         self.per_node: int = inner if per_node is None else per_node
         if self.per_node < 1 or self.devices % self.per_node:
             allowed = f"a divisor of {self.devices}"
-            raise user_error("nodes must have equal numbers of devices", place="per_node", value=shown(per_node), allowed=allowed)
+            raise user_error(
+                "nodes must have equal numbers of devices", place="per_node", value=shown(per_node), allowed=allowed
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without the core's network."""
@@ -215,8 +217,8 @@ class Cluster(Saved):
         """A cluster by name, from a file or a dict.
 
         Args:
-            source: name ("dgx-h100"), name with a number of devices ("dgx-h100:64"), which scales the outer dimension or
-                uses part of one node; path of a `.json` file; its content; a Cluster; path of a network of ASTRA-sim
+            source: name ("dgx-h100"), name with a number of devices ("dgx-h100:64"), which scales the outer dimension
+                or uses part of one node; path of a `.json` file; its content; a Cluster; path of a network of ASTRA-sim
                 (`.yml`), without a device.
 
         Returns:
@@ -335,7 +337,9 @@ def _shipped(name: str, devices: int | None) -> Cluster:
     names = Cluster.names()
     if name not in names:
         if os.path.isdir(name):
-            raise user_error("a cluster must be a file", place=name, value="a directory", allowed="a name, or a .json file")
+            raise user_error(
+                "a cluster must be a file", place=name, value="a directory", allowed="a name, or a .json file"
+            )
         hint = nearest(name, names)
         if system_of(name):
             hint = f"{name} is a system of measured steps, which only steps and searches of layered workloads accept"

@@ -141,7 +141,9 @@ def collective(
             if given != only:
                 raise user_error("a library selects the algorithm and has its own cost model", place=name,
                                  value=shown(given), allowed=f"'{only}', or no library")  # fmt: skip
-        unused("a library selects its rings and pieces", "none, or no library", rings=(rings, None), pieces=(pieces, None))
+        unused(
+            "a library selects its rings and pieces", "none, or no library", rings=(rings, None), pieces=(pieces, None)
+        )
     options = {"root": root, "pairs": pairs, "rings": rings, "pieces": pieces}
     if library is not None:
         return _of_library([request(op, size, group, "auto", options) for group in groups], target, dtype, library)
@@ -191,7 +193,7 @@ def _by_switch(
         whole("root", root, 0, len(group) - 1)
         answer = forms.priced_by_switch(op, size, cluster, group, _bytes_of(dtype), root)
         if answer is None and len(group) > 1:
-            raise forms.refuse(op, cluster, dtype)
+            raise forms.unsupported(op, cluster, dtype)
         answers.append(answer or {"picoseconds": 0, "algorithm": in_network.NAME, "model": "closed", "exact": True,
                                   "classes": 1, "messages": 0, "share": 0.0})  # fmt: skip
     slowest = max(answers, key=lambda one: one["picoseconds"])

@@ -41,9 +41,7 @@ def _named(spmd: Spmd, state: Mapping[str, Any], inputs: Any) -> dict[str, Any]:
         for name in inputs:
             if name not in names:
                 close = nearest(str(name), names)
-                raise user_error(
-                    "unknown input", value=f"'{name}'", allowed=", ".join(names), suggestion=close
-                )
+                raise user_error("unknown input", value=f"'{name}'", allowed=", ".join(names), suggestion=close)
         if missing := [name for name in names if name not in inputs and name not in state]:
             raise user_error("missing inputs", value=", ".join(missing), allowed=", ".join(names))
         return {**state, **inputs}

@@ -28,8 +28,8 @@ def partition(
 ) -> Spmd:
     """Partitions a graph into a program per device.
 
-    Shardings propagate along shared axes of operations; where an operand's sharding differs from its use, resharding with
-    the fewest bytes is inserted. `records` of the program has the reason of each.
+    Shardings propagate along shared axes of operations; where an operand's sharding differs from its use, resharding
+    with the fewest bytes is inserted. `records` of the program has the reason of each.
 
     Args:
         graph: of global tensors, or of a partitioned module.
@@ -45,7 +45,8 @@ def partition(
         The program, with its collectives.
 
     Raises:
-        UserError: for a graph of one device, an invalid mesh or sharding (unknown value or axis, wrong rank, an axis used
+        UserError: for a graph of one device, an invalid mesh or sharding (unknown value or axis, wrong rank, an axis
+        used
             twice), or missing jaxlib; by="xla" for a graph without its module, or with `shardings` of inner values.
         Unsupported: if Shardy or XLA rejects the graph, with its message.
     """

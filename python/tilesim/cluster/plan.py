@@ -95,8 +95,8 @@ class Plan(Saved):
 
     @checked()
     def filled(self, workload: Layered) -> Plan:
-        """The plan with a default micro-batch filled in: 1 in training. In inference a replica processes its sequences in
-        one pass, or with a pipeline in at least as many passes as stages.
+        """The plan with a default micro-batch filled in: 1 in training. In inference a replica processes its sequences
+        in one pass, or with a pipeline in at least as many passes as stages.
 
         Args:
             workload: a layered workload.
@@ -140,7 +140,9 @@ class Plan(Saved):
         found: list[tuple[str, str, str, str]] = []
         if devices is not None and self.devices != devices:
             made = f"tensor {self.tensor} × pipeline {self.pipeline} × data {self.data} × context {self.context}"
-            found.append(("plan and cluster have different numbers of devices", "plan", f"{made} = {self.devices}", str(devices)))
+            found.append(
+                ("plan and cluster have different numbers of devices", "plan", f"{made} = {self.devices}", str(devices))
+            )
 
         def divides(what: str, extent: int, axis: str, by: int) -> None:
             if extent % by:
@@ -204,8 +206,8 @@ class Plan(Saved):
         """A plan from a string, a file, or a dict.
 
         Args:
-            source: pairs joined by commas, such as `"tensor=8,pipeline=4,shard=zero1"`; path of a `.json` file; the dict of
-                `to_dict`, or a dict of axes such as `{"tensor": 8}`; a Plan.
+            source: pairs joined by commas, such as `"tensor=8,pipeline=4,shard=zero1"`; path of a `.json` file; the
+                dict of `to_dict`, or a dict of axes such as `{"tensor": 8}`; a Plan.
 
         Returns:
             The plan.

@@ -179,8 +179,8 @@ class StepResult(ComparableStep, Saved):
 
     @property
     def breakdown(self) -> Breakdown:
-        """Breakdown of the step's time: compute, exposed communication by network dimension, bubble, recompute, optimizer;
-        rows sum to `seconds`. It prints as bars; `.plot()` draws it."""
+        """Breakdown of the step's time: compute, exposed communication by network dimension, bubble, recompute,
+        optimizer; rows sum to `seconds`. It prints as bars; `.plot()` draws it."""
         return breakdown(self, PARTS)
 
     def plot(self, axes: Any = None) -> Any:

@@ -42,9 +42,9 @@ ORDERS = 1 << 8  # plans whose schedules are simulated together
 
 @dataclass(frozen=True)
 class SearchStudy(Tabled):
-    """The result of a search: numbers of plans (`evaluated`), that fit into memory (`fits`) and were `priced`; the best plans
-    and the Pareto front of time and memory. `confirmed` has the fastest ones repeated with shared links: plan, seconds,
-    flows_seconds. `frameworks` are those of `plans`, with the fastest plan of each."""
+    """The result of a search: numbers of plans (`evaluated`), that fit into memory (`fits`) and were `priced`; the best
+    plans and the Pareto front of time and memory. `confirmed` has the fastest ones repeated with shared links: plan,
+    seconds, flows_seconds. `frameworks` are those of `plans`, with the fastest plan of each."""
 
     workload: Layered
     cluster: Any
@@ -249,9 +249,7 @@ def search(
     keep, confirm = whole("keep", keep), whole("confirm", confirm, 0)
     fabric = fabric_of(cluster)
     if not fabric.devices:
-        raise user_error(
-            "missing number of devices", place="cluster", value=str(cluster), allowed="NAME:devices"
-        )
+        raise user_error("missing number of devices", place="cluster", value=str(cluster), allowed="NAME:devices")
     found = study(workload, cluster, fabric, budget, executor, store=store, framework=framework, keep=keep,
                   exhaustive=exhaustive)  # fmt: skip
     if not found.evaluated:

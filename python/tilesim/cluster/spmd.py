@@ -86,8 +86,9 @@ class Spmd(Saved):
         """A module that is already partitioned, or has manual regions of local tensors.
 
         Args:
-            graph: for several devices, with collectives. With a `shard_map`, inputs and outputs are global on every device;
-                otherwise shapes are local, and an input or output with a sharding is a shard of a global tensor.
+            graph: for several devices, with collectives. With a `shard_map`, inputs and outputs are global on every
+                device; otherwise shapes are local, and an input or output with a sharding is a shard of a global
+                tensor.
 
         Returns:
             The program.

@@ -136,8 +136,8 @@ def step(
             operands and stream are available; "library": also combine small collectives, and run products in parts
             concurrently with their gather or scatter if faster.
         library: a communication library or its name ("plain": bytes over rates); default: for inference the cluster's
-            own library, else the framework's shares of link rates, which were compared with measured steps; for programs
-            only the network. The heading names the choice.
+            own library, else the framework's shares of link rates, which were compared with measured steps; for
+            programs only the network. The heading names the choice.
         symmetry: simulate equal devices once, with the same picoseconds; always true for the closed form.
         framework: "megatron", "fsdp", "xla", "serving", "unfitted"; default: by plan and phase. Not for programs.
         check_memory: raise an error if the step exceeds a device's memory; False: see `fits`.
@@ -175,7 +175,9 @@ def step(
     workload = workload if isinstance(workload, Layered) else layered(workload)
     plan = None if plan is None else Plan.load(plan)
     named = isinstance(cluster, str) and cluster in Cluster.names()
-    fabric = fabric_of(cluster, plan.devices if named and plan else None)  # a name without devices: as many as the plan has
+    fabric = fabric_of(
+        cluster, plan.devices if named and plan else None
+    )  # a name without devices: as many as the plan has
     fabric = slower(with_library(fabric, library), slow)
     given = plan is not None
     plan = plan_for(workload, fabric) if plan is None else plan

@@ -14,8 +14,13 @@ __all__ = ["events", "trace"]
 MOST = 200_000  # most passes in a file
 _DRAWN = ("1f1b", "gpipe", "interleaved")
 _LETTER = {"F": "forward", "B": "backward"}
-_CALLED = {"tensor": "reductions", "expert": "tokens to and from experts", "context": "keys and values", "data": "parameters",
-           "offload": "activations of layers"}  # fmt: skip
+_CALLED = {
+    "tensor": "reductions",
+    "expert": "tokens to and from experts",
+    "context": "keys and values",
+    "data": "parameters",
+    "offload": "activations of layers",
+}
 _KINDS = {"F": "forward", "B": "backward", "I": "input gradient", "W": "weight gradient"}
 
 Event = dict[str, Any]

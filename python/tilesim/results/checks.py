@@ -57,12 +57,12 @@ def _trip(settings: Mapping[str, Any], rates: Rates) -> float:
 def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Compares every operation with its bound and with the closed form of its mapping.
 
-    An operation is reported if its duration is below its counts at the machine's peaks, or if its attributed time exceeds
-    `FAR` times the closed form and `SHARE` of the run; the program, if its run is shorter than its graph's bound and no
-    operation shows why. The limits enclose the model zoo: of 4,832 operations in 164 runs (nine networks, ten presets,
-    both lowerings, with and without banks) none is below its bound. Of the 1,526 that take 2 % of a run, half are below
-    0.61 times the closed form (its parts overlap), 99 % below 1.32 times, and one is above 3: a recommender's pairwise
-    features on mesh-16, gathered in small pieces whose latencies dominate.
+    An operation is reported if its duration is below its counts at the machine's peaks, or if its attributed time
+    exceeds `FAR` times the closed form and `SHARE` of the run; the program, if its run is shorter than its graph's
+    bound and no operation shows why. The limits enclose the model zoo: of 4,832 operations in 164 runs (nine networks,
+    ten presets, both lowerings, with and without banks) none is below its bound. Of the 1,526 that take 2 % of a run,
+    half are below 0.61 times the closed form (its parts overlap), 99 % below 1.32 times, and one is above 3: a
+    recommender's pairwise features on mesh-16, gathered in small pieces whose latencies dominate.
     """
     settings = data["configuration"]
     if data["source"] != "engine" or "core" not in settings:

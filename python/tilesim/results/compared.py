@@ -47,6 +47,10 @@ def compare(a: Any, b: Any = None, *more: Any, names: Sequence[str] | None = Non
         return a.beside([b, *more], names)
     for letter, one in zip(letters(), (a, b, *more), strict=False):
         if not isinstance(one, Result):
-            raise user_error("not a result", place=f"compare: {letter}", value=shown(one),
-                             allowed="a ts.Result, as ts.simulate and ts.run return; cluster steps separately")  # fmt: skip
+            raise user_error(
+                "not a result",
+                place=f"compare: {letter}",
+                value=shown(one),
+                allowed="a ts.Result, as ts.simulate and ts.run return; cluster steps separately",
+            )
     return Comparison(a, b, *more, names=names)

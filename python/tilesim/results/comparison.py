@@ -26,8 +26,8 @@ REST = "(outside of operations)"
 class Comparison(SideBySide):
     """A comparison of results with the first one.
 
-    Results are called a, b, c, ... in order; `names` describes them. Times are cycles if all clocks are equal, otherwise
-    seconds (`unit`).
+    Results are called a, b, c, ... in order; `names` describes them. Times are cycles if all clocks are equal,
+    otherwise seconds (`unit`).
     """
 
     def __init__(self, a: Result, b: Result, *more: Result, names: Sequence[str] | None = None) -> None:
@@ -51,9 +51,7 @@ class Comparison(SideBySide):
         rows = [result.data["operations"] for result in self.results]
         aliases: list[dict[str, str]] = [{} for _ in rows]
         if len({result.data.get("source") for result in self.results}) > 1:
-            self.notes.append(
-                "estimates and simulations are mixed: part of the difference comes from the models"
-            )
+            self.notes.append("estimates and simulations are mixed: part of the difference comes from the models")
             closed = [result.data.get("source") != "engine" for result in self.results]
             sides = [[row for own, one in zip(rows, closed, strict=True) if one == side for row in own]
                      for side in (False, True)]  # fmt: skip
@@ -120,8 +118,8 @@ class Comparison(SideBySide):
     def operations(self) -> Table:
         """Time of each operation in each result, and its share of the difference; largest difference first.
 
-        Kernels are matched by the graph operations that they compute. If results group operations differently, a row has
-        all kernels of the smallest common groups.
+        Kernels are matched by the graph operations that they compute. If results group operations differently, a row
+        has all kernels of the smallest common groups.
 
         Returns:
             Rows with operation (its longest kernel), operations (all of them), a, b, ... (cycles or seconds: `unit`),

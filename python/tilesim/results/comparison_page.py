@@ -238,7 +238,7 @@ def _table(comparison: Any) -> tuple[Rows, str]:
 
 
 def picture(comparison: Any) -> str:
-    """What a notebook shows."""
+    """HTML for a notebook."""
     rows = comparison.folded()
     left = rows[_PICTURE:]
     said = [f"and {len(left):,} more: {_sums(comparison, left)}"] if left else []

@@ -83,7 +83,7 @@ class Measured:
 
     @property
     def lowering(self) -> str:
-        """How the program was lowered: "native" (by the machine's lowering profile) or "best"; "" if unknown."""
+        """Lowering of the program: "native" (by the machine's lowering profile) or "best"; "" if unknown."""
         return str(self.data.get("lowering", ""))
 
     @property
@@ -166,9 +166,9 @@ class Measured:
     def counts(self) -> Table:
         """Counts of energy-consuming events and of padding; energy is counts times the machine's table.
 
-        Padded multiply-adds come from ragged rows, columns and depths of an array, padded bytes from bursts and layouts;
-        the other items count useful work. Closed forms count no padding. A host's operations and its link have separate
-        rows.
+        Padded multiply-adds come from ragged rows, columns and depths of an array, padded bytes from bursts and
+        layouts; the other items count useful work. Closed forms count no padding. A host's operations and its link have
+        separate rows.
 
         Returns:
             Rows with part, item, level (of a memory), operation (empty if unattributed), number; empty for
@@ -251,7 +251,8 @@ class Measured:
 
     @property
     def data_sources(self) -> dict[str, str]:
-        """Sources of tensor values that timing read: "given", a trace, a distribution, "computed from ...", "default: ..."."""
+        """Sources of tensor values that timing read: "given", a trace, a distribution, "computed from ...", "default:
+        ..."."""
         return dict(self.data.get("data_sources", {}))
 
     @property

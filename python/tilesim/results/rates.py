@@ -25,8 +25,8 @@ class Rates:
     Bytes: of the `memory`, of the cores' ports (the narrower of DMA and network, `port`) and of the `links` between
     memory regions (0 with one region).
 
-    Arrays count all their cells at the dtype's rate, twice with 2:4 sparsity; vector units count all lanes at the cost of
-    their cheapest function class. Memory counts its attainable bandwidth: the peak times `memory.efficiency`, or the
+    Arrays count all their cells at the dtype's rate, twice with 2:4 sparsity; vector units count all lanes at the cost
+    of their cheapest function class. Memory counts its attainable bandwidth: the peak times `memory.efficiency`, or the
     peak where banks are simulated; 0 if ideal.
     """
 

@@ -78,8 +78,8 @@ class Result(Measured):
         """Explains the time of an operation: lower bound, terms above it, tiles, alternatives.
 
         Args:
-            name: a kernel (a row of any table), a graph operation (one or several kernels, or part of one), one of these
-                kernels by "[number]", a pattern with "*" for layer numbers, or a common prefix.
+            name: a kernel (a row of any table), a graph operation (one or several kernels, or part of one), one of
+                these kernels by "[number]", a pattern with "*" for layer numbers, or a common prefix.
             intervals: simulate again with intervals if the result has none, to distinguish waits.
 
         Returns:
@@ -238,8 +238,8 @@ class Result(Measured):
         return plot(self, what, axes)
 
     def to_html(self, path: str | os.PathLike[str], advice: bool | None = None, baseline: Result | None = None) -> None:
-        """Writes a self-contained HTML page: headline, time by operation, timeline, roofline, bytes, memory plan, graph,
-        advice and approximations. A click on an operation explains its time, as `why` does.
+        """Writes a self-contained HTML page: headline, time by operation, timeline, roofline, bytes, memory plan,
+        graph, advice and approximations. A click on an operation explains its time, as `why` does.
 
         A program of up to 300,000 tile operations without a timeline is simulated again to record one. Charts zoom if
         bokeh is installed (extra "notebook"); the page embeds its script.

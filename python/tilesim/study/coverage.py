@@ -1,4 +1,4 @@
-"""How each operation of a graph is modelled, with shares of work and time."""
+"""Model of each operation of a graph, with shares of work and time."""
 
 from __future__ import annotations
 

@@ -101,11 +101,13 @@ class Ground:
         if not data.get("intervals"):
             return None, "the result has none"
         if data["intervals_dropped"] or data.get("jobs"):
-            return None, "the result has only a part of them" if data["intervals_dropped"] else "several jobs share them"
+            return None, "the result has only a part of them" if data[
+                "intervals_dropped"
+            ] else "several jobs share them"
         return Spans(data), ""
 
     def attribution(self, measured: bool, reason: str) -> str:
-        """How time was attributed to terms."""
+        """Attribution of time to terms."""
         if self.closed:
             return _CLOSED
         return (_MEASURED if measured else _COUNTED.format(reason=reason)) + ("" if self.operands else _UNKNOWN)

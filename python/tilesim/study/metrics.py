@@ -103,7 +103,9 @@ def value_of(metric: Metric, result: Result, machine: Machine) -> Any:
             return found
         if not is_number(found):
             allowed = "a number, a string, True, False, None"
-            raise user_error("a metric must return one value", place=metric_name(metric), value=shown(found), allowed=allowed)
+            raise user_error(
+                "a metric must return one value", place=metric_name(metric), value=shown(found), allowed=allowed
+            )
         return found.item() if hasattr(found, "item") else found
     if metric == "mm2":
         area = getattr(machine, "area", None)

@@ -80,9 +80,7 @@ def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | Non
     row = rows[number - 1]
     note = f"it is kernel {number} of {len(rows)} of '{name}'"
     if (same := sum(one["name"] == row["name"] for one in names.rows)) > 1:
-        note += (
-            f"; {same} kernels share this name, and so their counters and intervals: the cycles are its own"
-        )
+        note += f"; {same} kernels share this name, with common counters and intervals; the cycles are exact"
         note += ", the shares those of all"
     return Chosen([row], note)
 

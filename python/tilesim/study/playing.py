@@ -35,7 +35,22 @@ USUAL = (
     "memory.latency",
 )
 """Default sliders."""
-_FACTORS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1, 3 / 2, 2, 3, 4, 8, 16, 32)  # multiples of the machine's value
+_FACTORS = (
+    1 / 32,
+    1 / 16,
+    1 / 8,
+    1 / 4,
+    1 / 2,
+    3 / 4,
+    1,
+    3 / 2,
+    2,
+    3,
+    4,
+    8,
+    16,
+    32,
+)  # multiples of the machine's value
 _FROM_ZERO = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 _RATIOS = tuple(i / 20 for i in range(1, 21))
 
@@ -250,7 +265,9 @@ def play(
             notes.append(f"no slider for core.count, because each core type has its own count: {_counted(start)}")
             continue
         if isinstance(start.get(path), (dict, list)):
-            raise user_error("the setting has no slider", place="settings", value=f"'{name}'", allowed="numbers, strings, flags")
+            raise user_error(
+                "the setting has no slider", place="settings", value=f"'{name}'", allowed="numbers, strings, flags"
+            )
         between = _ends(setting, ends)
         notes += _cut(setting, path, start.get(path), between)
         offered[path] = positions(setting, start.get(path), between)
@@ -292,6 +309,10 @@ def _ends(setting: Setting, ends: Any) -> tuple[float, float] | None:
     pair = list(ends) if isinstance(ends, (tuple, list)) else []
     numbers = [setting.number(end) for end in pair]
     if len(numbers) != 2 or None in numbers or not setting.is_number or not (numbers[0] or 0) < (numbers[1] or 0):
-        allowed = f"a smaller and a larger value, {setting.range}" if setting.range else "no range, because the setting is not a number"
+        allowed = (
+            f"a smaller and a larger value, {setting.range}"
+            if setting.range
+            else "no range, because the setting is not a number"
+        )
         raise user_error("not the ends of a slider", place=setting.path, value=shown(ends), allowed=allowed)
     return float(numbers[0] or 0), float(numbers[1] or 0)

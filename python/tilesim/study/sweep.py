@@ -49,9 +49,7 @@ def _hashable(options: Options) -> dict[str, Any]:
             array = np.ascontiguousarray(value)
             return [str(array.dtype), list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()]
         if isinstance(value, TileLatencies):
-            raise user_error(
-                "a store does not support latencies", place="latencies", suggestion="Leave the store out"
-            )
+            raise user_error("a store does not support latencies", place="latencies", suggestion="Leave the store out")
         return list(value) if isinstance(value, (tuple, set)) else value
 
     compiled, simulated = options
@@ -121,7 +119,8 @@ def sweep(
         store: of results, or its path; an interrupted sweep resumes from it.
         jobs: number of threads; default: one per processor.
         memory: fidelity of the memory; default: the machine's.
-        options: other options of `compile` or `simulate` (fuse, contexts, tensors, resident, network, ...) for all points.
+        options: other options of `compile` or `simulate` (fuse, contexts, tensors, resident, network, ...) for all
+            points.
 
     Returns:
         One row per combination: graph, machine and mapping (if several), settings (numbers in base units: `.units`),

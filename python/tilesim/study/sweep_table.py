@@ -27,8 +27,8 @@ _PREFERRED = ("seconds", "cycles", "joules", "bytes")
 class Sweep(Table):
     """Rows of a sweep: settings, metrics, `status` and `flag` of each point, in a fixed order.
 
-    `units` has the units of numeric columns (settings in base units: B/s, B, Hz, s, J); `settings` and `metrics` name the
-    columns of each kind; `interrupted` is true if Ctrl-C left points out.
+    `units` has the units of numeric columns (settings in base units: B/s, B, Hz, s, J); `settings` and `metrics` name
+    the columns of each kind; `interrupted` is true if Ctrl-C left points out.
     """
 
     def __init__(
@@ -135,9 +135,9 @@ class Sweep(Table):
         """Draws the points with a result.
 
         Args:
-            kind: "lines" (a metric over a setting, one line per combination of the others), "heatmap" (a metric over two
-                settings, the best of the others, for one graph), "pareto" (two metrics with each graph's Pareto front).
-                The title names omitted points.
+            kind: "lines" (a metric over a setting, one line per combination of the others), "heatmap" (a metric over
+                two settings, the best of the others, for one graph), "pareto" (two metrics with each graph's Pareto
+                front). The title names omitted points.
             x: a setting (for "pareto" a metric); default: the one with the most values.
             y: the metric of "lines" and "pareto", or the second setting of "heatmap"; default: the first.
             value: the metric of "heatmap"; default: the first.

@@ -145,7 +145,12 @@ def terms_of(
     else:
         _measured(account, facts, rates, data, part, spans)
     total = sum(account.cycles.values())
-    words = {"array": "that the arrays need", "vector": "that the vector units need", "memory": "that the memory needs", "none": ""}
+    words = {
+        "array": "that the arrays need",
+        "vector": "that the vector units need",
+        "memory": "that the memory needs",
+        "none": "",
+    }
     rows = []
     for name in sorted(account.cycles, key=lambda name: (name != "lower bound", -account.cycles[name])):
         share = account.cycles[name] / total

@@ -256,7 +256,9 @@ def _chosen(result: Result, name: str, again: Again | None) -> Chosen:
             for row in graph.operations(function):
                 if row["kind"] != "call" and any(_within(graph, body, inner) for body in row["functions"]):
                     found = chosen(result.data, row["name"])
-                    return Chosen(found.rows, f"it is part of the loop or branch '{row['name']}', which the answer covers")
+                    return Chosen(
+                        found.rows, f"it is part of the loop or branch '{row['name']}', which the answer covers"
+                    )
         raise
 
 

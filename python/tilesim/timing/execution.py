@@ -138,8 +138,8 @@ def execute(
         seed: of random inputs, and of the order "random".
         numerics: "machine" rounds operands of products as the machine does; "exact" does not round them.
         find_races: also report uses without an ordering wait, commit or release.
-        order: "text"; "early_loads" (earliest loads, latest consumers); "random" (a legal order). Without races all give
-            the same bits.
+        order: "text"; "early_loads" (earliest loads, latest consumers); "random" (a legal order). Without races all
+            give the same bits.
         poison: tensors share storage as in `Program.memory_plan`, filled with NaN or large integers before the first
             kernel, which exposes reads of overwritten tensors.
         level: "tile": tile operations by their meaning; "instruction": by their kernels on the machine's core, if they
@@ -275,8 +275,8 @@ def verify(
 
     The reference is the compiled graph, after passes. against="source" adds rows of operation "source", one per output,
     that compare the compiled graph with the imported or built one (`Graph.source`), both by the reference kernels. A
-    float element may deviate by u (8 + 4 sqrt n) times the output's largest magnitude, with u the coarsest unit roundoff
-    and n the number of operations; NaN and infinities must be equal.
+    float element may deviate by u (8 + 4 sqrt n) times the output's largest magnitude, with u the coarsest unit
+    roundoff and n the number of operations; NaN and infinities must be equal.
 
     Args:
         program: a compiled program.

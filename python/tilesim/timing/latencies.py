@@ -53,13 +53,13 @@ def _checked_row(row: Any, compute: str, place: str = "") -> dict[str, Any]:
             raise wrong(what, shown(value)[:60], "a whole number from 0 on")
         found[name] = int(value)
     if not is_text(row.get("limit")):
-        raise wrong("'limit' of a tile latency is not a string", shown(row.get("limit"))[:60], "a description of the limit")
+        raise wrong(
+            "'limit' of a tile latency is not a string", shown(row.get("limit"))[:60], "a description of the limit"
+        )
     found["limit"] = str(row["limit"])
     if "why" in row:
         if not is_text(row["why"]):
-            raise wrong(
-                "'why' of a tile latency is not a string", shown(row["why"])[:60], "a description of the wait"
-            )
+            raise wrong("'why' of a tile latency is not a string", shown(row["why"])[:60], "a description of the wait")
         found["why"] = str(row["why"])
     return found
 
@@ -274,7 +274,9 @@ class TileLatencies:
         ]
         if not rows:
             raise user_error(
-                "the two stores have no common tile operation", value=f"{len(own)} and {len(theirs)} latencies", place=target.name
+                "the two stores have no common tile operation",
+                value=f"{len(own)} and {len(theirs)} latencies",
+                place=target.name,
             )
         return Table(sorted(rows, key=lambda row: -abs(math.log(max(row["ratio"], 1e-9)))))
 

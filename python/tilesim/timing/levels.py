@@ -41,8 +41,8 @@ class Levels(Tabled):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Per operation: attributed cycles at each level, and the relative difference of the instruction level from the tile
-        level."""
+        """Per operation: attributed cycles at each level, and the relative difference of the instruction level from the
+        tile level."""
         by_level = {level: _cycles_of(result) for level, result in self.results.items()}
         rows: list[dict[str, Any]] = []
         for name, tile in by_level["tile"].items():

@@ -26,9 +26,12 @@ MACHINE, COMPILE = "Machine", "Compile"
 class WorkloadOptions(Sizes):
     """Options that build a workload and change it before compilation."""
 
-    passes: str | None = option(None, "Patterns to recognise in a model: all, none, or names of passes separated by commas.")
+    passes: str | None = option(
+        None, "Patterns to recognise in a model: all, none, or names of passes separated by commas."
+    )
     quantize: str | None = option(
-        None, "Quantize products to i8, fp8 or w4a16 (scales 1, or calibrated with --accuracy), or all floats to bf16, f16."
+        None,
+        "Quantize products to i8, fp8 or w4a16 (scales 1, or calibrated with --accuracy), or all floats to bf16, f16.",
     )
 
 
@@ -82,9 +85,12 @@ class CompileOptions(Stage):
 
     panel = COMPILE
 
-    mapping: Any = option("profile", "Mapping: profile, cost, heuristic, tuned, gemmini, pytorchsim, or a .json file.", words=str)
+    mapping: Any = option(
+        "profile", "Mapping: profile, cost, heuristic, tuned, gemmini, pytorchsim, or a .json file.", words=str
+    )
     lowering: str | None = option(
-        None, "native (as the chip's own compiler, if the machine has a lowering profile) or best; `run` also accepts both."
+        None,
+        "native (as the chip's own compiler, if the machine has a lowering profile) or best; `run` also accepts both.",
     )
     fuse: Any = option("all", "Fusion rules: all, none, or names separated by commas.", words=str)
     residency: Any = option(
@@ -118,7 +124,9 @@ class SimulateOptions(Stage):
 
     memory: str | None = option(None, "Memory model: ideal, simple or bank; default: the machine's.")
     network: str | None = option(
-        None, "On-chip network: simple, crossbar, mesh, mesh_4x8, ..., or a .json file; default: the machine's.", panel=MACHINE
+        None,
+        "On-chip network: simple, crossbar, mesh, mesh_4x8, ..., or a .json file; default: the machine's.",
+        panel=MACHINE,
     )
     timeline: bool = False
     tensors: Mapping[str, Any] = option(

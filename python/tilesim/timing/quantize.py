@@ -93,8 +93,9 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     attention stays. "w4a16": weights in i4 with a scale per 128 elements of the contracted axis, activations in 16
     bits. Routed experts keep wide activations in fp8. Operations between products (norms, softmax, activations, sums)
     keep the graph's dtypes; a weight with other uses stays wide, except an embedding tied to the head. "bf16", "f16":
-    the whole graph in 16-bit floats (weights, inputs, arithmetic, outputs) wherever it has the products' dtype; products
-    marked exact and their operands, integers, and floats computed from integers (positions, counts) stay unchanged.
+    the whole graph in 16-bit floats (weights, inputs, arithmetic, outputs) wherever it has the products' dtype;
+    products marked exact and their operands, integers, and floats computed from integers (positions, counts) stay
+    unchanged.
 
     Narrow integers cannot represent NaN: NaN in calibration data or weights is an error. At run time a NaN activation
     of an i8 product becomes 0, as in every conversion to integers, and values beyond the calibrated range saturate.
@@ -102,8 +103,8 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     Args:
         graph: a workload; it is not changed.
         dtype: "i8", "fp8", "w4a16", "bf16" or "f16".
-        calibrate: inputs as for `ts.reference`, or a list of them: the largest magnitude of each activation, and of each
-            output channel of a weight, maps to the largest narrow number. Default: scales of 1, which suffice for
+        calibrate: inputs as for `ts.reference`, or a list of them: the largest magnitude of each activation, and of
+            each output channel of a weight, maps to the largest narrow number. Default: scales of 1, which suffice for
             timing; random weights then have random codes. "w4a16", "bf16" and "f16" need no calibration.
 
     Returns:

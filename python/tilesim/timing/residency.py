@@ -58,7 +58,8 @@ class Residency(Tabled):
         """All tensors, largest saving per byte first.
 
         Returns:
-            Rows with tensor, resident, bytes (whole pages), moved_bytes (by the cores), saved_bytes, reuse (saved per byte).
+            Rows with tensor, resident, bytes (whole pages), moved_bytes (by the cores), saved_bytes, reuse (saved per
+            byte).
         """
         return Table(self.rows)
 

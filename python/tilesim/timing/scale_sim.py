@@ -24,7 +24,8 @@ def _folds(array: Mapping[str, Any], m: int, n: int, k: int, transposed: bool = 
     """Folds of a product, streaming cycles of a fold, and its cycles to load, fill and drain.
 
     Output stationary: T + R + C - 2 cycles per fold, weight and input stationary T + 2 R + C - 2, with T the extent
-    that streams past R x C cells (Samajdar et al., ISPASS 2020, and the code of versions 2 and 3). Folds do not overlap.
+    that streams past R x C cells (Samajdar et al., ISPASS 2020, and the code of versions 2 and 3). Folds do not
+    overlap.
     """
     rows, columns, dataflow = array["rows"], array["columns"], array["dataflow"]
     if dataflow == "output_stationary":
@@ -36,7 +37,8 @@ def _folds(array: Mapping[str, Any], m: int, n: int, k: int, transposed: bool = 
 
 @checked()
 def scale_sim_latency(machine: MachineLike, compute: str) -> int | None:
-    """Cycles of a product's tile by SCALE-Sim's formula: every fold fills and drains the whole array without overlap."""
+    """Cycles of a product's tile by SCALE-Sim's formula: every fold fills and drains the whole array without
+    overlap."""
     parts = _core.describe_compute(compute)
     if parts["kind"] != "mma":
         return None

@@ -67,7 +67,9 @@ def with_network(machine: MachineLike, network: str | None) -> Machine:
 
 def _names(resident: Iterable[str] | str) -> list[str]:
     if not is_iterable(resident):
-        raise user_error("resident tensors must be a list of names", value=shown(resident), allowed='["w", ...], "auto"')
+        raise user_error(
+            "resident tensors must be a list of names", value=shown(resident), allowed='["w", ...], "auto"'
+        )
     return list(resident)
 
 
@@ -125,8 +127,8 @@ def simulate(
         resident: names of the program's tensors to keep in the machine's cache (settings memory.cache.*), others
             bypass it; "auto": as `ts.mapping.residency` proposes. Default: a hardware-managed cache keeps recent data,
             a software-managed one stays empty.
-        level: "tile": closed forms; "instruction": kernels on the machine's core, once per distinct operation, cached in
-            `latencies` (of source "instruction"; default: in memory for this process); "live": concurrent kernels in
+        level: "tile": closed forms; "instruction": kernels on the machine's core, once per distinct operation, cached
+            in `latencies` (of source "instruction"; default: in memory for this process); "live": concurrent kernels in
             the engine, which share a core's pipes and scratchpad ports. Operations without a kernel keep their closed
             form, as the result notes.
 
@@ -265,7 +267,7 @@ def _unlike(program: Program, target: Machine, fabric: str) -> list[str]:
         )
     if fabric != "simple" and program.sends and program.machine and program.machine.get("network.kind") == "simple":
         said.append(
-            "the program was compiled for multicasts through the sender's port; routers take one packet per destination: "
+            "the program uses multicasts through the sender's port; routers take one packet per destination: "
             f"compile for a machine with network.kind={fabric}"
         )
     if over := over_capacity(program, target):
@@ -288,9 +290,13 @@ def _simulate_jobs(jobs: Sequence[Job], machine: MachineLike | None, options: Si
     if not jobs or not all(isinstance(job, Job) for job in jobs):
         raise user_error("not a list of jobs", value=shown(jobs), allowed="a Graph, a Program, a list of ts.Job")
     if options.level == "instruction":
-        raise unsupported("jobs are not supported at level instruction", place="level", suggestion="level='live' runs their kernels")
+        raise unsupported(
+            "jobs are not supported at level instruction", place="level", suggestion="level='live' runs their kernels"
+        )
     if options.tensors or options.latencies is not None:
-        raise user_error("the option belongs to each job", place="tensors, latencies", suggestion="Use Job(program, tensors=...)")
+        raise user_error(
+            "the option belongs to each job", place="tensors, latencies", suggestion="Use Job(program, tensors=...)"
+        )
     if any(isinstance(job.program, MixedProgram) for job in jobs):
         raise user_error("a program with a host part cannot be one of several jobs")
     target = jobs[0].program.machine if machine is None else Machine.load(machine)

@@ -22,7 +22,9 @@ def _devices(words: str | None) -> list[int] | list[list[int]] | int | None:
     try:
         groups = [[int(one) for one in group.split(",")] for group in words.split(";")]
     except ValueError:
-        raise user_error("not a list of devices", place="--devices", value=words, allowed="8, or 0,2,4, or 0,1;2,3") from None
+        raise user_error(
+            "not a list of devices", place="--devices", value=words, allowed="8, or 0,2,4, or 0,1;2,3"
+        ) from None
     if len(groups) > 1:
         return groups
     return groups[0] if "," in words else groups[0][0]
@@ -43,7 +45,9 @@ def collective_(
     ],
     on: On,
     how: Annotated[StepOptions, Only("library", "network_model", "symmetry")],
-    devices: Annotated[str | None, typer.Option(help="Number of devices (8), their indices (0,2,4) or groups (0,1;2,3).")] = None,
+    devices: Annotated[
+        str | None, typer.Option(help="Number of devices (8), their indices (0,2,4) or groups (0,1;2,3).")
+    ] = None,
     dtype: Annotated[str, typer.Option(help="Element type.")] = "bf16",
     algorithm: Annotated[
         str,

@@ -38,7 +38,9 @@ class LayeredSizes(Stage):
     panel = WORKLOAD
 
     phase: str | None = option(None, "train, prefill or decode; default train.")
-    batch: int | None = option(None, "Sequences over all devices; default: as trained, 1 for prefill and decode.", least=1)
+    batch: int | None = option(
+        None, "Sequences over all devices; default: as trained, 1 for prefill and decode.", least=1
+    )
     context: int | None = option(
         None, "Tokens of a sequence (in the cache for decode); default: as trained, or 2048.", least=1
     )
@@ -65,7 +67,9 @@ class StepOptions(Stage):
     plan: str | None = option(
         None, "tensor=8,pipeline=4,... or a JSON file; default: replicas. Not for modules.", panel=WORKLOAD
     )
-    predictor: str = option("closed", "Predictor of kernels: closed; for modules also table:FILE.csv, table:FILE.csv:interpolate, engine.")
+    predictor: str = option(
+        "closed", "Predictor of kernels: closed; for modules also table:FILE.csv, table:FILE.csv:interpolate, engine."
+    )
     network_model: str = option(
         "closed",
         "Network model: closed or flows; for modules also chunks; collectives and traces take all.",

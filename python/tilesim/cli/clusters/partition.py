@@ -54,7 +54,9 @@ def _given(texts: list[str]) -> dict[str, Any]:
         if text.endswith(".json"):
             rows = read_json(text)
             if not isinstance(rows, dict):
-                raise user_error("not a dict of shardings", place=text, value=shown(rows), allowed='{"NAME": ["d", null]}')
+                raise user_error(
+                    "not a dict of shardings", place=text, value=shown(rows), allowed='{"NAME": ["d", null]}'
+                )
         else:
             name, equal, axes = text.partition("=")
             if not equal or not name:

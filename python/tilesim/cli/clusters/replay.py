@@ -18,7 +18,9 @@ def replay(
     folder: Annotated[str, typer.Argument(help="Folder of Chakra traces: NAME.<device>.et, comm_group.json.")],
     on: On,
     how: Annotated[StepOptions, Only("library", "network_model", "symmetry")],
-    algorithm: Annotated[str, typer.Option(help="Algorithm, as in `cluster collective`; auto is the fastest.")] = "auto",
+    algorithm: Annotated[
+        str, typer.Option(help="Algorithm, as in `cluster collective`; auto is the fastest.")
+    ] = "auto",
     system: Annotated[str | None, typer.Option(help="System file of ASTRA-sim with algorithms and roofline.")] = None,
     *,
     out: Annotated[Output, Only("json", "timeline", "quiet")],

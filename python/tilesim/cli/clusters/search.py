@@ -23,7 +23,8 @@ def search(
     budget: Annotated[int | None, typer.Option(min=1, help="Largest number of plans; default: all.")] = None,
     best: Annotated[int, typer.Option(min=1, max=1000, help="Number of plans to list.", rich_help_panel=OUTPUT)] = 10,
     map_: Annotated[
-        bool, typer.Option("--map", help="Show the best time for each tensor and pipeline size.", rich_help_panel=OUTPUT)
+        bool,
+        typer.Option("--map", help="Show the best time for each tensor and pipeline size.", rich_help_panel=OUTPUT),
     ] = False,
     *,
     out: Annotated[Output, Only("json", "store", "quiet")],

@@ -22,7 +22,7 @@ def step(
     devices: Annotated[
         str | None,
         typer.Option(
-            help="Numbers of devices: 8,64,512, one row each. The plan's data axis grows, or the best plan is searched; "
+            help="Numbers of devices: 8,64,512. The plan's data axis grows, or the best plan is searched; "
             "for a module, the first axis of its mesh grows.",
             rich_help_panel=MACHINE,
         ),

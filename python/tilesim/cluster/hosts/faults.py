@@ -19,8 +19,12 @@ def without_computing(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
         if "compute" in fault:
             share = fault["compute"]
             if not is_number(share) or not 0 < share <= 1:
-                raise user_error("not a share of a device's rate", place=f"faults[{number}].compute", value=shown(share),
-                                 allowed="above 0, up to 1")  # fmt: skip
+                raise user_error(
+                    "not a share of a device's rate",
+                    place=f"faults[{number}].compute",
+                    value=shown(share),
+                    allowed="above 0, up to 1",
+                )
             if isinstance(fault.get("device"), bool) or not isinstance(fault.get("device"), int):
                 raise user_error("a compute fault needs a device", place=f"faults[{number}].device",
                                  value=shown(fault.get("device")), allowed="a number")  # fmt: skip

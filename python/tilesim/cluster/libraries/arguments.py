@@ -37,7 +37,9 @@ def query_of(op: str, size: Any, dtype: str, devices: Any, per_node: Any, link: 
         spread = np.broadcast_arrays(*arrays.values())
     except ValueError:
         told = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise user_error("arrays have different shapes", value=told, allowed="numbers, or arrays of one shape") from None
+        raise user_error(
+            "arrays have different shapes", value=told, allowed="numbers, or arrays of one shape"
+        ) from None
     flat = dict(zip(arrays, (np.array(array, dtype=float).ravel() for array in spread), strict=True))
     nodes = np.ceil(flat["devices"] / flat["per_node"])
     if node_link is None and (nodes > 1).any():

@@ -20,8 +20,8 @@ Request = Mapping[str, Any]
 def seconds(library: Any, dtype: str, cluster: Cluster, requests: Sequence[Request]) -> float:
     """The time of equally placed groups: of the largest group, with the slowest link.
 
-    A library chooses by the rates of links without faults. A slower link extends the transfer of its part; traffic around
-    a failed link loads others.
+    A library chooses by the rates of links without faults. A slower link extends the transfer of its part; traffic
+    around a failed link loads others.
     """
     if not cluster.dimensions:
         raise user_error("a library needs a network of dimensions", place="library", value=cluster.name)

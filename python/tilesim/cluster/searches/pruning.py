@@ -1,5 +1,5 @@
-"""Evaluates plans in order of lower bounds, and skips plans that can be neither among the fastest, nor the best of their
-axes, nor on the Pareto front."""
+"""Evaluates plans in order of lower bounds, and skips plans that can be neither among the fastest, nor the best of
+their axes, nor on the Pareto front."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Peak:
 
 
 def rises(c: Columns) -> NDArray[np.bool_]:
-    """Whether a plan's time is monotonic in its prices. Attention overlaps with the ring of keys and with launches, a layer
-    with its parameters and with offload, each counted independently."""
+    """Whether a plan's time is monotonic in its prices. Attention overlaps with the ring of keys and with launches, a
+    layer with its parameters and with offload, each counted independently."""
     away = (c.offload == OFFLOAD.index("activations")) | (c.recompute == RECOMPUTE.index("offload"))
     return np.asarray(((c.context == 1) | c.by_heads) & ~away)
 

@@ -55,8 +55,8 @@ def between(c: Columns, of: Hops, counted: Counted, gathered: Moved, fabric: Fab
 
 
 def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, ...]:
-    """Communication once per step after the last micro-batch: all-reduce of gradients without zero and with zero1, gather
-    of updated parameters with zero2. Experts communicate within their replicas."""
+    """Communication once per step after the last micro-batch: all-reduce of gradients without zero and with zero1,
+    gather of updated parameters with zero2. Experts communicate within their replicas."""
     found = [_summed(c, part, fabric, k) for part in replicated(c, fabric)]
     if np.any(c.shard == 2):
         for part in sharded(c, fabric):
@@ -70,8 +70,8 @@ def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved
 def tables(
     c: Columns, fabric: Fabric, k: Mapping[str, float], ahead: Array
 ) -> tuple[tuple[tuple[Moved, Array], ...], Array]:
-    """Communication of sharded embedding and head once per micro-batch: gradients (zero2, zero3) and parameters (zero3).
-    The adjacent micro-batch's forward pass overlaps with it, except for one micro-batch of a step."""
+    """Communication of sharded embedding and head once per micro-batch: gradients (zero2, zero3) and parameters
+    (zero3). The adjacent micro-batch's forward pass overlaps with it, except for one micro-batch of a step."""
     slowing, found = np.zeros(len(c)), []
     if not np.any(c.shard >= 2):
         return (), slowing

@@ -65,8 +65,8 @@ def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
 
 
 def placed(c: Columns, fabric: Fabric) -> Columns:
-    """Plans with the number of devices that shard parameters, gradients and optimizer state: those of `sharded` for zero2
-    and zero3; all replicas for zero1, whose gradients are reduced over all replicas."""
+    """Plans with the number of devices that shard parameters, gradients and optimizer state: those of `sharded` for
+    zero2 and zero3; all replicas for zero1, whose gradients are reduced over all replicas."""
     if not fabric.slices:
         return c
     sizes = [part.group.size for part in sharded(c, fabric)]

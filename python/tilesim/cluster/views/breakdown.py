@@ -29,8 +29,8 @@ _EXPOSED = (BOUND["network"], BOUND["link"], BOUND["latency"], BOUND["memory"])
 
 
 class Breakdown(Table):
-    """Parts of a step that sum to its seconds: rows part, dimension (of communication, else empty), seconds, share, what;
-    largest first."""
+    """Parts of a step that sum to its seconds: rows part, dimension (of communication, else empty), seconds, share,
+    what; largest first."""
 
     def __init__(self, rows: list[dict[str, Any]], title: str) -> None:
         """Stores rows."""

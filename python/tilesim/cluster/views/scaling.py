@@ -51,8 +51,8 @@ class Scaling(Table):
         return {"schema": "tilesim.cluster_scaling", "version": 1, "title": self.title, "rows": self.rows}
 
     def plot(self, axes: Any = None, label: str = "") -> Any:
-        """Draws tokens (for programs steps, or devices' batches) per second over devices on logarithmic axes, with ideal
-        scaling (dashed).
+        """Draws tokens (for programs steps, or devices' batches) per second over devices on logarithmic axes, with
+        ideal scaling (dashed).
 
         Args:
             axes: matplotlib axes, which may have another curve; default: new ones.

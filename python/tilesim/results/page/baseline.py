@@ -69,7 +69,9 @@ class Against:
         """A note about these columns."""
         said = "Difference: this result minus the baseline."
         if self.joined_kernels:
-            said += f" {self.joined_kernels:,} kernels are matched in groups with the baseline's; the baseline's time is "
+            said += (
+                f" {self.joined_kernels:,} kernels are matched in groups with the baseline's; the baseline's time is "
+            )
             said += "distributed in proportion to theirs."
         said += f" {self._alone:,} have no match there." if self._alone else ""
         return said

@@ -121,9 +121,7 @@ def operations_section(result: Any, reasons: Sequence[Any] = (), compared: Any =
     if sum(len(row["names"]) for row in rows) <= _NAMED:
         columns.append(Column("names", "operations of the graph", "text", shown=False))
     else:
-        notes += (
-            " The graph operations of each kernel are left out for length; the result has them."
-        )
+        notes += " The graph operations of each kernel are left out for length; the result has them."
     if compared:
         rows = compared.joined(rows)
         notes += f" {compared.note}"

@@ -44,7 +44,7 @@ def _recorded(result: Any, again: Any) -> tuple[Any, str]:
     if again is None:
         return (
             None,
-            "No timeline was recorded. Simulate with timeline=True (tilesim run ... --timeline F), and save that result.",
+            "No timeline was recorded. Simulate with timeline=True (tilesim run ... --timeline F).",
         )
     operations = again.program.operations
     if operations > RECORDED:

@@ -15,7 +15,7 @@ SPANS = 12_000
 
 _UNITS = 48
 _STEPS = 2_000
-_SHORT = 0.002  # share of the whole below which adjacent intervals are drawn as one
+_SHORT = 0.002  # share of the whole below which adjacent intervals are one
 
 
 def spans(data: dict[str, Any], most: int = SPANS) -> tuple[list[tuple[int, int, int, int]], int]:
@@ -82,12 +82,10 @@ def _boxes(data: dict[str, Any], places: dict[str, list[int]]) -> tuple[Boxes, l
     if gap:
         cycles = figures.count(gap)
         said.append(
-            f"{len(data['intervals']):,} intervals are drawn as {len(boxes):,} with gaps of up to {cycles} cycles closed."
+            f"{len(data['intervals']):,} intervals are {len(boxes):,} boxes without gaps of up to {cycles} cycles."
         )
     if data["intervals_dropped"]:
-        said.append(
-            f"{data['intervals_dropped']:,} intervals exceeded the recording limit and are missing."
-        )
+        said.append(f"{data['intervals_dropped']:,} intervals exceeded the recording limit and are missing.")
     texts = [figures.short(label, 120) for label in data["labels"]]
     rows = [data["units"][unit]["unit"] for unit in units]
     chart = Boxes(
