@@ -43,7 +43,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a directory": (lambda: ts.run("/"), ["/", "a directory", ".onnx"]),
     "passes on a name": (lambda: ts.optimize("resnet18"), ["in place", "ts.models.build('resnet18')"]),  # type: ignore[arg-type]
     "a name for a program": (lambda: ts.execute("mlp"), ["wrong argument", "ts.compile", "Spmd"]),  # type: ignore[arg-type]
-    "a graph for a program": (lambda: ts.verify(graph()), ["this is no program", "Graph"]),  # type: ignore[arg-type]
+    "a graph for a program": (lambda: ts.verify(graph()), ["not a program", "Graph"]),  # type: ignore[arg-type]
     "a number for a result": (lambda: ts.compare(3, 4), ["not a result"]),  # type: ignore[arg-type]
     "a product without sizes": (lambda: ts.run("matmul:8,8"), ["matmul:M,N,K"]),
     "a product of nothing": (lambda: ts.run("matmul:8,0,8"), ["N is no size", "'0'"]),
@@ -55,7 +55,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a negative extent": (lambda: builder()[0].input("y", (4, -1)), ["extent of axis 1", "-1"]),
     "a fraction in a stride": (lambda: ts.workloads.conv2d(1, 3, 8, 8, 4, stride=1.5), ["stride of the height", "1.5"]),  # type: ignore[arg-type]
     "three strides": (lambda: ts.workloads.conv2d(1, 3, 8, 8, 4, stride=(1, 2, 3)), ["one number, or two"]),
-    "no dtype": (lambda: ts.workloads.matmul(4, 4, 4, dtype=3), ["this is no dtype"]),  # type: ignore[arg-type]
+    "no dtype": (lambda: ts.workloads.matmul(4, 4, 4, dtype=3), ["not a dtype"]),  # type: ignore[arg-type]
     "a batch that is text": (lambda: ts.models.build("mlp", batch="2"), ["batch: not a whole number"]),  # type: ignore[arg-type]
     "a fraction of cores": (lambda: ts.compile(graph(), "mesh-16", cores=1.5), ["cores", "1 to 16"]),  # type: ignore[arg-type]
     "no cores": (lambda: ts.compile(graph(), "mesh-16", cores=0), ["cores: out of range", "1 to 16"]),
@@ -66,7 +66,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a method of tensors as a kind": (lambda: builder()[0].op("mean"), ["unknown kind", "x.mean(...)"]),
     "a text in arithmetic": (lambda: builder()[1] + "q", ["neither a tensor nor a number", "'q'"]),
     # machines
-    "a number for a machine": (lambda: ts.run(graph(), machine=3), ["this is no machine", "3", "tpu-v3"]),  # type: ignore[arg-type]
+    "a number for a machine": (lambda: ts.run(graph(), machine=3), ["not a machine", "3", "tpu-v3"]),  # type: ignore[arg-type]
     "a directory for a machine": (lambda: ts.run(graph(), machine="/"), ["a directory"]),
     "a bandwidth without a unit": (lambda: machine(memory__bandwidth=900), ["needs a unit", "GB/s"]),
     "not a number": (lambda: machine(memory__efficiency=float("nan")), ["memory.efficiency", "nan"]),
@@ -86,17 +86,17 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: pickle.loads(pickle.dumps(ts.run(graph()))).explain(),
         ["Simulate the program first"],
     ),
-    "a number for a path": (lambda: ts.run(graph()).save(3), ["this is no path", "3"]),  # type: ignore[arg-type]
-    "a graph from a number": (lambda: ts.Graph.load(3), ["this is no path"]),  # type: ignore[arg-type]
-    "a program from nothing": (lambda: ts.Program.load(None), ["this is no path"]),  # type: ignore[arg-type]
+    "a number for a path": (lambda: ts.run(graph()).save(3), ["not a path", "3"]),  # type: ignore[arg-type]
+    "a graph from a number": (lambda: ts.Graph.load(3), ["not a path"]),  # type: ignore[arg-type]
+    "a program from nothing": (lambda: ts.Program.load(None), ["not a path"]),  # type: ignore[arg-type]
     "a result into no folder": (lambda: ts.run(graph()).save("/nowhere/r.json"), ["/nowhere/r.json", "No such file"]),
     "a report into a folder": (lambda: ts.run(graph()).to_html("/"), ["/", "cannot be written"]),
     "a program into no folder": (lambda: program().save("/nowhere/p.json"), ["cannot be written"]),
     # memory and network alone
     "half a request": (lambda: ts.memory.run(requests=1.5), ["requests: not a whole number"]),  # type: ignore[arg-type]
-    "a number for a part": (lambda: ts.memory.run(3), ["this is no DRAM part"]),  # type: ignore[arg-type]
+    "a number for a part": (lambda: ts.memory.run(3), ["not a DRAM part"]),  # type: ignore[arg-type]
     "a folder for a trace": (lambda: ts.memory.run(trace="/tmp"), ["/tmp", "a directory"]),
-    "a number for a network": (lambda: ts.network.run(3), ["this is no network"]),  # type: ignore[arg-type]
+    "a number for a network": (lambda: ts.network.run(3), ["not a network"]),  # type: ignore[arg-type]
     "a text for a load": (lambda: ts.network.run(load="0.1"), ["load", "'0.1'", "0 to 1"]),  # type: ignore[arg-type]
     "a load of two": (lambda: ts.network.run(load=2, packet=1), ["load", "0 to 1"]),
     # closed form
@@ -106,13 +106,13 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
         ["unknown engine", "TensorRT-LLM"],
     ),
     "a number for shapes": (lambda: ts.crossover("h100", dtype="fp8", shapes=5), ["three or four", "5"]),  # type: ignore[arg-type]
-    "a number for a scheme": (lambda: ts.crossover("h100", dtype=8), ["this is no dtype", "8"]),  # type: ignore[arg-type]
+    "a number for a scheme": (lambda: ts.crossover("h100", dtype=8), ["not a dtype", "8"]),  # type: ignore[arg-type]
     "a number for an executor": (
         lambda: ts.tune("matmul:8,8,8", budget=2, executor=3),
-        ["this is no executor", "jobs"],
+        ["not an executor", "jobs"],
     ),
-    "a number for a store": (lambda: ts.tune("matmul:8,8,8", budget=2, store=3), ["this is no path"]),  # type: ignore[arg-type]
-    "a number for MLIR": (lambda: ts.from_stablehlo(3), ["this is no path", "3"]),  # type: ignore[arg-type]
+    "a number for a store": (lambda: ts.tune("matmul:8,8,8", budget=2, store=3), ["not a path"]),  # type: ignore[arg-type]
+    "a number for MLIR": (lambda: ts.from_stablehlo(3), ["not a path", "3"]),  # type: ignore[arg-type]
     "a number for a device": (lambda: ts.estimate(graph(), 3), ["3"]),  # type: ignore[arg-type]
 }
 

@@ -69,7 +69,7 @@ def test_a_message_says_what_the_parameter_is() -> None:
     with pytest.raises(ts.UserError) as caught:
         ts.compile(ts.workloads.matmul(2, 2, 2), "edge-8", fallback=3)  # type: ignore[arg-type]
     error = caught.value
-    assert (error.place, error.value, error.allowed) == ("compile: fallback", "3", "a text")
+    assert (error.place, error.value, error.allowed) == ("compile: fallback", "3", "a string")
     assert "`fallback`" in error.suggestion
     with pytest.raises(ts.UserError, match=r"compile: integer_products.*'x'.*True, False"):
         ts.compile(ts.workloads.matmul(2, 2, 2), "edge-8", integer_products="x")  # type: ignore[arg-type]

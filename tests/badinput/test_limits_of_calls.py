@@ -66,7 +66,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "a window of more than can be counted": (lambda: pooled(range(10**30)), "window: a setting of both axes"),
     "more axes than there are": (lambda: ts.GraphBuilder("g").input("x", range(MOST)), "too many axes.*at most 65536"),
     "axes without end": (lambda: ts.GraphBuilder("g").input("x", itertools.repeat(1)), "too many axes"),  # type: ignore[arg-type]
-    "a rate of no dtype": (lambda: ts.Device.load("t4").vector_rate(dtype=3), "this is no dtype.*got 3"),  # type: ignore[arg-type]
+    "a rate of no dtype": (lambda: ts.Device.load("t4").vector_rate(dtype=3), "not a dtype.*got 3"),  # type: ignore[arg-type]
     "an input of 32 bits": (lambda: ts.GraphBuilder("g").alias(0, 2**31), "input: out of range.*0 to 2147483647"),
     "an output below zero": (lambda: ts.GraphBuilder("g").alias(-1, 0), "output: out of range"),
     "computes that are rows": (lambda: ts.TileLatencies().fill("edge-8", np.zeros((2, 2))), r"computes.*text"),  # type: ignore[arg-type]

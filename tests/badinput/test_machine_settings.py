@@ -66,7 +66,7 @@ def test_names_of_files_with_zero_bytes(setting: str, name: str, tmp_path: Path)
     whole[section][key] = name
     path = tmp_path / "machine.json"
     path.write_text(json.dumps(whole), encoding="utf-8")
-    with pytest.raises(ts.UserError, match=rf"{setting}: this is no path.*without zero bytes"):
+    with pytest.raises(ts.UserError, match=rf"{setting}: not a path.*without zero bytes"):
         ts.Machine.load(path)
 
 

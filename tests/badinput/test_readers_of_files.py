@@ -122,7 +122,7 @@ def test_rows_with_other_numbers_of_cells(tmp_path: Path) -> None:
     header = "part,pattern,inject_every_cycles,requests,cycles\n"
     for row, cells in (("DDR4-2400,sequential_read,1\n", 3), ("DDR4-2400,sequential_read,1,10,20,30\n", 6)):
         cases.write_text(header + row, encoding="utf-8")
-        with pytest.raises(ts.UserError, match=rf"runs\.csv:2: a row has another number of cells \(got {cells}"):
+        with pytest.raises(ts.UserError, match=rf"runs\.csv:2: a row has a wrong number of cells \(got {cells}"):
             dram(cases)
     table = tmp_path / "table.csv"
     table.write_text(

@@ -13,7 +13,7 @@ import pytest
 import tilesim as ts
 from support.own_script import printed
 
-NOT_AGAIN = "a result that was not just computed cannot be run again"
+NOT_AGAIN = "a loaded step cannot be repeated for advice"
 COPIES = (lambda one: pickle.loads(pickle.dumps(one)), copy.deepcopy)
 RING = {"kind": "ring", "size": 4, "bandwidth_bytes_per_second": 1e9, "latency_seconds": 1e-6}
 LINK = {"bandwidth_bytes_per_second": 1e9, "latency_seconds": 1e-6, "both_ways": True}
@@ -81,7 +81,7 @@ def test_steps_of_plans(
     assert other == found and other.seconds == found.seconds and other.to_dict() == found.to_dict()
     assert other.table().rows == found.table().rows
     lines, rest = other.explain().split("\n"), found.explain().split("\n")
-    assert lines == rest[: len(lines)] and set(rest[len(lines) :][:1]) <= {"one thing changed, each run again:"}
+    assert lines == rest[: len(lines)] and set(rest[len(lines) :][:1]) <= {"single changes, each evaluated:"}
     assert len(other.advice()) == 0 and NOT_AGAIN in str(other.advice())
     for name, one in (("a", found), ("b", other)):
         one.timeline(tmp_path / f"{name}.json")

@@ -43,7 +43,7 @@ def arrays(path):
 def partitioned(folder):
     """XLA's program of a folder; two tests look at it."""
     graph = ts.from_stablehlo((folder / "partitioned.mlir").read_text())
-    if graph.devices == 1:  # nothing passes between devices, so the module names none
+    if graph.devices == 1:  # no communication between devices, so the module names none
         graph.annotate(devices=8)
     return ts.cluster.Spmd.from_partitioned(graph)
 

@@ -224,7 +224,7 @@ def test_the_text_of_a_schedule_is_an_order():
         ({"backward_input": [1, 2, float("nan"), 3]}, "backward_input, stage 2"),
         ({"transfer": "soon"}, "transfer"),
         ({"schedule": "F0 B0\nF0 B0", "stages": 2, "microbatches": 2}, "missing"),
-        ({"schedule": "F0 B0 X1\nF0 B0", "stages": 2, "microbatches": 1}, "no pass is written so"),
+        ({"schedule": "F0 B0 X1\nF0 B0", "stages": 2, "microbatches": 1}, "unknown pass"),
         ({"schedule": "B0 F0\nF0 B0", "stages": 2, "microbatches": 1}, "stands before F0"),
         ({"schedule": "F0 W0 I0", "stages": 1, "microbatches": 1}, "stands before I0"),
         ({"schedule": "F0 F0 B0", "stages": 1, "microbatches": 1}, "stands twice"),

@@ -223,7 +223,7 @@ def test_scaling_searches_and_tells_what_does_not_fit() -> None:
     assert found[0]["seconds"] is None and "GiB" in found[0]["reason"]
     assert found[1]["seconds"] == ts.cluster.search(large, "dgx-h100:64", keep=1).best.seconds
     prime = ts.cluster.scaling(WORK, "A100-cluster-800G", [1009])
-    assert prime[0]["reason"] == "no plan divides the workload over these devices"
+    assert prime[0]["reason"] == "the workload has no legal plan on these devices"
     assert "up to 8, or a multiple of 8" in ts.cluster.scaling(WORK, "dgx-a100", [1009])[0]["reason"]
     assert "1,009" in str(prime)
     with pytest.raises(ts.UserError, match="no number of devices ran"):

@@ -149,7 +149,7 @@ def test_filtering(result: ts.Result, page: Path, opened: Open) -> None:
     assert {row[5] for row in found.rows()} == {bound}
     assert len(found.rows()) == sum(row["bound"] == bound for row in every)
     found.tab.fill("#table-operations input", "no such name")
-    assert found.rows() == [["nothing passes the filter"]]
+    assert found.rows() == [["no row matches the filter"]]
 
 
 def test_folding(result: ts.Result, plain: Path, opened: Open) -> None:

@@ -81,7 +81,7 @@ def test_bytes(result: ts.Result) -> None:
         row = round(patch.get_y() + patch.get_height() / 2)
         rows[row] = rows.get(row, 0) + patch.get_width()
     names = [text.get_text() for text in axes.get_yticklabels()]
-    assert rows[names.index("memory, asked for")] == result.memory_bytes
+    assert rows[names.index("memory, requested")] == result.memory_bytes
     assert rows[names.index("memory channels")] == result.channel_bytes["moved"]
     assert result.bounds is not None
     assert rows[names.index("memory, at least")] == result.bounds.bytes

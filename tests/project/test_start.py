@@ -132,7 +132,7 @@ def test_nearest_names(word: str, known: list[str], near: str) -> None:
         ("run mlp tpu-v4", "tpu-v4 is a machine. Write: tilesim run mlp --machine tpu-v4"),
         ("compare mlp tpu-v3", "tpu-v3 is a machine"),
         ("run gpt2 --phase decod", "Did you mean 'decode'"),
-        ("simulate mlp", "tilesim run simulates"),
+        ("simulate mlp", "Use tilesim run"),
         ("play mlp", "ts.study.play(graph, machine)"),
         ("runn mlp", "Did you mean 'run'"),
         ("machine shw", "Did you mean 'show'"),

@@ -80,7 +80,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["compare", "mlp"], "nothing to be compared with"),
         (["compare", "resnet19", "--machine", "tpu-v3", "--machine", "tpu-v4"], "resnet18"),
         (["compare", "mlp", "--machine", "tpu-v3", "--machine", "tpu-v5"], "tpu-v"),
-        (["compare", "result.json", "result.json", "--machine", "edge-8"], "saved results are as they are"),
+        (["compare", "result.json", "result.json", "--machine", "edge-8"], "options do not apply to saved results"),
         (["compare", "result.json", "other.json"], "other.json"),
         (["compare", "result.json", "gone.json"], "gone.json"),
         (["compare", "result.json", "result.json", "--html", "nowhere/page.html"], "nowhere"),

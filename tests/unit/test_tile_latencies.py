@@ -170,7 +170,7 @@ def stored(path: Path) -> sqlite3.Connection:
 @pytest.mark.parametrize(
     ("part", "value", "said"),
     [
-        ("limit", 5, "'limit' of a tile latency is no text"),
+        ("limit", 5, "'limit' of a tile latency is not a string"),
         ("limit", None, "'limit'"),
         ("busy", "5", "'busy' of a tile latency is no number of cycles"),
         ("done", 5.5, "'done'"),

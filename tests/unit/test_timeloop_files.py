@@ -101,7 +101,7 @@ BAD_PROBLEMS = {
     ("[[N]], [[C]]", "[[N]]"): "a dimension of one data space alone.*C",
     ("[[Q]], [[P]]]", "[[Q]]]"): "no window over positions",
     ("problem:", "problems:"): "the file has no problem",
-    ("  shape:", "  shape: ["): "this is no YAML",
+    ("  shape:", "  shape: ["): "invalid YAML",
 }
 
 
@@ -147,5 +147,5 @@ def test_what_a_yaml_file_is_not(tmp_path: Path) -> None:
     with pytest.raises(ts.UserError, match="the file has no architecture"):
         ts.run(problem, machine=problem)
     template = written(tmp_path, "t.yaml", "{{include_text('base.yaml')}}\nproblem: {}")
-    with pytest.raises(ts.UserError, match="Give the file that pytimeloop wrote"):
+    with pytest.raises(ts.UserError, match="Give the file that pytimeloop generated"):
         ts.frontends.from_timeloop_problem(template)

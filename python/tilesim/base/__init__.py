@@ -1,1 +1,1 @@
-"""What every package stands on: errors, checks of arguments, files, tables, executors, the store."""
+"""Shared base of all packages: errors, checks of arguments, files, tables, executors, the store."""

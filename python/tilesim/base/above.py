@@ -1,4 +1,4 @@
-"""Calls of floors above, known below by their names alone. The package says where they are; it imports none of them."""
+"""Late-bound calls into higher modules, registered by name so that lower modules import none of them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _places: dict[str, str] = {}
 
 
 def enter(places: Mapping[str, str]) -> None:
-    """Says where calls are."""
+    """Registers the places of calls."""
     _places.update(places)
 
 
 class Above(dict):
-    """Calls by name, imported when they are first asked for."""
+    """Calls by name, imported on first use."""
 
     def __missing__(self, name: str) -> Any:
-        """Imports the module of a call that has not been asked for yet."""
+        """Imports the module of a call."""
         import importlib
 
         module, _, called = _places[name].partition(":")

@@ -1,4 +1,4 @@
-"""Arguments of calls, checked before they reach the core: what is wrong is named as the user wrote it."""
+"""Checks of arguments before they reach the core; messages use the names that the user wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_AXES = 2**16
 
 
 def whole(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str = "") -> int:
-    """An integer (of Python, numpy, torch, ...) between `least` and `most`; `none` says what leaving it out means."""
+    """An integer (of Python, numpy, torch, ...) between `least` and `most`; `none` is the meaning of None."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except Exception:  # of the object's own too
@@ -37,29 +37,28 @@ def whole(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str 
 
 
 def one_of(what: str, place: str, value: Any, *allowed: str) -> None:
-    """A `UserError` that begins with `what` where an argument is none of the words that it may be."""
+    """A `UserError` that begins with `what`, unless the argument is an allowed word."""
     if not isinstance(value, str) or value not in allowed:
         near = nearest(value, allowed) if isinstance(value, str) else ""
         raise user_error(what, place=place, value=shown(value), allowed=", ".join(allowed), suggestion=near)
 
 
 def unused(what: str, allowed: str, **given: tuple[Any, Any]) -> None:
-    """A `UserError` that begins with `what` for the first argument, by name (value, default), that is given although a
-    call has no use for it."""
+    """A `UserError` that begins with `what` for the first argument, as name=(value, default), that the call ignores."""
     for name, (value, default) in given.items():
         if value is not default and not (type(value) is type(default) and value == default):
             raise user_error(what, place=name, value=shown(value), allowed=allowed)
 
 
 def numbers_of(*values: Any) -> list[NDArray[np.float64]]:
-    """Extents given as numbers or arrays of them, of one shape; a `UserError` where they are none."""
+    """Extents as arrays of one shape; a `UserError` for anything but numbers and arrays of numbers."""
     arrays = []
     for value in values:
         try:
             arrays.append(np.asarray(value, dtype=np.float64))
         except (TypeError, ValueError, OverflowError):
             raise user_error(
-                "an extent is no number", value=shown(value), allowed="numbers, arrays of numbers"
+                "an extent is not a number", value=shown(value), allowed="numbers, arrays of numbers"
             ) from None
         except MemoryError:
             raise user_error("more extents than memory holds", value=shown(value)) from None
@@ -67,16 +66,16 @@ def numbers_of(*values: Any) -> list[NDArray[np.float64]]:
         return list(np.broadcast_arrays(*arrays))
     except ValueError:
         shapes = ", ".join(str(array.shape) for array in arrays)
-        raise user_error("extents have shapes that do not go together", value=shapes) from None
+        raise user_error("extents have shapes that do not broadcast", value=shapes) from None
 
 
 def is_size(text: str) -> bool:
-    """A text that is a whole number of at most 18 digits: Python reads no more than 4,300."""
+    """Whether a text is a whole number of at most 18 digits."""
     return len(text) <= 18 and text.isascii() and text.isdecimal()
 
 
 def extents(shape: Any, place: str) -> list[int]:
-    """The extents of a shape; a `UserError` that names the axis where one is no size."""
+    """The extents of a shape; a `UserError` names the axis whose extent is invalid."""
     if not is_iterable(shape):
         raise user_error(
             "a shape is a sequence of extents", place=place, value=shown(shape), allowed="as (8,) or (8, 64)"
@@ -88,7 +87,7 @@ def extents(shape: Any, place: str) -> list[int]:
 
 
 def as_array(value: Any, place: str) -> Any:
-    """A numpy array of what is one or makes one; a `UserError` that names the place for anything else."""
+    """The value as a numpy array; a `UserError` with the place where numpy cannot convert it."""
     import numpy
 
     try:
@@ -96,19 +95,19 @@ def as_array(value: Any, place: str) -> Any:
     except MemoryError:
         raise
     except Exception:  # of the object's own too
-        raise user_error("this is no array", place=place, value=shown(value)) from None
+        raise user_error("not an array", place=place, value=shown(value)) from None
 
 
 def json_text(value: Any, place: str) -> str:
-    """A setting's value as JSON; scalars of numpy count as numbers."""
+    """A setting's value as JSON; numpy scalars become numbers."""
     try:
         return json.dumps(value, allow_nan=False, default=operator.methodcaller("item"))
     except Exception:  # of the object's own too
-        raise user_error("this is no value of a setting", place=place, value=shown(value)) from None
+        raise user_error("not a value of a setting", place=place, value=shown(value)) from None
 
 
 def dtype_name(dtype: Any) -> str:
-    """The dtype's name here, from ours, an alias, or a dtype of numpy, ml_dtypes, torch or JAX."""
+    """Tilesim's name of a dtype, from a name, an alias, or a dtype of numpy, ml_dtypes, torch or JAX."""
     if is_text(dtype):
         return str(_core.parse_dtype(dtype))
     if type(dtype).__module__ == "torch":
@@ -120,4 +119,4 @@ def dtype_name(dtype: Any) -> str:
     except _core.UserError:
         raise
     except Exception:  # of the object's own too
-        raise user_error("this is no dtype", value=shown(dtype), allowed='a name as "f32", or numpy.float32') from None
+        raise user_error("not a dtype", value=shown(dtype), allowed='a name such as "f32", or numpy.float32') from None

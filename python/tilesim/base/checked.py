@@ -1,8 +1,8 @@
-"""Arguments of public calls against their annotations: one check for all, so that junk is named where it comes in.
+"""Checks arguments of public calls against their annotations.
 
-A call so marked refuses, before it does anything, an argument that its annotation excludes; the message has the call,
-the parameter, the value, what is allowed, and what the docstring says about the parameter. Ranges, names and shapes
-are the call's own matter.
+A marked call raises an error, before it does anything, for an argument that its annotation excludes. The message has
+the call, the parameter, the value, the allowed types and the parameter's description. The call itself checks ranges,
+names and shapes.
 """
 
 from __future__ import annotations
@@ -28,41 +28,48 @@ C = TypeVar("C", bound=type)
 Test = Callable[[Any], bool]
 
 LARGEST = 2**63 - 1
-#: by call: what an argument that it does not have was meant as, a sentence or ""
+#: by call: a suggestion (a sentence or "") for an unknown argument
 MEANT: dict[str, Callable[[str, Any], str]] = {}
-#: what takes many forms is read, and refused, by one function each: `Machine.load`, `as_graph`, `dtype_name`, ...
+#: types with many forms, each read and checked by a function: `Machine.load`, `as_graph`, `dtype_name`, ...
 _OWN_TYPES = re.compile(r"\b(MachineLike|GraphLike|DeviceLike|TraceLike|ArrayLike)\b")
 _OWN_NAMES = ("dtype",)
-_SAME = (("context", "sequence"), ("sequence", "context"))  # of networks that read text, one is the other
-_LEAST = {"seed": 0, "jobs": 1}  # of whole numbers, wherever a parameter has this name
-MOST_ELEMENTS = 1 << 24  # of a list, each of which is looked at
-_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "True, False", type(None): "None", Any: "any"}
-_SEVERAL = {"a text": "texts", "a whole number": "whole numbers", "a number": "numbers"}
+_SAME = (("context", "sequence"), ("sequence", "context"))  # the same size of a language model
+_LEAST = {"seed": 0, "jobs": 1}  # smallest values of parameters by name
+MOST_ELEMENTS = 1 << 24  # largest list whose elements are checked
+_WORDS = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "True, False",
+    type(None): "None",
+    Any: "any",
+}
+_SEVERAL = {"a string": "strings", "a whole number": "whole numbers", "a number": "numbers"}
 _FROM = {
     "Graph": "a ts.Graph, as ts.models.build(name) and ts.Graph.load(path) return",
-    "Program": "what ts.compile(model, machine) returns",
-    "Result": "what ts.simulate and ts.run return",
+    "Program": "a ts.Program, as ts.compile(model, machine) returns",
+    "Result": "a ts.Result, as ts.simulate and ts.run return",
     "Machine": "a ts.Machine, as ts.Machine.load(name) returns",
     "Tensor": "a tensor of this builder",
 }
 
 
 def is_text(value: Any) -> bool:
-    """A text that has a form in UTF-8: lone surrogates, as of damaged arguments of a command line, have none."""
+    """A text that UTF-8 can encode: one without lone surrogates."""
     if not isinstance(value, str):
         return False
     return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def is_whole(value: Any) -> bool:
-    """An integer (of Python, numpy, torch, ...) of 64 bits; True and False are none."""
+    """An integer (of Python, numpy, torch, ...) of 64 bits; True and False do not count."""
     if type(value) is int:
         return -LARGEST <= value <= LARGEST
     if isinstance(value, bool):
         return False
     try:
         return -LARGEST <= operator.index(value) <= LARGEST
-    except Exception:  # an object may raise anything when it is asked
+    except Exception:  # an object may raise anything
         return False
 
 
@@ -74,7 +81,7 @@ def is_number(value: Any) -> bool:
         return False
     try:
         return isinstance(float(value), float) and getattr(value, "ndim", 0) == 0
-    except Exception:  # an object may raise anything when it is asked
+    except Exception:  # an object may raise anything
         return False
 
 
@@ -83,12 +90,12 @@ def is_bool(value: Any) -> bool:
 
 
 def is_iterable(value: Any) -> bool:
-    """What can be gone through, and is no text."""
+    """An iterable other than a text."""
     if isinstance(value, (str, bytes)):
         return False
     try:
         iter(value)
-    except Exception:  # an object may raise anything when it is asked
+    except Exception:  # an object may raise anything
         return False
     return True
 
@@ -98,7 +105,7 @@ def _is_sequence(value: Any) -> bool:
     try:
         named = isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes))
         return bool(named or getattr(value, "ndim", 0) >= 1)
-    except Exception:  # an object may raise anything when it is asked
+    except Exception:  # an object may raise anything
         return False
 
 
@@ -108,7 +115,7 @@ def _all(test: Test, values: Callable[[Any], Iterable[Any]]) -> Test:
             if isinstance(value, collections.abc.Sized) and len(value) > MOST_ELEMENTS:
                 return False
             return all(test(one) for one in values(value))
-        except Exception:  # a container may raise anything when it is asked
+        except Exception:  # a container may raise anything
             return False
 
     return check
@@ -138,7 +145,7 @@ def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
         return _both(_is_sequence, _all(element, iter)) if element else _is_sequence
     if issubclass(origin, (set, frozenset)):
         return lambda value: isinstance(value, collections.abc.Set)
-    if origin is collections.abc.Iterable:  # elements of what can be gone through again are looked at
+    if origin is collections.abc.Iterable:  # only elements of re-iterable values are checked
         again = (collections.abc.Sequence, collections.abc.Set, collections.abc.Mapping)
         if element is None:
             return is_iterable
@@ -148,7 +155,7 @@ def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
 
 
 def _test(hint: Any) -> Test | None:
-    """What an annotation asks of a value; none where it asks for nothing."""
+    """The test of an annotation; None where every value passes."""
     simple: dict[Any, Test] = {str: is_text, int: is_whole, float: is_number, bool: is_bool}
     if hint is Any or isinstance(hint, (TypeVar, str)):
         return None
@@ -199,7 +206,7 @@ def _words(hint: Any) -> str:
         return "a dict by name" if arguments and arguments[0] is str else "a dict"
     if issubclass(kind, collections.abc.Iterable) and arguments:
         inner = _words(arguments[0])
-        return f"a list of {_SEVERAL[inner]}" if inner in _SEVERAL else f"several, as a list, of: {inner}"
+        return f"a list of {_SEVERAL[inner]}" if inner in _SEVERAL else f"a list, each element {inner}"
     return _FROM.get(kind.__name__, f"a {kind.__name__}")
 
 
@@ -210,8 +217,12 @@ def _name(hint: Any) -> str:
     return {float: "number", bool: "bool"}.get(kind, kind.__name__.lower())
 
 
+def _not(name: str) -> str:
+    return f"not {'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 def _described(text: str, name: str) -> str:
-    """What a docstring says about a parameter, on one line."""
+    """A parameter's description in a docstring, on one line."""
     section = re.search(r"^\s*Args:\n(.*?)(?=^\s*(?:Returns|Raises|Yields):|\Z)", text, re.DOTALL | re.MULTILINE)
     found = re.search(
         rf"^(\s*)\*{{0,2}}{name}\b[^:\n]*:(.*?)(?=^\1\S|\Z)", section[1] if section else "", re.DOTALL | re.MULTILINE
@@ -220,7 +231,7 @@ def _described(text: str, name: str) -> str:
 
 
 def _named(word: str, module: types.ModuleType) -> Any:
-    """What a name of an annotation stands for; classes imported for the type checker alone lie in another module."""
+    """The class behind a name of an annotation; one imported only for type checking lies in another module."""
     others = (
         found for name, found in list(sys.modules.items()) if name.startswith("tilesim.") and name != "tilesim._core"
     )
@@ -229,7 +240,7 @@ def _named(word: str, module: types.ModuleType) -> Any:
 
 
 def _wrong_entry(hint: Any, value: Any) -> tuple[str, Any, Any] | None:
-    """Of the first entry of a dict that does not fit where it is, the value and its annotation, or those of its key."""
+    """The first wrong entry of a dict: place, value (or key) and its annotation."""
     for one in (hint, *typing.get_args(hint)):
         arguments = typing.get_args(one)
         kind = typing.get_origin(one)
@@ -244,7 +255,7 @@ def _wrong_entry(hint: Any, value: Any) -> tuple[str, Any, Any] | None:
                     return ", a key", key, arguments[0]
                 if of_value is not None and not of_value(entry):
                     return f"[{shown(key)}]", entry, arguments[1]
-        except Exception:  # of the object's own
+        except Exception:  # the object may raise anything
             return None
     return None
 
@@ -252,7 +263,7 @@ def _wrong_entry(hint: Any, value: Any) -> tuple[str, Any, Any] | None:
 def _is_long(value: Any) -> bool:
     try:
         return _is_sequence(value) and len(value) > MOST_ELEMENTS
-    except Exception:  # of the object's own
+    except Exception:  # the object may raise anything
         return False
 
 
@@ -303,14 +314,14 @@ class _Plan:
         return (lambda value: value is None or test(value)) if parameter.default is None else test
 
     def check(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Refuses the first argument that does not fit."""
+        """Raises an error for the first argument that does not fit."""
         for (name, test), value in zip(self.positional, args, strict=False):
             if test is not None and not test(value):
-                self.refuse(name, value)
+                self.reject(name, value)
         if len(args) > len(self.positional) and self.rest[1] is not None:
             for value in args[len(self.positional) :]:
                 if not self.rest[1](value):
-                    self.refuse(self.rest[0], value)
+                    self.reject(self.rest[0], value)
         for name, value in named.items():
             if name not in self.known and not self.takes_more:
                 known = [one for one in self.known if not one.startswith("_") and one not in ("self", "cls")]
@@ -323,11 +334,11 @@ class _Plan:
                                  suggestion=hint or nearest(name[:100], known), sort=WrongCall)  # fmt: skip
             test = self.named.get(name)
             if test is not None and not test(value):
-                self.refuse(name, value)
+                self.reject(name, value)
         self.whole(len(args), named)
 
     def whole(self, given: int, named: dict[str, Any]) -> None:
-        """Refuses a call that lacks arguments."""
+        """Raises an error for missing arguments."""
         lacking = [name for place, name in self.required if place >= given and name not in named]
         if not lacking:
             return
@@ -336,7 +347,7 @@ class _Plan:
         hint = f"`{lacking[0]}`: {said}" if said else ""
         raise user_error(many, place=f"{self.where}: {', '.join(lacking)}", suggestion=hint, sort=WrongCall)
 
-    def refuse(self, name: str, value: Any) -> None:
+    def reject(self, name: str, value: Any) -> None:
         hint = self.hints[name]
         place = f"{self.where}: {name}"
         inner = _wrong_entry(hint, value)
@@ -347,8 +358,8 @@ class _Plan:
         arguments = () if of_function else typing.get_args(hint)
         parts = {part for part in arguments or (hint,) if part is not type(None)}
         whole = parts == {int}
-        what = f"this is no {_name(next(iter(parts)))}" if len(parts) == 1 and parts != {str} else ""
-        what = "this is no path" if any(typing.get_origin(part) is os.PathLike for part in parts) else what
+        what = _not(_name(next(iter(parts)))) if len(parts) == 1 and parts != {str} else ""
+        what = "not a path" if any(typing.get_origin(part) is os.PathLike for part in parts) else what
         what = ("out of range" if type(value) is int else "not a whole number") if whole else what or "a wrong argument"
         what = "too many elements" if _is_long(value) else what
         said = _described(inspect.getdoc(self.function) or "", name)
@@ -368,8 +379,8 @@ class _Plan:
 def checked(*own: str, inside: bool = True) -> Callable[[F], F]:
     """Marks a public function or method whose arguments must match its annotations.
 
-    `own`: those that it checks itself, since it says more about them. `inside`: also where this package calls it, with
-    what a file holds or a user handed on; without, a graph of a model is built in two thirds of the time."""
+    `own`: parameters that the function checks itself. `inside`: check calls from this package too; without, graphs of
+    models are built in two thirds of the time."""
 
     def mark(function: F) -> F:
         plan: _Plan | None = None

@@ -1,4 +1,4 @@
-"""The cycle collector: while many objects are made that all stay, and where its callbacks would swallow Ctrl-C."""
+"""Pauses the cycle collector, and delivers a Ctrl-C that its callbacks would swallow."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _enabled = False
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Within it nothing looks for cycles: a million rows that stay would be walked through again and again.
+    """Turns the cycle collector off while a call creates many objects that stay.
 
-    Calls may nest, also in several threads; the last to leave turns the collector on again, where it was on. Where
-    Ctrl-C leaves it, nobody waits until all that was made is walked through: it is old at once.
+    Calls may nest, also in several threads; the last to leave restores the collector. After Ctrl-C all objects move
+    to the oldest generation, so that no full collection delays the exit.
     """
     global _inside, _enabled
     stopped = False
@@ -43,7 +43,7 @@ def uncollected() -> Iterator[None]:
         with _LOCK:
             _inside -= 1
             if _inside == 0 and _enabled:
-                if stopped and not gc.get_freeze_count():  # what somebody froze stays so
+                if stopped and not gc.get_freeze_count():  # keep what the user froze
                     gc.freeze()
                     gc.unfreeze()  # into the oldest generation, which a full collection looks at
                 gc.enable()
@@ -54,9 +54,9 @@ LATER_SECONDS = 0.02
 
 
 def heard(function: F) -> F:
-    """Marks a long call. Ctrl-C while the cycle collector walks is delivered in its callbacks (jax has one), where
-    Python prints an exception and goes on: it is sent once more, a moment later. One that a finalizer or the callback
-    of a weak reference swallows is raised when the call returns. A handler of the user's own stays."""
+    """Marks a long call that Ctrl-C must end. Python swallows an exception in the collector's callbacks (jax has one):
+    the signal is sent again a moment later. One that a finalizer swallows is raised when the call returns. A
+    custom handler stays."""
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
@@ -69,7 +69,7 @@ def heard(function: F) -> F:
             nonlocal asked
             asked = True
             _interrupted(number, frame)
-            asked = False  # it returns if the signal is sent once more
+            asked = False  # reached only if the signal is sent again
 
         signal.signal(signal.SIGINT, interrupted)
         try:

@@ -1,4 +1,5 @@
-"""Tables that fit a terminal: names lose their middle, texts wrap at words, and what matters least goes last."""
+"""Tables that fit a terminal: long names are shortened in the middle, texts wrap, least important columns are left
+out."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ __all__ = ["ROWS", "Column", "bar", "bound", "cut", "folded", "layout", "name", 
 GAP = "  "
 BLOCKS = " ▏▎▍▌▋▊▉█"
 BAR = 10
-MOST_WORD = 24  # of a text's column: longer words lose their middle on a narrow terminal
+MOST_WORD = 24  # longer words of a text column are shortened on a narrow terminal
 ROWS = 20
-"""Rows that a command shows unless all are asked for."""
+"""Rows that a command shows without --all."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its head (with the unit), what may happen to it on a narrow terminal, and how its cells look."""
+    """One column: its header (with the unit), how it shrinks on a narrow terminal, and the style of its cells."""
 
     head: str
     sort: str = "number"
@@ -32,46 +33,46 @@ class Column:
 
     @property
     def left(self) -> bool:
-        """Whether cells start at the left."""
+        """Whether cells are left-aligned."""
         return self.sort != "number"
 
     def smallest(self, natural: int) -> int:
-        """The fewest cells it may be given, of those that it would take."""
+        """The smallest width of a column of this natural width."""
         return min(natural, max(self.least, self.word)) if self.sort in ("name", "text") else natural
 
     @property
     def word(self) -> int:
-        """Cells of the longest word of its head, which may take several lines."""
+        """Width of the longest word of its header, which may wrap."""
         return max(map(wide, self.head.split(" ")))
 
 
 def name(head: str, drop: int = 0, least: int = 16) -> Column:
-    """Names, which lose their middle where they must."""
+    """Names, shortened in the middle where they do not fit."""
     return Column(head, "name", drop, least)
 
 
 def text(head: str, drop: int = 0, least: int = 20) -> Column:
-    """Words, which wrap."""
+    """Texts, which wrap."""
     return Column(head, "text", drop, least)
 
 
 def number(head: str, drop: int = 0) -> Column:
-    """Numbers, aligned at the right."""
+    """Numbers, right-aligned."""
     return Column(head, "number", drop)
 
 
 def bound(head: str = "bound by", drop: int = 0) -> Column:
-    """What bounds an operation, in its colour."""
+    """The part that bounds an operation, in its colour."""
     return Column(head, "word", drop, style=lambda cell: palette.TERMINAL.get(cell, ""))
 
 
 def bar(head: str = "") -> Column:
-    """Shares as bars, the longest full: cells are numbers, drawn on terminals that have room."""
+    """Shares as bars, the largest full width; drawn on terminals only."""
     return Column(head, "bar", 1000)
 
 
 def percent(share: float) -> str:
-    """A share without its sign, which stands in the head: "share, %"."""
+    """A share without the percent sign, which the header has: "share, %"."""
     return figures.percent(share).removesuffix(" %")
 
 
@@ -81,7 +82,7 @@ def _drawn(share: float, most: float) -> str:
 
 
 def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tuple[list[int], list[int]]:
-    """Indices of the columns that stay, and the cells of each: the least, then what is left to the widest names."""
+    """Indices of the columns that stay, and their widths: the smallest ones, then the rest goes to names first."""
     kept = list(range(len(columns)))
 
     def least() -> int:
@@ -91,12 +92,12 @@ def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tup
         kept.remove(max((i for i in kept if columns[i].drop), key=lambda i: (columns[i].drop, i)))
     sizes = {i: columns[i].smallest(natural[i]) for i in kept}
     over = least() - room
-    for i in sorted(kept, key=lambda i: -sizes[i]):  # narrower than the columns that have to be there
+    for i in sorted(kept, key=lambda i: -sizes[i]):  # not even the smallest widths fit
         if over > 0 and columns[i].left:
             taken = min(over, sizes[i] - 4)
             sizes[i], over = sizes[i] - max(0, taken), over - max(0, taken)
     left = -over
-    for sorts in (("name",), ("text", "word", "number", "bar")):  # names before texts, which can wrap
+    for sorts in (("name",), ("text", "word", "number", "bar")):  # names first: texts can wrap
         while left > 0 and (growing := [i for i in kept if sizes[i] < natural[i] and columns[i].sort in sorts]):
             share = max(1, left // len(growing))
             for i in growing:
@@ -106,7 +107,7 @@ def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tup
 
 
 def _words(value: str, size: int) -> list[str]:
-    """Lines of so many cells, broken between words."""
+    """Lines of at most this width, broken between words."""
     if wide(value) <= size:
         return [value]
     lines: list[str] = []
@@ -120,7 +121,7 @@ def _words(value: str, size: int) -> list[str]:
 
 
 def _told_apart(column: Column, names: Sequence[str]) -> int:
-    """Cells from which on short names differ where whole ones do; the column's least where a few more do not help."""
+    """The smallest width at which shortened names still differ; the column's least where more does not help."""
     different = len(set(names))
     sizes = range(column.least, column.least + MOST_WORD)
     return next((size for size in sizes if len(set(screen.fitted_all(names, size))) == different), column.least)
@@ -150,7 +151,7 @@ def layout(
     body = [max([0, *(wide(row[i]) for row in cells)]) if c.sort != "bar" else BAR for i, c in enumerate(columns)]
     natural = [max(wide(column.head), size) for column, size in zip(columns, body, strict=True)]
     whole = sum(natural) + len(GAP) * (len(columns) - 1)
-    if whole > room:  # heads may take several lines
+    if whole > room:  # headers may wrap
         natural = [max(column.word, size) for column, size in zip(columns, body, strict=True)]
     words = [max([0, *(wide(one) for row in cells for one in row[i].split(" "))]) for i in range(len(columns))]
     columns = [
@@ -173,7 +174,7 @@ def layout(
         lines += _row(chosen, [row[i] for i in kept], sizes)
     lost = [column.head for i, column in enumerate(columns) if i not in kept and column.sort != "bar"]
     if lost:
-        what = f"Left out on {room} characters: {'; '.join(lost)} (all columns take {whole:,})"
+        what = f"{len(lost)} columns need {whole:,} characters and are left out: {'; '.join(lost)}"
         lines += [[(line, "dim")] for line in screen.wrapped(what, limit=room)]
     return lines
 
@@ -183,7 +184,7 @@ def _pieces(cells: Sequence[str]) -> list[str]:
 
 
 def _head(columns: Sequence[Column], sizes: Sequence[int]) -> list[Line]:
-    """Heads, with their last lines side by side."""
+    """Headers, aligned at their last lines."""
     parts = [_words(column.head, size) for column, size in zip(columns, sizes, strict=True)]
     lines: list[Line] = []
     tall = max(map(len, parts))
@@ -219,7 +220,7 @@ def folded(
     means: Sequence[str] = (),
     weight: str = "",
 ) -> list[dict[str, Any]]:
-    """Rows of repeated layers as one each."""
+    """Rows with repeated layers folded into one."""
     groups = fold(rows, lambda row: str(row[key]), lambda row: tuple(row[one] for one in alike))
     found = []
     for (shape, _), members in groups.items():
@@ -244,7 +245,7 @@ def cut(
     what: str = "operations",
     how: str = "--all shows every one",
 ) -> list[str]:
-    """The line that tells of rows that are not shown."""
+    """A line about the rows that are not shown."""
     left = rows[ROWS:]
     if everything or not left:
         return []

@@ -1,4 +1,4 @@
-"""Options of a stage as fields of a dataclass: type, default and what a command line shows are declared once."""
+"""Options of a stage as dataclass fields: type, default and help are declared once."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["Shown", "Stage", "option", "pairs"]
 
 @dataclass(frozen=True)
 class Shown:
-    """How a command line shows an option."""
+    """An option on the command line."""
 
     help: str
-    spellings: tuple[str, ...] = ()  # none: that of the field's name
-    panel: str = ""  # none: the stage's
+    spellings: tuple[str, ...] = ()  # default: from the field's name
+    panel: str = ""  # default: the stage's
     least: int | None = None
     most: int | None = None
-    complete: str = ""  # names that a shell offers: "machines", "settings", ...
-    words: Any = None  # its type on the command line; none: the field's
-    read: Callable[[Any], Any] | None = None  # the value that words stand for
+    complete: str = ""  # shell completion: "machines", "settings", ...
+    words: Any = None  # type on the command line; default: the field's
+    read: Callable[[Any], Any] | None = None  # converts the words to the value
     required: bool = False  # on a command line
 
 
 def option(default: Any, help: str, *spellings: str, **shown: Any) -> Any:
-    """A field that is an option of the command line too; its help, and further values of `Shown`."""
+    """A field that is also an option of the command line."""
     metadata = {"shown": Shown(help, spellings, **shown)}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
@@ -38,11 +38,11 @@ class Stage:
     """Options of one stage; a dataclass derives from it."""
 
     panel: ClassVar[str] = ""
-    #: spellings of those that a command line had, also where it gave the default
+    #: spellings of the options given on the command line, defaults included
     asked: ClassVar[tuple[str, ...]] = ()
 
     def given(self) -> dict[str, Any]:
-        """Options that are not what a call without them has, by name."""
+        """Options that differ from their defaults, by name."""
         found = {}
         for one in fields(self):  # type: ignore[arg-type]
             value = getattr(self, one.name)
@@ -53,7 +53,7 @@ class Stage:
 
 
 def pairs(texts: list[str], place: str, what: str, allowed: str) -> dict[str, str]:
-    """Values by name of texts as "name=value"; the last "=" counts."""
+    """Values by name, from texts "name=value" (the last "=" counts)."""
     found = {}
     for text in texts:
         name, equals, value = text.rpartition("=")

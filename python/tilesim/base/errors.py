@@ -1,4 +1,4 @@
-"""Errors that Tilesim raises; those of the Python half are worded as those of the core."""
+"""Errors that Tilesim raises, with the wording that the core uses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST = 200  # characters of a value in a message
 
 
 def shown(value: Any) -> str:
-    """A value as a message holds it: on one line, not too long, whatever the object does when it is asked."""
+    """A value for a message: one line, shortened; objects whose `repr` raises are named by their type."""
     if isinstance(value, (str, bytes)) and len(value) > MOST:
         value = value[:MOST]
     try:
@@ -47,21 +47,21 @@ def shown(value: Any) -> str:
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and the number of the others."""
     found = list(names)
     more = f", and {len(found) - most:,} more" if len(found) > most else ""
     return ", ".join(found[:most]) + more
 
 
 def _short(text: str, most: int = MOST) -> str:
-    """Of a file or a command line: on one line, and not too long."""
+    """A text from a file or a command line, printable and shortened."""
     text = text if len(text) <= most else text[:most] + "..."
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 @contextmanager
 def placed(place: str) -> Iterator[None]:
-    """Errors of the block name a place first, a file for one, unless they do already."""
+    """Prefixes errors of the block with a place (a file, say), unless they begin with it."""
     try:
         yield
     except UserError as error:
@@ -70,6 +70,22 @@ def placed(place: str) -> Iterator[None]:
             raise
         inside = f"{place}: {said['place']}" if said["place"] else place
         raise user_error(said.pop("what"), **{**said, "place": inside}, sort=type(error)) from None
+
+
+#: words of a message, and the command that lists all names of that kind
+_LISTS = {"machine": "machine list", "device": "device list", "network": "model list", "model": "model list",
+          "workload": "model list", "cluster": "cluster list", "setting": "machine settings"}  # fmt: skip
+
+
+def _few(what: str, value: str, allowed: str) -> str:
+    """Of many allowed names the nearest, and the command that lists all."""
+    names = allowed.split(", ")
+    command = next((f": tilesim {one} lists all" for word, one in _LISTS.items() if word in what), "")
+    few = 5 if command else 12
+    if len(names) <= few or any(" " in name for name in names):
+        return allowed
+    found = difflib.get_close_matches(value.strip("'\""), names, few, 0.0)
+    return f"{', '.join(found)}, and {len(names) - few:,} more{command}"
 
 
 def user_error(
@@ -81,12 +97,14 @@ def user_error(
     suggestion: str = "",
     sort: type[Exception] = UserError,
 ) -> Exception:
-    """A `UserError` (or another `sort`) with its parts, worded as those of the core are."""
+    """A `UserError` (or another `sort`) with its parts, in the core's wording."""
     value, place, what = _short(value), _short(place, 1000), _short(what, 500)
     allowed, suggestion = _short(allowed, 4000), _short(suggestion, 1000)
     text = f"{place}: {what}" if place else what
     detail = "; ".join(
-        part for part in (f"got {value}" if value else "", f"allowed: {allowed}" if allowed else "") if part
+        part
+        for part in (f"got {value}" if value else "", f"allowed: {_few(what, value, allowed)}" if allowed else "")
+        if part
     )
     if detail:
         text += f" ({detail})"
@@ -105,21 +123,21 @@ def user_error(
 
 
 class WrongCall(UserError, TypeError):
-    """A call that lacks an argument, or has one that does not exist."""
+    """A call with a missing or an unknown argument."""
 
 
 class UnknownKey(UserError, KeyError):
-    """A key that a mapping lacks: a mistake of the user, and what `Mapping` asks for."""
+    """A missing key: a user's mistake, and the `KeyError` that `Mapping` requires."""
 
     __str__ = Exception.__str__
 
 
-#: what a workload is built with, wherever one is named
+#: options that build a workload from its name
 OF_WORKLOADS = ("batch", "context", "sequence", "phase", "dtype")
 
 
 def of_workload(name: str, value: Any, model: Any = None) -> str:
-    """What helps where an option belongs to the workload."""
+    """A suggestion for an option that belongs to the workload."""
     if name not in OF_WORKLOADS:
         return ""
     named = repr(model) if isinstance(model, str) and len(model) < MOST / 2 else "name"
@@ -127,31 +145,31 @@ def of_workload(name: str, value: Any, model: Any = None) -> str:
 
 
 def path_text(path: Any, place: str = "") -> str:
-    """A path as text; a `UserError` (that names the place) where it is none."""
+    """A path as text; a `UserError` with the place for anything else."""
     try:
         text = os.fspath(path)
-    except Exception:  # also an object's own
+    except Exception:  # the object may raise anything
         text = None
     if not isinstance(text, str):
-        raise user_error("this is no path", place=place, value=shown(path), allowed="a text or a pathlib.Path")
+        raise user_error("not a path", place=place, value=shown(path), allowed="a string or a pathlib.Path")
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        allowed = "a text without zero bytes, that is UTF-8"
-        raise user_error("this is no path", place=place, value=shown(text), allowed=allowed)
-    return str.__str__(text)  # of an enum its value, which it may format as its name
+        allowed = "a UTF-8 string without zero bytes"
+        raise user_error("not a path", place=place, value=shown(text), allowed=allowed)
+    return str.__str__(text)  # an enum's value, not its name
 
 
 def unsupported(what: str, *, place: str = "", value: str = "", allowed: str = "", suggestion: str = "") -> Exception:
-    """An `Unsupported` with its parts: what is legal but cannot be done."""
+    """An `Unsupported` with its parts: a legal request that Tilesim cannot serve."""
     return user_error(what, place=place, value=value, allowed=allowed, suggestion=suggestion, sort=Unsupported)
 
 
-_ALIKE = str.maketrans("oil", "011")  # letters that are taken for digits
+_ALIKE = str.maketrans("oil", "011")  # letters that look like digits
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
-    """Of `candidates` the shortest that begins with `word`, else the closest; "" when none is close.
+    """The shortest candidate that begins with `word`, else the closest; "" when none is close.
 
-    The core words its suggestions by the same order. Capitals do not count, nor "-" for "_".
+    The core orders its suggestions the same way. Case, and "-" against "_", do not count.
     """
     known: dict[str, str] = {}
     for candidate in candidates:

@@ -1,4 +1,4 @@
-"""Work spread over any `concurrent.futures` executor, in an order that does not depend on it."""
+"""Runs tasks on any `concurrent.futures` executor, with results in order."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .errors import shown, user_error
 
 
 class Threads(concurrent.futures.ThreadPoolExecutor):
-    """Threads whose calls of the core can be ended from outside: Ctrl-C reaches the main thread alone."""
+    """Threads whose core calls can be stopped: Ctrl-C reaches only the main thread."""
 
     def __init__(self, count: int) -> None:
-        """Threads that wait for work."""
+        """Creates waiting threads."""
         self.begun: list[threading.Thread] = []
         super().__init__(max_workers=count, initializer=lambda: self.begun.append(threading.current_thread()))
         self.stopped = _core.Stop()
 
     def __repr__(self) -> str:
-        """How many there are at most."""
+        """The largest number of threads."""
         return f"<Threads: {self._max_workers} at most>"
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Also waits for a thread whose start Ctrl-C interrupted, which the base class does not know."""
+        """Waits also for a thread whose start Ctrl-C interrupted."""
         super().shutdown(wait=wait, cancel_futures=cancel_futures)
         for thread in self.begun if wait else ():
             thread.join()
@@ -44,11 +44,11 @@ def cores() -> int:
 
 @contextmanager
 def opened(executor: Any, jobs: int | None) -> Iterator[Any]:
-    """The user's executor as it is, or threads that end with the block; at once where it is left by an exception."""
+    """The user's executor, or threads that end with the block (at once after an exception)."""
     if executor is not None:
         if not callable(getattr(executor, "submit", None)):
-            allowed = "what has the interface of concurrent.futures.Executor; a number of threads is `jobs`"
-            raise user_error("this is no executor", value=shown(executor), allowed=allowed)
+            allowed = "a concurrent.futures.Executor; set the number of threads with `jobs`"
+            raise user_error("not an executor", value=shown(executor), allowed=allowed)
         yield executor
         return
     own = Threads(cores() if jobs is None else whole("jobs", jobs, none="one per processor"))
@@ -62,13 +62,13 @@ def opened(executor: Any, jobs: int | None) -> Iterator[Any]:
 
 
 def stop(executor: Any) -> None:
-    """Ends what threads of our own are at. An executor of the user's goes on with what it has begun."""
+    """Stops running tasks of `Threads`; a user's executor finishes its running tasks."""
     if isinstance(executor, Threads):
         executor.stopped.request()
 
 
 def shares_memory(executor: Any) -> bool:
-    """Whether tasks may be given objects of the core, which do not travel between processes."""
+    """Whether tasks may hold core objects, which cannot be pickled."""
     return isinstance(executor, concurrent.futures.ThreadPoolExecutor)
 
 
@@ -78,8 +78,7 @@ def _stoppable(stopped: _core.Stop, function: Callable[..., Any], *task: Any) ->
 
 
 def _awaited(future: Any) -> Any:
-    """The result of a future. A signal that arrives just before a thread begins to wait does not wake it: so no wait is
-    longer than a moment."""
+    """The result of a future, polled: a signal just before a wait would not wake it."""
     if isinstance(future, concurrent.futures.Future):
         while not future.done():
             concurrent.futures.wait([future], timeout=0.1)
@@ -87,8 +86,8 @@ def _awaited(future: Any) -> Any:
 
 
 def in_order(executor: Any, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """Results of all tasks in their order; where the caller stops or is interrupted, what waits is cancelled and what
-    runs in threads ends at its next poll."""
+    """Results of all tasks in order. When the caller stops, waiting tasks are cancelled and running ones in threads end
+    at their next poll."""
     stopped, call = None, function
     if shares_memory(executor):
         stopped = executor.stopped if isinstance(executor, Threads) else _core.Stop()

@@ -1,4 +1,4 @@
-"""Libraries that not everybody needs."""
+"""Optional dependencies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .errors import user_error
 
 
 def need(module: str, extra: str) -> ModuleType:
-    """Imports a library that not everybody needs."""
+    """Imports an optional dependency; a `UserError` names the extra to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Numbers and names as people read them, in one way for terminal, page and notebook."""
+"""Formats of numbers and names, the same for terminal, page and notebook."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _LARGE = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "
 
 
 def units() -> dict[str, list[tuple[float, str]]]:
-    """The scales with their names, largest first: a page's script writes numbers by the same ones."""
+    """The scales with their names, largest first; a page's script uses them too."""
     return {"duration": list(_SECONDS), "size": list(_SIZES), "rate": list(_LARGE)}
 
 
 def _three(value: float) -> str:
-    """Three digits, or all before the point."""
+    """Three significant digits, or all digits of the integer part."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "–"
     if value == 0:
@@ -46,17 +46,17 @@ def _three(value: float) -> str:
 
 
 def _minus(text: str) -> str:
-    """A number with one kind of minus, and none before a zero."""
+    """A number with a typographic minus; zero has no sign."""
     return text.replace("-", "−") if text.strip("-0.,") else text.removeprefix("-")
 
 
 def digits(value: float) -> str:
-    """A number whose unit stands elsewhere, in a head say: 24.8, 0.0713, 1,533."""
+    """A number without a unit: 24.8, 0.0713, 1,533."""
     return _three(value)
 
 
 def count(value: float) -> str:
-    """A number of things: 371,256."""
+    """A count: 371,256."""
     return _minus(f"{value:,.0f}") if math.isfinite(value) else _three(value)
 
 
@@ -90,7 +90,7 @@ def size(number: float) -> str:
 
 
 def exact_size(number: float) -> str:
-    """Bytes that somebody chose, with every digit: 32 MB, 256 KiB, 1.5 MB."""
+    """An exact number of bytes: 32 MB, 256 KiB, 1.5 MB."""
     if number != int(number) or number <= 0:
         return size(number)
     texts = []
@@ -110,19 +110,19 @@ def rate(value: float, unit: str) -> str:
 
 
 def signed(change: float, text: Callable[[float], str]) -> str:
-    """A change, with its sign: +120, −3.41 ms, 0."""
+    """A difference with its sign: +120, −3.41 ms, 0."""
     if not change:
         return "0"
     return f"{'+' if change > 0 else '−' if change < 0 else ''}{text(abs(change))}"
 
 
 def ratio(value: float) -> str:
-    """How many times: 1.30 ×."""
+    """A ratio: 1.30 ×."""
     return _minus(f"{value:,.2f}") + " ×" if math.isfinite(value) else "–"
 
 
 def short(name: str, width: int, end: float = 0.5) -> str:
-    """A name that fits, without its middle: both ends tell something."""
+    """A name shortened in the middle."""
     if len(name) <= width:
         return name
     right = min(width - 1, max(0, math.ceil((width - 1) * end)))
@@ -143,12 +143,12 @@ def part_of(part: float, whole: float, unit: str) -> str:
 
 
 def _word(value: float) -> tuple[float, str]:
-    """Scale and name of a number of things: from ten thousand on in words."""
+    """Scale of a count and its word, from ten thousand on."""
     return next(((scale, name) for least, scale, name in _WORDS if abs(value) >= 0.9995 * least), (1.0, ""))
 
 
 def amount_of(value: float, unit: str) -> str:
-    """A number of cycles or seconds with its unit: 162 thousand cycles, 3.41 ms."""
+    """Cycles or seconds with the unit: 162 thousand cycles, 3.41 ms."""
     if unit == "s":
         return duration(value)
     scale, name = _word(value)

@@ -1,4 +1,4 @@
-"""Files: one way to write them, whole or not at all, and one to read them, as bytes, text, JSON."""
+"""Reads and writes files: atomic writes; reads as bytes, text, JSON, YAML."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ CONFIGS = (".json", ".toml", ".cfg", *YAML)  # of machines, devices and parts
 def writing(path: str | os.PathLike[str], mode: str = "w", newline: str | None = None) -> Iterator[IO[Any]]:
     """A file opened for writing (text in UTF-8, or bytes), which replaces the old one when the block ends well.
 
-    Until then, and where anything is raised, the old file stands and nothing else is left. A `UserError` with the
-    system's reason where it cannot be written.
+    The old file stays if the block raises. A `UserError` has the system's reason where the file cannot be written.
     """
     name = path_text(path)
     replaced = _core.ReplacedFile(name)
@@ -38,12 +37,12 @@ def writing(path: str | os.PathLike[str], mode: str = "w", newline: str | None =
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """A `UserError` where a file could not be written: asked before long work whose result goes there."""
+    """A `UserError` where a file cannot be written; called before long work."""
     _core.ReplacedFile(path_text(path)).discard()
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Refuses what no file of data is, before it is opened: a pipe would wait, a device has no end."""
+    """A `UserError` for a directory, pipe or device: a pipe would wait, a device never ends."""
     text = path_text(path)
     if os.path.exists(text) and not os.path.isfile(text):
         kind = "a directory" if os.path.isdir(text) else "a pipe or a device"
@@ -51,7 +50,7 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 
 def check_no_device(path: str | os.PathLike[str]) -> None:
-    """Refuses a device before it is opened, for a file that may come through a pipe."""
+    """A `UserError` for a device; pipes are accepted."""
     text = path_text(path)
     try:
         mode = os.stat(text).st_mode
@@ -62,7 +61,7 @@ def check_no_device(path: str | os.PathLike[str]) -> None:
 
 
 def check_length(path: str | os.PathLike[str], limit: int = MAX_JSON_BYTES) -> None:
-    """Refuses a file that is too long to be what it is read as, before any of it is read."""
+    """A `UserError` for a file beyond a size limit, before it is read."""
     name = path_text(path)
     try:
         size = os.path.getsize(name)
@@ -81,18 +80,17 @@ def read_bytes(path: str | os.PathLike[str], limit: int | None = None) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], limit: int | None = None) -> str:
-    """Content of a regular file in UTF-8 (a byte-order mark is left out); a `UserError` where it is no text."""
+    """Content of a UTF-8 file without its byte-order mark; a `UserError` for other bytes."""
     try:
         return read_bytes(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise user_error(
-            "the file is no text", place=path_text(path), value=f"byte {error.start}", allowed="UTF-8"
+            "the file is not text", place=path_text(path), value=f"byte {error.start}", allowed="UTF-8"
         ) from None
 
 
 def loads(text: str) -> Any:
-    """The value of a JSON text of our own. Ctrl-C ends it between two objects: the reader in C asks for no signals, the
-    interpreter does at each call."""
+    """The value of a JSON text that Tilesim wrote. The hook lets Ctrl-C end it between two objects."""
     return json.loads(text, object_hook=_same)
 
 
@@ -107,7 +105,7 @@ def parse_json(text: str | bytes, place: str) -> Any:
         try:
             text = text.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise user_error("this is no text", place=place, value=f"byte {error.start}", allowed="UTF-8") from None
+            raise user_error("not text", place=place, value=f"byte {error.start}", allowed="UTF-8") from None
 
     def whole(digits: str) -> int:
         if len(digits) > 20:
@@ -124,45 +122,45 @@ def read_json(path: str | os.PathLike[str] | Mapping[str, Any], schema: str = ""
     if schema:
         found = data.get("schema") if isinstance(data, dict) else None
         if found != schema:
-            raise user_error("the file is of another kind", place=place, value=shown(found), allowed=schema)
+            raise user_error("the file has another schema", place=place, value=shown(found), allowed=schema)
     return data
 
 
 def read_yaml(path: str | os.PathLike[str]) -> Any:
-    """The value of a YAML file; a mapping with a tag (`!Component`) has it under the key "!". A `UserError` where
-    pyyaml is not installed, and for what is no YAML."""
+    """The value of a YAML file; a mapping's tag (`!Component`) is under the key "!". A `UserError` without pyyaml, and
+    for invalid YAML."""
     name = path_text(path)
     text = read_text(path, MAX_YAML_BYTES)
     try:
         import yaml
     except ImportError:
         raise user_error(
-            "reading YAML needs pyyaml", place=name, suggestion="Install it: pip install 'tilesim[mapping]'"
+            "pyyaml is not installed", place=name, suggestion="Install it: pip install 'tilesim[mapping]'"
         ) from None
 
     class Plain(yaml.SafeLoader):
-        """Without merge keys: each copies all that it names, and a few lines of them billions."""
+        """A loader without merge keys, a few lines of which can expand to billions of nodes."""
 
         def flatten_mapping(self, node: Any) -> None:
             if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
-                raise yaml.YAMLError("merge keys (<<) are not read")
+                raise yaml.YAMLError("merge keys (<<) are not supported")
 
     def tagged(loader: Any, tag: str, node: Any) -> Any:
         if not isinstance(node, yaml.MappingNode):
-            raise yaml.YAMLError(f"the tag !{tag} is not of a mapping")
+            raise yaml.YAMLError(f"the tag !{tag} must belong to a mapping")
         return {"!": tag, **loader.construct_mapping(node, deep=True)}
 
     Plain.add_multi_constructor("!", tagged)
     try:
-        return yaml.load(text, Loader=Plain)  # a SafeLoader: no objects of Python
-    except Exception as error:  # of another's parser, which raises anything
-        hint = "Give the file that pytimeloop wrote of its templates" if "{{" in text or "<<<" in text else ""
+        return yaml.load(text, Loader=Plain)  # a SafeLoader: no Python objects
+    except Exception as error:  # the parser may raise anything
+        hint = "Give the file that pytimeloop generated from its templates" if "{{" in text or "<<<" in text else ""
         what = " ".join(str(error).split())[:120]
-        raise user_error("this is no YAML", place=name, value=what, suggestion=hint) from None
+        raise user_error("invalid YAML", place=name, value=what, suggestion=hint) from None
 
 
 class Saved:
-    """A value whose dict is what its file holds."""
+    """A value that its file holds as a dict."""
 
     def to_dict(self) -> dict[str, Any]:
         """The value.
@@ -174,7 +172,7 @@ class Saved:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Any:
-        """Reads what `to_dict` gives.
+        """Reads the dict of `to_dict`.
 
         Args:
             value: the dict.
@@ -183,15 +181,15 @@ class Saved:
             An equal value.
 
         Raises:
-            UserError: for a dict of another kind.
+            UserError: for a dict with another schema.
         """
         return cls.load(value)  # type: ignore[attr-defined]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes what `to_dict` gives.
+        """Writes the dict of `to_dict` as JSON.
 
         Args:
-            path: of the file, JSON.
+            path: file to write, JSON.
 
         Raises:
             UserError: when it cannot be written.

@@ -1,4 +1,4 @@
-"""Repeated layers as one row: names that differ in the numbers of their layers alone."""
+"""Folds repeated layers: names that differ only in layer numbers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LAYER = re.compile(r"(^|[._/\[])([a-zA-Z_]*?)([0-9]+)(?=[._/\]])")
 
 @lru_cache(maxsize=1 << 15)
 def pattern(name: str) -> str:
-    """A name without the numbers of its layers."""
+    """A name with "*" for its layer numbers."""
     return _LAYER.sub(r"\1\2*", name)
 
 
 def fold(
     rows: Iterable[_Row], name: Callable[[_Row], str], alike: Callable[[_Row], Any] | None = None
 ) -> dict[Any, list[_Row]]:
-    """Rows whose names differ in numbers of layers alone."""
+    """Groups of rows whose names differ only in layer numbers."""
     groups: dict[Any, list[_Row]] = {}
     for row in rows:
         groups.setdefault((pattern(name(row)), alike(row) if alike else None), []).append(row)

@@ -1,4 +1,4 @@
-"""What kind a value of a JSON file is: one check, worded once, for all readers of the Python half."""
+"""Checks types of values in JSON files, for all readers in Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAMES = {str: "a text", int: "an integer", float: "a finite number", bool: "tru
 
 
 def of_kind(value: Any, kind: Any, place: str) -> Any:
-    """The value, if it is of a kind."""
+    """The value, checked against a type."""
     if isinstance(kind, list):
         if not isinstance(value, (list, tuple)):
             raise _other(value, "a list", place)
@@ -23,7 +23,7 @@ def of_kind(value: Any, kind: Any, place: str) -> Any:
             of_kind(item, kind[str], f"{place}.{key}")
     elif kind is float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not -1.7e308 < value < 1.7e308:  # neither nan nor what no float holds
+        if not number or not -1.7e308 < value < 1.7e308:  # finite
             raise _other(value, _NAMES[kind], place)
     elif not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise _other(value, _NAMES[kind], place)
@@ -36,5 +36,5 @@ def _other(value: Any, wanted: str, place: str) -> Exception:
 
 
 def _large(value: Any) -> bool:
-    """Whether Python refuses to write the number, or would take long."""
+    """Whether Python cannot print the number, or would take long."""
     return isinstance(value, int) and value.bit_length() > 4096

@@ -1,6 +1,6 @@
-"""Names of a package that are imported when they are first used, so that importing the package stays quick.
+"""Names of a package that are imported on first use, so that importing the package stays quick.
 
-It imports next to nothing itself: the command line begins here, and Ctrl-C must be heard soon.
+It imports almost nothing: the command line begins here, and Ctrl-C must work soon.
 """
 
 from __future__ import annotations
@@ -39,5 +39,5 @@ def lazy(package: str, modules: Mapping[str, str], inside: Iterable[str] = ()) -
 
 
 def listed(names: Iterable[str]) -> Callable[[], list[str]]:
-    """A module-level `__dir__`: the public names alone, imported or not."""
+    """A module-level `__dir__` with only the public names."""
     return lambda: sorted(names)

@@ -1,4 +1,4 @@
-"""A lock as a part of an object that is copied, pickled and forked."""
+"""A lock for objects that are copied, pickled and forked."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from types import TracebackType
 
 
 class Lock:
-    """Re-entrant. A copy or pickle of it is a lock of its own, and after a fork the child's are free: the thread that
-    held one is not there."""
+    """A re-entrant lock. A copy or pickle is a new lock; after a fork the child's locks are free, since the thread that
+    held one does not exist there."""
 
     def __init__(self) -> None:
-        """Free at first."""
+        """Creates a free lock."""
         self._lock = threading.RLock()
         _all.add(self)
 
@@ -40,7 +40,7 @@ def _renew_all() -> None:
         lock._renew()
 
 
-#: held while the process's warnings and loggers are changed and put back: two threads would put back what the other set
+#: held while warnings and loggers are changed and restored, so that two threads do not restore each other's state
 QUIET = Lock()
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""Colours with one meaning each, on page, notebook and terminal; told apart with colour-blind eyes.
+"""Colours with one meaning each on page, notebook and terminal, safe for colour-blind readers.
 
 Source: Paul Tol, "Colour Schemes", SRON/EPS/TN/09-002, scheme "bright".
 """
@@ -18,7 +18,7 @@ BLUE, RED, GREEN, YELLOW, CYAN, PURPLE, GREY = (
 )
 
 SERIES = (BLUE, RED, GREEN, YELLOW, CYAN, PURPLE, GREY)
-"""Of lines and bars that have no meaning of their own, in this order."""
+"""Colours of series without a fixed meaning, in this order."""
 
 OTHER = GREY
 

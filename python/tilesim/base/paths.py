@@ -1,4 +1,4 @@
-"""Where the data files of the package lie."""
+"""Paths of the package's data files."""
 
 import json
 from pathlib import Path
@@ -11,14 +11,14 @@ def configs_dir() -> Path:
     for candidate in (installed, source):
         if candidate.is_dir():
             return candidate
-    raise FileNotFoundError(f"the configurations of tilesim are neither at {installed} nor at {source}")
+    raise FileNotFoundError(f"Tilesim's configurations are missing: looked in {installed} and {source}")
 
 
 def sample(table: str) -> Path:
-    """The rows of a measured table that the package ships; `configs/samples/README.md` says where they come from."""
+    """The shipped sample of a measured table; `configs/samples/README.md` has the sources."""
     return configs_dir() / "samples" / f"{table}.csv"
 
 
 def whole_rows(table: str) -> int:
-    """The size of the measured table that a sample is of."""
+    """The number of rows of the whole measured table."""
     return int(json.loads((configs_dir() / "samples" / "rows.json").read_text(encoding="utf-8"))[table])

@@ -1,4 +1,4 @@
-"""Progress of what takes long: a call tells how far it is, whoever listens shows it; nobody listens by default."""
+"""Progress of long calls: calls report, a listener shows it; by default nobody listens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 __all__ = ["Bar", "Listener", "counter", "followed", "listening", "tell"]
 
 Listener = Callable[[int, int, str], None]
-"""Called with done, total and what is being worked on."""
+"""Called with the number done, the total, and the current item."""
 
 _Part = TypeVar("_Part")
 _here = threading.local()
@@ -24,7 +24,7 @@ _here = threading.local()
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Hears what calls of this thread tell, while it is open."""
+    """Receives progress of this thread's calls while it is open."""
     before = getattr(_here, "listener", None)
     _here.listener = listener
     try:
@@ -34,14 +34,14 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def tell(done: int, total: int, name: str = "") -> None:
-    """Tells how far a call is; nothing happens where nobody of this thread listens."""
+    """Reports progress to this thread's listener, if any."""
     listener: Listener | None = getattr(_here, "listener", None)
     if listener is not None:
         listener(done, total, name)
 
 
 def counter(what: str) -> Callable[[int, int], None] | None:
-    """What the core calls with parts done and all, some times a second."""
+    """A callback for the core's progress (done, total), or None without a listener."""
     listener: Listener | None = getattr(_here, "listener", None)
     if listener is None or getattr(_here, "within", False):
         return None
@@ -50,7 +50,7 @@ def counter(what: str) -> Callable[[int, int], None] | None:
 
 
 def followed(parts: Sequence[_Part]) -> Iterator[_Part]:
-    """Parts one after the other, telling how many are done."""
+    """Iterates over parts and reports progress."""
     for done, part in enumerate(parts):
         tell(done, len(parts))
         _here.within = True
@@ -61,7 +61,7 @@ def followed(parts: Sequence[_Part]) -> Iterator[_Part]:
 
 
 class Bar:
-    """One line that tells how far a call is: a terminal and a notebook redraw it, a file gets one now and then."""
+    """A progress line: redrawn on a terminal and in a notebook, repeated every few seconds in a file."""
 
     WIDTH = 30
     SECONDS = 0.1
@@ -69,8 +69,8 @@ class Bar:
     """Seconds between the lines of a file."""
 
     def __init__(self, stream: Any = None) -> None:
-        """A bar on `stream`; none: in the notebook whose cell runs, else on standard error."""
-        self.stream = stream if stream is not None else sys.stderr or io.StringIO()  # none: it is closed
+        """A bar on `stream`; default: the running notebook cell, else standard error."""
+        self.stream = stream if stream is not None else sys.stderr or io.StringIO()  # None: stderr is closed
         self.drawn, self.before, self.lines = -math.inf, 0, 0
         self.shown: Any = None
         self.display = _notebook() if stream is None else None
@@ -79,7 +79,7 @@ class Bar:
             self.drawn = time.monotonic()
 
     def __call__(self, done: int, total: int, name: str) -> None:
-        """Draws: `done` of `total`, working on `name`; the last call ends the line."""
+        """Draws `done` of `total` and `name`; the last call ends the line."""
         now = time.monotonic()
         last = done >= total
         quick = self.is_terminal or self.display is not None
@@ -95,7 +95,7 @@ class Bar:
                 self.shown.update(shown)
             return
         if not self.is_terminal:
-            if last and not self.lines:  # it was over at once
+            if last and not self.lines:  # finished before the first line
                 return
             self.stream.write(f"{text}\n")
             self.lines += 1
@@ -109,7 +109,7 @@ class Bar:
 
 
 class _Line:
-    """What a notebook shows."""
+    """The bar in a notebook."""
 
     def __init__(self, done: int, total: int, text: str) -> None:
         self.done, self.total, self.text = done, total, text
@@ -122,10 +122,10 @@ class _Line:
 
 
 def _notebook() -> Any:
-    """What displays in the notebook whose cell runs; none outside of one."""
+    """IPython's `display` in a notebook; None elsewhere."""
     shell = sys.modules.get("IPython")
     asked = shell.get_ipython() if shell is not None and hasattr(shell, "get_ipython") else None
-    if asked is None or not hasattr(asked, "kernel"):  # IPython on a terminal has none
+    if asked is None or not hasattr(asked, "kernel"):  # IPython on a terminal
         return None
     from IPython.display import display
 

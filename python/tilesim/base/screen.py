@@ -1,4 +1,4 @@
-"""What is written on: a terminal with its width and colours, or a pipe with neither; texts that fit it."""
+"""The output device (terminal or pipe): width, colours, and texts that fit it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = [
 ]
 
 LEAST = 40
-"""Characters of the narrowest terminal that tables are fitted to."""
+"""Narrowest width that tables are fitted to, in characters."""
 
 UNLIMITED = 1_000_000
 
 Line = list[tuple[str, str]]
-"""Pieces of text, each with its style ("" for none)."""
+"""Pieces of text, each with its style ("" for plain)."""
 
 
 Lines = Sequence[Line | str]
@@ -42,11 +42,11 @@ Lines = Sequence[Line | str]
 
 
 PAGE = 120
-"""Characters of a line of what Python prints where no terminal says how many: names within do without more."""
+"""Line width of printed tables without a terminal."""
 
 
 def page() -> int:
-    """Characters of a line of what a program prints: those of the terminal, or `PAGE`."""
+    """Line width of printed tables: the terminal's, or `PAGE`."""
     return min(width(), PAGE) if width() == UNLIMITED else width()
 
 
@@ -57,19 +57,19 @@ def plain(lines: Lines) -> str:
 
 
 def is_terminal() -> bool:
-    """Whether people read it as it comes, on something that moves its cursor."""
+    """Whether standard output is a terminal that can move its cursor."""
     return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
 
 
 def coloured() -> bool:
-    """Whether standard output takes colours, and the user wants them (https://no-color.org)."""
+    """Whether standard output shows colours and NO_COLOR is unset (https://no-color.org)."""
     return is_terminal() and not os.environ.get("NO_COLOR")
 
 
 def width() -> int:
-    """Characters of a line: those of the terminal, or fewer by COLUMNS; in a pipe those of COLUMNS, or no limit.
+    """Line width: the terminal's, or fewer by COLUMNS; in a pipe COLUMNS, or no limit.
 
-    In a pipe COLUMNS beside LINES says how large somebody's terminal is (shells and readline export both): no limit.
+    In a pipe, COLUMNS together with LINES describes a terminal (shells and readline export both): no limit.
     """
     stated = os.environ.get("COLUMNS", "")
     asked = int(stated[:7]) if stated.isascii() and stated.isdigit() else 0
@@ -83,12 +83,12 @@ def width() -> int:
 
 
 def room(most: int) -> int:
-    """Characters of a line of a text that is laid out by its own: those of the terminal, at most `most`."""
+    """Line width of a text: the terminal's, at most `most`."""
     return min(most, width())
 
 
 def wide(text: str) -> int:
-    """Cells that a text takes on a terminal; letters of some scripts take two."""
+    """Width of a text on a terminal; letters of some scripts take two cells."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -97,7 +97,7 @@ def wide(text: str) -> int:
 
 
 def clean(text: str) -> str:
-    """A text from a file as a terminal may show it: control characters are spelled out, markup stays as it is."""
+    """A text with control characters escaped."""
     return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
@@ -105,7 +105,7 @@ _SPELLED = str.maketrans({"×": "x", "µ": "u", "…": "~", "–": "-", "−": "
 
 
 def spelled(text: str, encoding: str | None) -> str:
-    """A text in letters that an encoding has, each of one cell as before."""
+    """A text in letters of an encoding, with the same width."""
     if text.isascii():
         return text
     encoding = encoding or "utf-8"
@@ -117,7 +117,7 @@ def spelled(text: str, encoding: str | None) -> str:
 
 
 def wrapped(text: str, indent: str = "", hang: str | None = None, limit: int | None = None) -> list[str]:
-    """A text as lines that fit, broken between words; a word that is longer than a line loses its middle."""
+    """A text as lines that fit, broken between words; longer words are shortened in the middle."""
     hang = " " * len(indent) if hang is None else hang
     limit = width() if limit is None else limit
     if limit == UNLIMITED:
@@ -133,7 +133,7 @@ def wrapped(text: str, indent: str = "", hang: str | None = None, limit: int | N
 
 
 def indented(text: str) -> list[str]:
-    """Lines that fit, of lines that begin with spaces."""
+    """Wraps lines and keeps their indents."""
     found = []
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip(" "))]
@@ -142,7 +142,7 @@ def indented(text: str) -> list[str]:
 
 
 def fitted_all(names: Sequence[str], room: int) -> list[str]:
-    """Names in so many cells each, different ones told apart where what stays of them can do it."""
+    """Names shortened to a width, still distinct where possible."""
     best: list[str] = []
     for end in (0.5, 0.67, 0.8, 0.33, 0.2):
         found = [fitted(one, room, end) for one in names]
@@ -154,12 +154,12 @@ def fitted_all(names: Sequence[str], room: int) -> list[str]:
 
 
 def fitted(name: str, room: int, end: float = 0.5) -> str:
-    """A name in so many cells, without its middle."""
+    """A name shortened in the middle to a width."""
     stem, times, number = name.rpartition(" ×")
     layers = f"{times}{number}" if stem and number.isdigit() and len(number) < room // 2 else ""
     stem = stem if layers else name
     found, cells = name, room - len(layers)
-    while wide(found) > room:  # letters that take two cells
+    while wide(found) > room:  # wide letters
         if cells < 1:
             return "…"
         found = short(stem, cells, end) + layers

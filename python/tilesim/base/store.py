@@ -21,9 +21,9 @@ __all__ = ["Store"]
 
 FORMAT = 1
 TIMEOUT_SECONDS = 60
-POLL_SECONDS = 0.1  # SQLite waits so long for another process, and answers no Ctrl-C meanwhile
-_DAMAGED = "the store is damaged or no store"
-_DELETE = "Name another file; a store of results only saves time and may be deleted"
+POLL_SECONDS = 0.1  # SQLite's wait for another process; it ignores Ctrl-C meanwhile
+_DAMAGED = "the store is damaged, or not a store"
+_DELETE = "Name another file; a store only saves time and may be deleted"
 _TROUBLES = [
     (("disk is full", "disk I/O error"), "the disk of the store is full or fails", "Make room, or name another file"),
     (("locked", "busy"), "the store is in use by another process", "Wait for it, or name another file"),
@@ -43,12 +43,12 @@ _TROUBLES = [
 
 def _text(key: Any) -> str:
     if not isinstance(key, str):
-        raise user_error("a key of a store is a text", value=shown(key)[:100])
+        raise user_error("a key of a store must be a string", value=shown(key)[:100])
     return key
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of numpy and torch as those of Python."""
+    """Numbers of numpy and torch as Python numbers."""
     with contextlib.suppress(Exception):  # an object may raise anything when it is asked
         if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
             return value.item()
@@ -57,9 +57,9 @@ def _plain(value: Any) -> Any:
 
 @checked_class()
 class Store:
-    """A SQLite file of simulated values, keyed by what they depend on and by the version of Tilesim.
+    """A SQLite file of simulated values, keyed by all their inputs and by the version of Tilesim.
 
-    Several processes and threads may read and write at once; a killed one loses at most what it had not yet written.
+    Several processes and threads may read and write at once; a killed process loses at most its unwritten values.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -69,22 +69,22 @@ class Store:
         self._patient(lambda connection: None, fresh=True)
 
     def __repr__(self) -> str:
-        """Where it lies."""
+        """The path."""
         return f"<Store {self.path}>"
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
-        """One thread at a time; what SQLite raises in our words."""
+        """Serializes threads and translates errors of SQLite."""
         with self._lock:
             try:
                 yield
             except (sqlite3.Error, sqlite3.Warning) as error:
                 raise self._told(error) from None
-            except UnicodeError as error:  # of a text in a damaged file, or of SQLite's message about one
+            except UnicodeError as error:  # a damaged text
                 raise user_error(_DAMAGED, place=self.path, value=str(error)[:100], suggestion=_DELETE) from None
 
     def _told(self, error: Exception) -> Exception:
-        """Damaged, full, in use, not writable: by SQLite's text, since Python before 3.11 keeps no code of it."""
+        """The error by SQLite's text: Python before 3.11 has no error codes."""
         text = str(error)
         for words, what, suggestion in _TROUBLES:
             if any(word in text for word in words):
@@ -93,7 +93,7 @@ class Store:
 
     def _open(self) -> None:
         if os.path.exists(self.path) and not os.path.isfile(self.path):
-            raise user_error("the store is no regular file", place=self.path)
+            raise user_error("the store is not a regular file", place=self.path)
         self._connection = sqlite3.connect(self.path, timeout=POLL_SECONDS, check_same_thread=False)
         self._process = os.getpid()
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
@@ -113,13 +113,13 @@ class Store:
             self._connection.execute(f"PRAGMA user_version={FORMAT}")
 
     def _own(self) -> sqlite3.Connection:
-        """The connection; another one in a process that was forked, since SQLite's may not be carried over."""
+        """The connection, reopened in a forked process, as SQLite requires."""
         if self._process != os.getpid():
             self._open()
         return self._connection
 
     def _use_write_ahead_log(self) -> None:
-        """The switch is refused at once, without the connection's timeout, while another process makes it."""
+        """Switches the journal mode, which fails at once (without timeout) while another process does it."""
         limit = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:
@@ -132,7 +132,7 @@ class Store:
 
     @staticmethod
     def key(**parts: Any) -> str:
-        """A key from everything that a value depends on; the version is added.
+        """A key from all inputs of a value; the version is added.
 
         Args:
             parts: JSON values.
@@ -144,7 +144,7 @@ class Store:
 
     @staticmethod
     def key_of(parts: dict[str, Any]) -> str:
-        """A key without a version of its own.
+        """A key without the version.
 
         Args:
             parts: JSON values.
@@ -155,17 +155,17 @@ class Store:
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=_plain).encode()).hexdigest()
 
     def get(self, keys: Iterable[str], fits: Callable[[Any], bool] | None = None) -> dict[str, Any]:
-        """Looks values up.
+        """Looks up values.
 
         Args:
             keys: from `key`.
-            fits: whether a value is of the kind that is kept under such keys; none: all are.
+            fits: whether a value has the expected form; default: every value.
 
         Returns:
-            Values of those that are known.
+            Values by key, without the missing ones.
 
         Raises:
-            UserError: for a file that is damaged (holds what does not fit), full, in use, or not writable.
+            UserError: for a file that is damaged (or whose values do not fit), full, in use, or not writable.
         """
         found: dict[str, Any] = {}
         query = "SELECT value FROM results WHERE key = ?"
@@ -179,7 +179,7 @@ class Store:
         return self._patient(lambda connection: connection.execute(query, values).fetchall())
 
     def _patient(self, action: Callable[[sqlite3.Connection], Any], fresh: bool = False) -> Any:
-        """What the action returns, once no other process is in its way; `fresh`: opens the file first."""
+        """The action's result, retried while another process locks the file; `fresh`: opens it first."""
         limit = time.monotonic() + TIMEOUT_SECONDS
         while True:
             with self._telling():
@@ -197,13 +197,13 @@ class Store:
             value = parse_json(text, "a value")
             if fits is None or fits(value):
                 return value
-            why = f"a value of another kind, {text[:60]}"
+            why = f"an unexpected value, {text[:60]}"
         except Exception as error:
             why = str(error)[:200]
         raise user_error(_DAMAGED, place=self.path, value=why, suggestion=_DELETE)
 
     def scan(self, prefix: str, fits: Callable[[Any], bool] | None = None) -> dict[str, Any]:
-        """Everything whose key starts with a text.
+        """All values whose key starts with a prefix.
 
         Args:
             prefix: of keys, ASCII.
@@ -232,7 +232,7 @@ class Store:
             written = {key: json.dumps(value, allow_nan=False, default=_plain) for key, value in dict(values).items()}
             rows = [(_text(key), text) for key, text in written.items()]
         except (TypeError, ValueError, RecursionError) as error:
-            raise user_error("a value is no JSON", place=self.path, value=str(error)[:100]) from None
+            raise user_error("a value is not JSON", place=self.path, value=str(error)[:100]) from None
 
         def write(connection: sqlite3.Connection) -> None:
             with connection:

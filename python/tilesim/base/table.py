@@ -1,4 +1,4 @@
-"""Tables that print as text and turn into pandas."""
+"""Tables that print as text and convert to pandas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from . import figures
 from .extras import need
 
-TYPE_CHECKING = False  # as of typing, which takes time to import
+TYPE_CHECKING = False  # importing typing takes time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,13 +33,13 @@ class Tabled:
         raise NotImplementedError
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes the table as a page that loads nothing; its rows sort and filter.
+        """Writes the table as a self-contained HTML page whose rows sort and filter.
 
         Args:
             path: file to write.
 
         Raises:
-            UserError: for a file that cannot be written.
+            UserError: when the file cannot be written.
         """
         from .files import writing
         from .view import Section, document, rows_of
@@ -51,7 +51,7 @@ class Tabled:
 
 
 class Table(Tabled):
-    """Rows of equal keys: prints as text, turns into pandas and into a page."""
+    """Rows with equal keys, as text, pandas DataFrame or HTML page."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Table(Tabled):
             A DataFrame with one row per row.
 
         Raises:
-            UserError: without pandas, naming what to install.
+            UserError: when pandas is not installed.
         """
         return need("pandas", "notebook").DataFrame(self.rows)
 
@@ -86,7 +86,7 @@ class Table(Tabled):
         return len(self.rows)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Row by row."""
+        """Iterates over the rows."""
         return iter(self.rows)
 
     def __getitem__(self, number: int) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Table(Tabled):
         return self.rows[number]
 
     def __str__(self) -> str:
-        """Aligned columns; on a terminal they fit: names lose their middle, and what is left out is told."""
+        """Aligned columns that fit the terminal; a line names the columns left out."""
         if not self.rows:
             return self._empty
         from .screen import plain
@@ -121,7 +121,7 @@ def keyed(
     columns = []
     for number, key in enumerate(rows[0]):
         words = any(isinstance(row[key], str) and row[key] for row in rows)
-        # as names: numbers go first, those on the right before others
+        # number columns are left out first, from the right
         columns.append(Column(clean(str(key)), "name" if words else "word", 0 if words else number, least=12))
     write = {key: (forms or {}).get(key, _text) for key in rows[0]}
     return layout(columns, [[write[key](row[key]) for key in rows[0]] for row in rows], room)
@@ -133,6 +133,6 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         large = math.isfinite(value) and 1e4 <= abs(value) < 1e15
         return figures.count(value) if large else f"{value:.4g}"
-    if isinstance(value, int) and abs(value) >= 10_000:  # but for years and places
+    if isinstance(value, int) and abs(value) >= 10_000:  # not years
         return f"{value:,}"
     return str(value)

@@ -1,4 +1,4 @@
-"""The validation file: one envelope for every table of measured figures."""
+"""Measured tables: reading them, and the one layout of validation files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_LINE = 1 << 24
 
 
 def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, Any]]]:
-    """Header and rows of a CSV file, a byte order mark or CRLF or not."""
+    """Header and rows of a CSV file; a byte order mark and CRLF are accepted."""
     name = path_text(path)
     check_no_device(name)
     check_length(name, MAX_BYTES)
@@ -27,11 +27,11 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, An
     except OSError as error:
         raise user_error("the file cannot be read", place=name, value=error.strerror or "") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise user_error("the file is no table of text", place=name, value=str(error)) from None
+        raise user_error("the file is not a CSV table", place=name, value=str(error)) from None
 
 
 def _lines(file: IO[str], name: str) -> Iterator[str]:
-    """Lines of a table: a pipe has no length beforehand, and may have no end."""
+    """Lines of a table, bounded: a pipe may never end."""
     length = 0
     while line := file.readline(MAX_LINE):
         length += len(line)
@@ -42,7 +42,7 @@ def _lines(file: IO[str], name: str) -> Iterator[str]:
 
 
 def positive(row: dict[str, Any], column: str) -> float:
-    """A cell that holds a positive number."""
+    """The positive number of a cell."""
     try:
         value = float(row[column])
     except (TypeError, ValueError):
@@ -53,10 +53,10 @@ def positive(row: dict[str, Any], column: str) -> float:
 
 
 def whole(row: dict[str, Any], column: str, most: int = 10**15) -> int:
-    """A cell that holds a whole number, as 8 or 8.0."""
+    """The whole number of a cell, such as 8 or 8.0."""
     value = positive(row, column)
     if value != int(value) or value > most:
-        raise user_error(f"{column} is no such whole number", value=shown(row[column]), allowed=f"1 to {most}")
+        raise user_error(f"{column} is not a whole number in range", value=shown(row[column]), allowed=f"1 to {most}")
     return int(value)
 
 
@@ -66,20 +66,20 @@ def read_cases(cases: str | os.PathLike[str], wanted: Sequence[str]) -> list[dic
     missing = [column for column in wanted if column not in header]
     if missing:
         raise user_error(
-            f"the table lacks the column {missing[0]}",
+            f"missing column {missing[0]}",
             place=path_text(cases),
             value=", ".join(header) or "an empty file",
             allowed=", ".join(wanted),
             suggestion=nearest(missing[0], header),
         )
     if not table:
-        raise user_error("the table has no rows", place=path_text(cases), value="a header alone")
+        raise user_error("the table has no rows", place=path_text(cases), value="only a header")
     for number, row in enumerate(table, 2):
         cells = sum(cell is not None for key, cell in row.items() if key is not None) + len(row.get(None) or [])
         if cells != len(row) - (None in row):
             place = f"{path_text(cases)}:{number}"
             raise user_error(
-                "a row has another number of cells", place=place, value=str(cells), allowed=f"{len(header)}"
+                "a row has a wrong number of cells", place=place, value=str(cells), allowed=f"{len(header)}"
             )
     return table
 

@@ -1,4 +1,4 @@
-"""Commands of the closed-form side: device, calibrate, roofline, crossover, suite, measure."""
+"""Commands of the closed-form model: device, calibrate, roofline, crossover, suite, measure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .screen import say, wrapped
 from .show import step
 from .tables import layout, name, text
 
-WHICH = "A device, with a power state behind @ or without: t4, t4@base, t4@50W."
+WHICH = "A device, optionally with a power state: t4, t4@base, t4@50W."
 
 
 def devices() -> None:
@@ -34,35 +34,37 @@ def device(name: Annotated[str, typer.Argument(help=WHICH, autocompletion=comple
 DeviceName = Annotated[
     str,
     typer.Option(
-        help="A device (with a power state: t4@base, t4@50W), or auto to follow the device column.",
+        help="A device (t4, t4@base, t4@50W), or auto for the device column.",
         rich_help_panel=MACHINE,
         autocompletion=complete.devices,
     ),
 ]
-ProfileFile = Annotated[str | None, typer.Option(help="A profile that calibrate saved.", rich_help_panel=MACHINE)]
+ProfileFile = Annotated[
+    str | None, typer.Option(help="A calibration file that calibrate saved.", rich_help_panel=MACHINE)
+]
 
 
 def calibrate(
     measurements: Annotated[str, typer.Argument(help="CSV with measured times in latency_ms.")],
     device: DeviceName = "auto",
-    save: Annotated[str | None, typer.Option(help="Write the profile.")] = None,
+    save: Annotated[str | None, typer.Option(help="Write the calibration.")] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="Fail when the mean error of rows left out is above (0.15 is 15 %).")
+        float | None, typer.Option(help="Fail when the mean error of held-out rows exceeds this share (0.15 is 15 %).")
     ] = None,
     holdout: Annotated[
-        str, typer.Option(help="What is left out: rows, size, dtype, device, family, specification or none.")
+        str, typer.Option(help="Held-out groups: rows, size, dtype, device, family, specification or none.")
     ] = "rows",
 ) -> None:
     from ..analytic.calibration import calibrate as fit_all
 
-    with step("fitting, and once more without each part left out" if holdout != "none" else "fitting"):
+    with step("fitting, and cross-validating on held-out groups" if holdout != "none" else "fitting"):
         profile = fit_all(measurements, device, holdout=holdout)
     if save:
         profile.save(save)
     worst = max([0.0, *(row["mean"] for row in profile.held_out)])
     say(fitted_rows(profile))
     if threshold is not None and worst > threshold:
-        typer.echo(f"the mean error of rows left out, {worst:.1%}, is above {threshold:.1%}", err=True)
+        typer.echo(f"the mean error of held-out rows, {worst:.1%}, exceeds the threshold of {threshold:.1%}", err=True)
         raise typer.Exit(1)
 
 
@@ -70,11 +72,13 @@ def roofline(
     model: Model,
     work: WorkloadOptions,
     on: Target,
-    scheme: Annotated[str | None, typer.Option(help="Scheme of products with weights.")] = None,
-    engine: Annotated[str, typer.Option(help="Whose kernels: vLLM, TensorRT-LLM, a library's.")] = "",
+    scheme: Annotated[
+        str | None, typer.Option(help="Quantization scheme of weight matrices: int8, fp8, int4_wo, ...")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="Kernel library: vLLM, TensorRT-LLM, ...")] = "",
     profile: ProfileFile = None,
     compiler: Annotated[
-        str | None, typer.Option(help="Kernels as eager torch, torch.compile or XLA makes them: eager, torch, xla.")
+        str | None, typer.Option(help="Compiler whose kernels are modelled: eager, torch or xla.")
     ] = None,
     *,
     out: Annotated[Output, Only("json", "html", "all")],
@@ -102,15 +106,15 @@ def roofline(
 
 def crossover(
     device: Annotated[str, typer.Argument(help="A device, or a machine.", autocompletion=complete.machines)],
-    dtype: Annotated[str | None, typer.Argument(help="A scheme; none: every one.")] = None,
-    base: Annotated[str | None, typer.Option(help="The scheme to compare with; none: bf16, fp16 or fp32.")] = None,
+    dtype: Annotated[str | None, typer.Argument(help="A scheme; default: all.")] = None,
+    base: Annotated[str | None, typer.Option(help="The scheme to compare with; default: bf16, fp16 or fp32.")] = None,
     shape: Annotated[
         list[str] | None,
-        typer.Option(help="m,n,k or m,n,k,batch (repeat), each a number or a range (1:4096); none: squares."),
+        typer.Option(help="m,n,k or m,n,k,batch, each a number or a range (1:4096); repeatable; default: squares."),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="A network: the best scheme per product and of the whole.")] = None,
-    errors: Annotated[bool, typer.Option(help="The numeric error of every scheme beside its time, per shape.")] = False,
-    engine: Annotated[str, typer.Option(help="Whose kernels.")] = "",
+    model: Annotated[str | None, typer.Option(help="A network: find the best scheme per product and overall.")] = None,
+    errors: Annotated[bool, typer.Option(help="Also report the numeric error of every scheme, per shape.")] = False,
+    engine: Annotated[str, typer.Option(help="Kernel library.")] = "",
     profile: ProfileFile = None,
     *,
     work: Annotated[WorkloadOptions, Only("batch", "context", "phase")],
@@ -119,7 +123,7 @@ def crossover(
     out.check()
     shapes = shapes_of(shape)
     if work.asked and not model:
-        raise user_error("shapes have their sizes", place=", ".join(work.asked), allowed="with --model")
+        raise user_error("these options need --model", place=", ".join(work.asked), allowed="only with --model")
     if model or errors:
         with step(f"pricing schemes on {device}"):
             rows = _network(model, work, device, dtype, engine, profile) if model else _errors(device, dtype, shapes)
@@ -154,7 +158,7 @@ def _priced(device: str, options: dict[str, Any], out: Output) -> None:
 def _network(
     model: str, work: WorkloadOptions, device: str, dtype: str | None, engine: str, profile: str | None
 ) -> list[dict[str, Any]]:
-    """The best scheme of every product of a network, and of the whole."""
+    """The best scheme of every product, and overall."""
     from ..analytic.best import SCHEMES, best_schemes
 
     chosen = SCHEMES if dtype is None else (SCHEMES[0], dtype)
@@ -186,7 +190,7 @@ def suite(
         typer.Option(
             "--device",
             "--machine",
-            help="Devices to compare (repeat).",
+            help="Devices to compare; repeatable.",
             rich_help_panel=MACHINE,
             autocompletion=complete.machines,
         ),
@@ -214,11 +218,9 @@ def suite(
 
 def measure_cpu(
     save: Annotated[str, typer.Option(help="CSV to write.")],
-    device: Annotated[
-        str, typer.Option(help="The device file that describes this machine; auto: written beside the CSV.")
-    ] = "auto",
-    seconds: Annotated[float, typer.Option(min=1, help="For all measurements together.")] = 60.0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Of the libraries; none: every core.")] = None,
+    device: Annotated[str, typer.Option(help="Device file of this computer; auto writes one beside the CSV.")] = "auto",
+    seconds: Annotated[float, typer.Option(min=1, help="Time budget for all measurements.")] = 60.0,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the libraries; default: all cores.")] = None,
 ) -> None:
     import os
 
@@ -226,17 +228,17 @@ def measure_cpu(
 
     cores = os.cpu_count() or 1
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > cores / 2 and threads != 1:
-        typer.echo(f"this machine is busy (load {os.getloadavg()[0]:.1f} on {cores} cores): --threads 1 repeats better")
-    typer.echo(f"{run(save, device, seconds, threads)} rows in {save}")
+        typer.echo(
+            f"warning: this computer is busy (load {os.getloadavg()[0]:.1f} on {cores} cores); --threads 1 varies less"
+        )
+    typer.echo(f"{save}: {run(save, device, seconds, threads)} rows")
 
 
 def measure_cuda(
     save: Annotated[str, typer.Option(help="CSV to write.")],
-    device: Annotated[
-        str, typer.Option(help="The device file that describes the GPU; auto: by the driver's name of it.")
-    ] = "auto",
-    seconds: Annotated[float, typer.Option(min=1, help="For all measurements together.")] = 60.0,
+    device: Annotated[str, typer.Option(help="Device file of the GPU; auto detects it by its driver name.")] = "auto",
+    seconds: Annotated[float, typer.Option(min=1, help="Time budget for all measurements.")] = 60.0,
 ) -> None:
     from ..analytic.measured.measure import measure_cuda as run
 
-    typer.echo(f"{run(save, device, seconds)} rows in {save}")
+    typer.echo(f"{save}: {run(save, device, seconds)} rows")

@@ -1,4 +1,4 @@
-"""How closed forms look on a terminal: devices, roofline, crossover, suites, calibration."""
+"""Terminal tables of the closed-form commands: devices, roofline, crossover, suites, calibration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def device_lines(device: Device) -> Lines:
-    """Every figure of a device and where it comes from."""
+    """All parameters of a device with their sources."""
     head = f"{device.name}: {device.description} ({device.units} x {device.unit}, {device.clock_hz / 1e9:g} GHz)"
     lines: list[Line | str] = [*wrapped(head, hang="  ")]
     if device.clocks:
@@ -37,7 +37,7 @@ def device_lines(device: Device) -> Lines:
         for dtype, rate in device.matrix.items()
     ]
     columns = [name("matrix", least=8), number("TFLOP/s"), name("how", least=8), text("why", 1, 16)]
-    shown = 4 if any(row[3] for row in rows) else 3  # without a column in which nothing stands
+    shown = 4 if any(row[3] for row in rows) else 3  # without an empty column
     lines += ["", *layout(columns[:shown], [row[:shown] for row in rows])]
     columns = [name("level", least=8), number("MiB"), number("GB/s"), number("line, B", 2), number("ways", 3)]
     cells = [
@@ -59,7 +59,7 @@ def device_lines(device: Device) -> Lines:
 
 
 def placed(result: Estimate, least: Roofline, everything: bool) -> Lines:
-    """An estimate beside its bound: operations, longest first, repeated layers as one row."""
+    """An estimate with its bound: operations, longest first, repeated layers folded."""
     lines: list[Line | str] = [*wrapped(result.summary(), hang="  "), *wrapped(repr(least)[1:-1], hang="  ")]
     own = [line for line in result.approximations if line.startswith("bytes count weights as scheme")]
     lines += [*(one for line in own for one in wrapped(line, hang="  ")), ""]
@@ -94,15 +94,15 @@ def shapes_of(texts: Sequence[str] | None) -> list[tuple[float, ...]] | None:
     for given in texts or []:
         parts = given.replace("x", ",").split(",")
         if len(parts) not in (3, 4):
-            raise user_error("a shape is m,n,k or m,n,k,batch", value=given)
+            raise user_error("not a shape", place="--shape", value=given, allowed="m,n,k or m,n,k,batch")
         shapes = [*(shapes or []), *sweep(*parts)]
     return shapes
 
 
 def crossover_rows(rows: Sequence[dict[str, Any]]) -> Lines:
-    """Shapes with the times of both schemes."""
+    """Shapes with their times under both schemes."""
     columns = [number("m"), number("n"), number("k"), number("batch", 5), number("FLOP/B", 2), number("time, ms", 1)]
-    columns += [number("against, ms", 1), number("speedup, ×"), name("verdict", least=7), number("sure, %", 3)]
+    columns += [number("baseline, ms", 1), number("speedup, ×"), name("verdict", least=7), number("confidence, %", 3)]
     cells = [
         [
             *(f"{row[key]:g}" for key in ("m", "n", "k", "batch")),
@@ -119,17 +119,17 @@ def crossover_rows(rows: Sequence[dict[str, Any]]) -> Lines:
 
 
 def _sure(row: dict[str, Any]) -> str:
-    """How sure the verdict is; of an even one, how likely the scheme is the faster."""
+    """Probability of the verdict; for an even one, that the scheme is faster."""
     if row["verdict"] == "even":
         return percent(row["probability"])
     return percent(row["probability"] if row["helps"] else 1 - row["probability"])
 
 
-_HEADS = {"speedup": "speedup, ×", "probability": "sure, %", "ms": "time, ms"}
+_HEADS = {"speedup": "speedup, ×", "probability": "confidence, %", "ms": "time, ms"}
 
 
 def scheme_rows(rows: list[dict[str, Any]], everything: bool) -> Lines:
-    """The best scheme of each product, or errors and times of every scheme; repeated layers as one row."""
+    """The best scheme of each product, or errors and times of every scheme; repeated layers are folded."""
     keys = list(dict.fromkeys(key for row in rows for key in row))
     network = "operation" in keys
     times = [key for key in keys if network and key not in ("operation", "best", "speedup", "probability")]
@@ -182,11 +182,11 @@ def suite_rows(rows: Sequence[dict[str, Any]]) -> Lines:
 
 
 def fitted_rows(profile: Any) -> Lines:
-    """Errors of a calibration: on rows left out, and on those that it was fitted on."""
+    """Errors of a calibration on held-out and on fitted rows."""
     lines: list[Line | str] = []
     errors = [number("mean, %"), number("median, %", 1)]
     for holdout in dict.fromkeys(row["holdout"] for row in profile.held_out):
-        columns = [name(f"left out by {holdout}"), number("rows", 3), *errors, number("worst, %", 2)]
+        columns = [name(f"held out by {holdout}"), number("rows", 3), *errors, number("worst, %", 2)]
         cells = [
             [row["group"], figures.count(row["n"]), *(percent(row[key]) for key in ("mean", "median", "max"))]
             for row in profile.held_out

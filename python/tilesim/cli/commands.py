@@ -1,4 +1,4 @@
-"""The commands: where each is, what it does, and examples that `--help` shows."""
+"""The table of commands: place, help and examples of each."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ class Entry(NamedTuple):
     examples: tuple[str, ...]
 
     def epilog(self, command: str) -> str:
-        """What `--help` shows below the options; a paragraph each, as typer lays them out."""
+        """The examples below the options in `--help`, one paragraph each."""
         lines = [f"  tilesim {command} {words}".rstrip() for words in self.examples]
         return "\n\n".join(["Examples:", *lines])
 
 
 GROUPS = {
     "machine": "Machines: presets and files.",
-    "model": "Networks that Tilesim builds itself.",
-    "device": "Devices: CPUs, GPUs and NPUs in closed form.",
-    "cluster": "Many chips: networks, collectives, steps.",
+    "model": "Built-in networks.",
+    "device": "Devices: CPUs, GPUs and NPUs, estimated in closed form.",
+    "cluster": "Many chips: collectives, training and inference steps.",
     "isa": "RISC-V programs at instruction level.",
-    "validate": "Comparison with measured tables.",
-    "measure": "Measure this machine for calibrate.",
+    "validate": "Compare predictions with measured tables.",
+    "measure": "Measure this computer for calibrate.",
 }
 
 COMMANDS: dict[str, Entry] = {
     "run": Entry(
         "run:run",
-        "Compile, simulate and explain a workload; on a device, estimate it.",
+        "Compile, simulate and explain a workload on a machine; estimate it on a device.",
         (
             "resnet18",
             "bert-base --machine tpu-v4 --batch 8",
@@ -42,12 +42,12 @@ COMMANDS: dict[str, Entry] = {
     ),
     "why": Entry(
         "why:why",
-        "Why an operation takes so long: its bound, each term between bound and time, and what would change it.",
+        "Explain the time of an operation: its lower bound, each term above the bound, and alternatives.",
         ("bert-base attention.self --machine tpu-v3", "run.json intermediate.dense --html why.html"),
     ),
     "compare": Entry(
         "compare:compare",
-        "Results side by side: which operations the difference lies in. The others are compared with the first one.",
+        "Compare results with the first one, and show which operations differ.",
         (
             "mlp --machine tpu-v3 --machine tpu-v4",
             "mlp --lowering native --lowering best",
@@ -57,17 +57,17 @@ COMMANDS: dict[str, Entry] = {
     ),
     "check": Entry(
         "compare:check",
-        "Whether a result is that of before: totals and each operation; exit code 1 where one changed by more.",
+        "Check a result against a saved one: totals and each operation. Exit code 1 if a change exceeds the tolerance.",
         ("new.json --against old.json --tolerance 2%",),
     ),
     "open": Entry(
         "compare:open_",
-        "Make the page of a saved result, and open it.",
+        "Write the HTML page of a saved result, and open it.",
         ("new.json --no-browser -o new.html", "new.json --baseline old.json"),
     ),
     "sweep": Entry(
         "sweep:sweep",
-        "Models on machines with settings varied, every combination simulated; a row each.",
+        "Simulate every combination of models, machines and settings, one row each.",
         (
             "mlp --machine tpu-v3 --set core.array.rows=64,128",
             "mlp,resnet18 --set core.array.count=1,2 --pareto seconds,bytes",
@@ -75,22 +75,22 @@ COMMANDS: dict[str, Entry] = {
     ),
     "coverage": Entry(
         "report:coverage",
-        "How each operation is modelled (array, vector unit, copy, host, unsupported); shares of FLOPs, bytes, time.",
+        "Show how each operation is modelled (array, vector unit, copy, host, unsupported), and shares of work.",
         ("bert-base", "resnet18 --machine tpu-v4 --all"),
     ),
     "profile": Entry(
         "report:profile",
-        "Time of each operation by the reference kernels on this computer, beside its simulated time.",
+        "Time each operation's reference kernel on this computer, and compare with its simulated time.",
         ("mlp --runs 1", "mlp --batch 8 --all"),
     ),
     "levels": Entry(
         "levels:levels",
-        "What closed forms and kernels say of each tile compute, and of the whole.",
+        "Compare closed-form and instruction-level times of each tile operation, and of the whole program.",
         ("resnet18", "bert-base --machine edge-8 --json levels.json"),
     ),
     "map": Entry(
         "mapping:map_",
-        "Show how products, vector kernels and kernels that move data are mapped.",
+        "Show the mapping of matrix products, vector kernels and data-movement kernels.",
         ("bert-base", "matmul:512,512,512 --show", "matmul:512,512,512 --tiles m=128"),
     ),
     "tune": Entry(
@@ -100,115 +100,115 @@ COMMANDS: dict[str, Entry] = {
     ),
     "roofline": Entry(
         "analytic:roofline",
-        "The bound of a network on a device, the predicted time, and what bounds each operation.",
+        "Show a network's lower bound and estimated time on a device, and what bounds each operation.",
         ("bert-base --device h100", "llama-3-8b --phase decode --scheme int4_wo"),
     ),
     "crossover": Entry(
         "analytic:crossover",
-        "Does another dtype help, from which intensity on, and how sure is that?",
+        "Find out whether another dtype is faster, from which arithmetic intensity on, and with what confidence.",
         ("h100 fp8", "t4 int8 --shape 1:4096,4096,4096", "h100 --model gpt2"),
     ),
     "suite": Entry(
-        "analytic:suite", "A suite of workloads across devices.", ("vision", "llm --device h100 --device mi300x")
+        "analytic:suite",
+        "Estimate a suite of workloads on several devices.",
+        ("vision", "llm --device h100 --device mi300x"),
     ),
     "calibrate": Entry(
         "analytic:calibrate",
-        "Fit the few constants of a device to measurements; state the error on rows left out.",
+        "Fit a device's constants to measurements, and report the error on held-out rows.",
         ("measurements.csv --device h100 --save profile.json",),
     ),
-    "doctor": Entry("doctor:doctor", "Versions, what is installed, and where things lie.", ("",)),
+    "doctor": Entry("doctor:doctor", "Show versions, installed packages and paths.", ("",)),
     "machine list": Entry(
         "machines:list_",
-        "Machines, which are simulated, and devices, which are estimated: --machine takes both.",
+        "List machines (simulated) and devices (estimated); --machine accepts both.",
         ("",),
     ),
     "machine show": Entry(
         "machines:show",
-        "Every setting of a machine: its value, whether the file sets it or it is the default, and its source.",
+        "Show every setting of a machine: value, origin (file or default) and source.",
         ("tpu-v3",),
     ),
     "machine settings": Entry(
         "machines:settings",
-        "All settings that a machine can have: unit, range, default, meaning, effect.",
+        "Describe all settings of machines: unit, range, default, meaning, effect.",
         ("core.array", "memory.bandwidth"),
     ),
-    "machine diff": Entry("machines:diff", "The settings in which two machines differ.", ("tpu-v3 tpu-v4",)),
+    "machine diff": Entry("machines:diff", "Show the settings in which two machines differ.", ("tpu-v3 tpu-v4",)),
     "machine new": Entry(
         "machines:new",
-        "Write a machine's file to change by hand: every setting with unit, range, default, meaning and source.",
+        "Write a machine file to edit: every setting with unit, range, default, meaning and source.",
         ("--from tpu-v3 my.toml", "--from edge-8 my.json --name mine"),
     ),
-    "model list": Entry(
-        "machines:models", "The networks, with their sizes and what they are built with unless told otherwise.", ("",)
-    ),
+    "model list": Entry("machines:models", "List the networks with their sizes and default options.", ("",)),
     "model show": Entry(
-        "machines:model", "What goes in and out of a network, its size, and its work.", ("llama-3-8b --phase decode",)
+        "machines:model", "Show a network's inputs, outputs, size and work.", ("llama-3-8b --phase decode",)
     ),
-    "device list": Entry("analytic:devices", "The shipped devices; machine list has machines too.", ("",)),
-    "device show": Entry("analytic:device", "Every figure of a device and where it comes from.", ("h100",)),
+    "device list": Entry("analytic:devices", "List the shipped devices; machine list has machines too.", ("",)),
+    "device show": Entry("analytic:device", "Show all parameters of a device with their sources.", ("h100",)),
     "measure cpu": Entry(
         "analytic:measure_cpu",
-        "Matrix products through numpy and torch, plain and packed: about a minute.",
+        "Measure matrix products of numpy and torch, plain and packed; takes about a minute.",
         ("--save cpu.csv --seconds 30",),
     ),
     "measure cuda": Entry(
-        "analytic:measure_cuda", "Matrix products through torch on a CUDA device.", ("--save gpu.csv",)
+        "analytic:measure_cuda", "Measure matrix products of torch on a CUDA device.", ("--save gpu.csv",)
     ),
     "isa run": Entry(
         "isa:run",
-        "Run a program; its standard streams are this command's, the profile of a timed run goes to standard error."
-        "\n\nExit codes: 0, the program ended with 0; 1, it ended otherwise or trapped; 2, a mistake in the command.",
+        "Run a program with this command's standard streams; the profile of a timed run goes to standard error."
+        "\n\nExit codes: 0, the program returned 0; 1, it returned another code or trapped; 2, wrong arguments.",
         ("k.elf -- 1000", "k.elf --vlen 512 --json run.json"),
     ),
     "isa asm": Entry("isa:asm", "Assemble a file into a static program.", ("k.s -o k.elf",)),
     "isa dis": Entry("isa:dis", "Disassemble a program's code, or single instructions.", ("k.elf", "00a585b3")),
     "isa kernel": Entry(
         "isa:kernel_",
-        "The kernel of a tile compute, as a program or as text.",
+        "Write the kernel of a tile operation, as a program or as text.",
         ('"mma i8 i8 b1 m4 n8 k8 ko1" --machine edge-8 -o k.elf',),
     ),
     "isa header": Entry(
         "isa:header_",
-        "The C header of an NPU core: its instructions, numbers, registers and transfer descriptor.",
+        "Write the C header of an NPU core: instructions, constants, registers and transfer descriptor.",
         ("--machine edge-8 -o tilesim_isa.h",),
     ),
-    "isa list": Entry("isa:list_", "The table of instructions.", ("Zbb",)),
+    "isa list": Entry("isa:list_", "List the instructions.", ("Zbb",)),
     "cluster list": Entry(
-        "clusters.lists:list_", "The shipped clusters; NAME:devices scales the outer dimension.", ("",)
+        "clusters.lists:list_", "List the shipped clusters; NAME:devices scales the outer dimension.", ("",)
     ),
     "cluster show": Entry(
         "clusters.lists:show",
-        "A cluster: its dimensions, the rates and latencies of its links, and where the numbers come from.",
+        "Show a cluster: dimensions, link rates and latencies, and their sources.",
         ("dgx-h100:64",),
     ),
     "cluster collective": Entry(
         "clusters.collective:collective_",
-        "The time of one collective on a cluster's network.",
+        "Estimate the time of one collective on a cluster's network.",
         ("all_reduce 1GiB --cluster dgx-h100:64", "all_to_all 64MiB --cluster tpu-v4:64 --model flows"),
     ),
     "cluster step": Entry(
         "clusters.step:step",
-        "Time and memory of one step on many devices: training, prefill or decode under a plan, or a module for them.",
+        "Estimate time and memory of one step on many devices: training, prefill or decode or a partitioned module.",
         ("megatron-22b --cluster dgx-h200:8 --plan tensor=8", "gpt3-175b --cluster dgx-h100 --devices 64,512"),
     ),
     "cluster search": Entry(
         "clusters.search:search",
-        "Every plan that divides a workload, priced; the fastest that fit, and what the best one spends its time on.",
+        "Estimate every parallel plan of a workload; list the fastest that fit, and explain the best one.",
         ("gpt3-175b --cluster dgx-a100:64", "gpt3-175b --cluster dgx-a100:64 --map"),
     ),
     "cluster compare": Entry(
         "clusters.compare:compare",
-        "Steps side by side: which parts the difference lies in. The others are compared with the first one.",
+        "Compare steps with the first one, and show which parts differ.",
         ("llama3-100m --cluster dgx-h100 --cluster dgx-a100",),
     ),
     "cluster partition": Entry(
         "clusters.partition:partition",
-        "Print the collectives of a program for several devices: kind, calls, groups, bytes in, out and on the wire.",
+        "Print the collectives of a program for several devices: type, calls, groups, bytes in, out and on the wire.",
         ("module.mlir", "mlp.json --mesh d=4 --shardings up=-,d"),
     ),
     "cluster replay": Entry(
         "clusters.replay:replay",
-        "The time of recorded traces on a cluster: computes as recorded, communication by the network.",
+        "Replay recorded traces on a cluster: compute times as recorded, communication by the network model.",
         ("traces --cluster dgx-h100:64",),
     ),
     "validate tpu-v3": Entry(
@@ -232,7 +232,7 @@ COMMANDS: dict[str, Entry] = {
     "validate rvv": Entry(
         "validate:rvv",
         "Compare with measured cycles of vector instructions on four RISC-V cores."
-        "\n\nExit codes: 0; 1, rows could not be simulated; 2, a mistake in the command.",
+        "\n\nExit codes: 0, success; 1, some rows could not be simulated; 2, wrong arguments.",
         ("", "--cases rvv_cycles.csv --json report.json"),
     ),
     "validate network": Entry(
@@ -243,7 +243,7 @@ COMMANDS: dict[str, Entry] = {
     "validate collective": Entry(
         "validate:collective",
         "Compare collectives of several devices with measured ones."
-        "\n\nExit codes: 0; 1, rows could not be predicted; 2, a mistake in the command.",
+        "\n\nExit codes: 0, success; 1, some rows could not be predicted; 2, wrong arguments.",
         ("",),
     ),
     "validate step": Entry(

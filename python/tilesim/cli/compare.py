@@ -1,4 +1,4 @@
-"""The commands `compare` and `check`: results side by side, and one version against another."""
+"""The commands `compare`, `check` and `open`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from .options import SEVERAL, Only, Output, Target, combinations
 from .screen import room, say, wrapped
 from .show import step
 
-SHOWN = 40  # operations that a check lists
+SHOWN = 40  # operations that `check` lists
 
 
 def _start(name: str) -> str:
-    """The start of a JSON file; nothing of anything else."""
+    """The start of a JSON file; empty for other files."""
     if not name.lower().endswith(".json") or not os.path.isfile(name):
         return ""
     with open(name, encoding="utf-8", errors="replace") as file:
@@ -40,18 +40,18 @@ def _start(name: str) -> str:
 
 
 def _is_result(name: str) -> bool:
-    """Whether a file is to be read as a result: by its schema; what names no other schema is refused as one."""
+    """Whether a file is read as a result: JSON without another schema of Tilesim."""
     start = _start(name)
     return bool(start) and ('"tilesim.' not in start or '"tilesim.result"' in start or _is_step(name))
 
 
 def _is_step(name: str) -> bool:
-    """Whether a file is a saved step of many devices."""
+    """Whether a file is a saved cluster step."""
     return '"tilesim.cluster_result"' in _start(name)
 
 
 def _loaded(name: str) -> Any:
-    """A saved result: of one device, or a step of many."""
+    """A saved result: of one device, or a cluster step."""
     if not _is_step(name):
         return Result.load(name)
     from ..cluster.result import StepResult
@@ -68,10 +68,16 @@ def _simulated(model: str, how: dict[str, Any]) -> Result:
         program = compiled(narrowed(loaded, work), target, compiling)
         return simulate(program, target, **simulating.given())
     if given := [f"--{key}" for key in (*compiling.given(), *simulating.given())]:
-        raise user_error("a device is estimated in closed form, without", place=target.name, value=", ".join(given),
-                         allowed="these with a machine alone")  # fmt: skip
+        raise user_error(
+            "a device is estimated in closed form and has no such option",
+            place=target.name,
+            value=", ".join(given),
+            allowed="these options with a machine",
+        )
     if not isinstance(loaded, Graph):
-        raise user_error("a compiled program is of its machine", place=model, value=target.name, allowed="a graph")
+        raise user_error(
+            "a compiled program runs only on its machine", place=model, value=target.name, allowed="a graph"
+        )
     return quantized_estimate(loaded, target, work.quantize)
 
 
@@ -88,7 +94,7 @@ def _stages(how: dict[str, Any]) -> list[Any]:
 def compare(
     what: Annotated[
         list[str],
-        typer.Argument(help="Saved results or steps (.json), or what to simulate: mlp, matmul:M,N,K, a file."),
+        typer.Argument(help="Saved results or steps (.json), or workloads to simulate: mlp, matmul:M,N,K, a file."),
     ],
     work: Annotated[WorkloadOptions, SEVERAL],
     on: Annotated[Target, SEVERAL],
@@ -100,8 +106,8 @@ def compare(
     given: dict[str, Any] = {**on, **compiling, **work, **simulating}  # type: ignore[dict-item]
     varied = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
     if given and all(_is_result(one) for one in what):
-        raise user_error("saved results are as they are", place=", ".join(f"--{one}" for one in given),
-                         allowed="with something to simulate")  # fmt: skip
+        raise user_error("options do not apply to saved results", place=", ".join(f"--{one}" for one in given),
+                         allowed="options with a workload to simulate")  # fmt: skip
     results: list[Any] = []
     files: list[str] = []
     names: list[str] = []
@@ -122,7 +128,7 @@ def compare(
             files.append("")
             names.append(", ".join([*([] if several and len(what) == 1 else [one]), *several]))
     if len(results) < 2:
-        raise user_error("one result has nothing to be compared with", value=what[0],
+        raise user_error("compare needs at least two results", value=what[0],
                          suggestion="Name another result, or give --machine twice")  # fmt: skip
     found = side_by_side(results[0], results[1], *results[2:], names=_named(files, names))
     shown(found, out.html, out.json)
@@ -139,7 +145,7 @@ def shown(found: SideBySide, html: str | None, json: str | None) -> None:
 
 
 def _named(files: list[str], names: list[str]) -> list[str] | None:
-    """What each result is: a file by its name, by its path where two have one name; none where that tells nothing."""
+    """Names of results: file names, or paths if names repeat; None if they do not differ."""
     stems = [os.path.basename(one).removesuffix(".json") for one in files]
     short = [stem if file else name for file, stem, name in zip(files, stems, names, strict=True)]
     long = [file or name for file, name in zip(files, names, strict=True)]
@@ -148,7 +154,7 @@ def _named(files: list[str], names: list[str]) -> list[str] | None:
 
 def _change(row: dict[str, Any]) -> str:
     if row["after"] == 0 or row["before"] == 0:
-        return "gone" if row["before"] else "new"
+        return "removed" if row["before"] else "new"
     return figures.signed(row["change"], figures.percent)
 
 
@@ -162,12 +168,12 @@ def _value(row: dict[str, Any], key: str) -> str:
 
 def check(
     result: Annotated[str, typer.Argument(help="A saved result.")],
-    tolerance: Annotated[str, typer.Option(help="Change that is allowed, up or down: 2%, 0.02.")] = "2%",
+    tolerance: Annotated[str, typer.Option(help="Largest allowed change in either direction: 2%, 0.02.")] = "2%",
     *,
     out: Annotated[Output, Only("json", "against")],
 ) -> None:
     if out.against is None:
-        raise user_error("there is nothing to compare with", place="--against", allowed="a saved result")
+        raise user_error("missing saved result", place="--against", allowed="a saved result")
     most = tolerance_of(tolerance)
     found = side_by_side(_loaded(out.against), _loaded(result), names=[out.against, result])
     rows = found.check(most).rows
@@ -183,24 +189,24 @@ def check(
 
 def _say(found: SideBySide, rows: list[dict[str, Any]], tolerance: str, result: str, against: str) -> None:
     if not rows:
-        say(wrapped(f"ok: nothing changed by more than {tolerance} ({result} against {against})", hang="  "))
+        say(wrapped(f"ok: no change exceeds {tolerance} ({result} against {against})", hang="  "))
     else:
         say(wrapped(found.headline(), hang="  "))
-        typer.echo(f"{len(rows):,} {'figure' if len(rows) == 1 else 'figures'} changed by more than {tolerance}:")
+        typer.echo(f"{len(rows):,} {'change exceeds' if len(rows) == 1 else 'changes exceed'} {tolerance}:")
     for row in rows[:SHOWN]:
         name = row["name"].replace("_", " ") if row["kind"] == "total" else row["name"]
         say(wrapped(f"{name}: {_value(row, 'before')} → {_value(row, 'after')} ({_change(row)})", "  ", "    "))
     if len(rows) > SHOWN:
-        typer.echo(f"  and {len(rows) - SHOWN:,} more (--json has all)")
+        typer.echo(f"  and {len(rows) - SHOWN:,} more (--json lists all)")
     for note in found.notes:
         say(wrapped(f"Note: {note}", hang="  "))
 
 
 def open_(
-    result: Annotated[str, typer.Argument(help="File that --json wrote, or Result.save.")],
-    browser: Annotated[bool, typer.Option(help="Open the page; else only write it.")] = True,
+    result: Annotated[str, typer.Argument(help="A file written by --json or Result.save.")],
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Where the page is written; a temporary file if not given.")
+        str | None, typer.Option("--output", "-o", help="File to write; default: a temporary file.")
     ] = None,
     *,
     out: Annotated[Output, Only("against")],
@@ -211,11 +217,11 @@ def open_(
         found = _loaded(result)
         other = _loaded(out.against) if out.against is not None else None
     if other is not None and not (isinstance(found, Result) and isinstance(other, Result)):
-        raise user_error("steps of many devices are compared by a command", place="--against", value=str(out.against),
+        raise user_error("--against does not apply to cluster steps", place="--against", value=str(out.against),
                          suggestion=f"tilesim compare {result} {out.against} --html page.html")  # fmt: skip
     target = output or os.path.join(tempfile.mkdtemp(prefix="tilesim-"), f"{Path(result).stem}.html")
     with step("writing the page"):
         found.to_html(target, **({"baseline": other} if other is not None else {}))
     typer.echo(target)
     if browser and not webbrowser.open(Path(target).resolve().as_uri()):
-        typer.echo("No browser was found: open that file in one.", err=True)
+        typer.echo("No browser found. Open the file in a browser.", err=True)

@@ -1,4 +1,4 @@
-"""What a shell offers after Tab: names of machines, devices and networks, and paths of settings."""
+"""Shell completion: names of machines, devices and networks, and paths of settings."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ def _from(names: Iterable[str], incomplete: str) -> list[str]:
 
 
 def simulated(incomplete: str) -> list[str]:
-    """Machines that begin so."""
+    """Machines with a prefix."""
     from ..machine.machine import Machine
 
     return _from(Machine.names(), incomplete)
 
 
 def devices(incomplete: str) -> list[str]:
-    """Devices that begin so."""
+    """Devices with a prefix."""
     from ..machine.device import Device
 
     return _from(Device.names(), incomplete)
 
 
 def machines(incomplete: str) -> list[str]:
-    """Machines and devices that begin so."""
+    """Machines and devices with a prefix."""
     return [*simulated(incomplete), *devices(incomplete)]
 
 
 def models_(incomplete: str) -> list[str]:
-    """Networks that begin so."""
+    """Networks with a prefix."""
     from .. import models
 
     return _from(models.names(), incomplete)
 
 
 def settings(incomplete: str) -> list[tuple[str, str]]:
-    """Paths of settings with "=" behind, and what each means; none once a value has begun."""
+    """Paths of settings followed by "=", with their meanings; none after "="."""
     from .. import _core
 
     if "=" in incomplete:
@@ -44,5 +44,5 @@ def settings(incomplete: str) -> list[tuple[str, str]]:
     return [
         (f"{path}=", f"{unit}: {meaning}")
         for path, unit, meaning in _core.machine_settings()
-        if path.startswith(incomplete) and path != "core.isa.functions"  # a meaning in Python: ts.isa.use
+        if path.startswith(incomplete) and path != "core.isa.functions"  # set by ts.isa.use in Python
     ]

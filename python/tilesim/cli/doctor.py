@@ -28,6 +28,6 @@ def _version(name: str) -> str:
 def doctor() -> None:
     lines = wrapped(f"tilesim {__version__}, Python {sys.version.split()[0]}, {platform.platform()}", hang="  ")
     lines += [f"  {name:<13} {_version(name)}" for name in PACKAGES]
-    lines += wrapped(f"machines and devices in {configs_dir()}", hang="  ")
+    lines += wrapped(f"configurations: {configs_dir()}", hang="  ")
     lines += wrapped(f"machines: {', '.join(Machine.names())}", hang="  ")
     say([*lines, *wrapped(f"devices: {', '.join(Device.names())}", hang="  ")])

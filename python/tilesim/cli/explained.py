@@ -1,4 +1,4 @@
-"""What `tilesim run` says beyond the result: bounds, memory, both lowerings."""
+"""Additional output of `tilesim run`: bounds, memory, fusion, both lowerings."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ TOPICS = ("bounds", "memory", "fusion")
 
 
 def asked_for(topics: Sequence[str] | None) -> list[str]:
-    """Topics of --explain, checked."""
+    """Checks the topics of --explain."""
     found = list(dict.fromkeys(one.strip() for text in topics or [] for one in text.split(",")))
     for one in found:
         if one not in TOPICS:
             hint, allowed = nearest(one, TOPICS), ", ".join(TOPICS)
-            raise user_error(
-                "nothing to explain", place="--explain", value=f"'{one}'", allowed=allowed, suggestion=hint
-            )
+            raise user_error("unknown topic", place="--explain", value=f"'{one}'", allowed=allowed, suggestion=hint)
     return found
 
 
 def show_explained(result: Result, topics: Sequence[str], program: Program, everything: bool = False) -> None:
-    """Prints what was asked for."""
+    """Prints the requested topics."""
     if "bounds" in topics:
         say(["", *_bounds(result, everything)])
     if "memory" in topics:
@@ -55,9 +53,9 @@ def show_both(native: Result, best: Result) -> None:
 
 
 def _memory(program: Program, everything: bool) -> Lines:
-    """The plan: its peak, and the largest tensors, of several calls the first."""
+    """The memory plan: its peak and the largest tensors (of several calls the first)."""
     if program.placement.rows:
-        return ["Memory: not planned where the host runs a part."]
+        return ["Memory: no plan, because the host runs a part of the program."]
     plan = program.memory_plan()
     places: dict[str, dict[str, Any]] = {}
     for row in plan.table().rows:
@@ -66,20 +64,20 @@ def _memory(program: Program, everything: bool) -> Lines:
     apart = sum(size for size, _ in program.footprint)
     lines = wrapped(
         f"Memory: {peak / 1e6:,.2f} MB at the peak of {plan.kernels:,} kernels; {live / 1e6:,.2f} MB live at one time, "
-        f"{apart / 1e6:,.2f} MB if no two tensors shared bytes",
+        f"{apart / 1e6:,.2f} MB without sharing",
         hang="  ",
     )
     stays = sum(row["level"] == "scratchpad" and not row["alias_of"] for row in places.values())
     if stays:
         most, held = plan.peak_bytes["scratchpad"], plan.live_bytes["scratchpad"]
         lines += wrapped(
-            f"Scratchpad: {stays:,} tensor{'s stay' if stays > 1 else ' stays'} there between kernels, "
+            f"Scratchpad: {stays:,} tensor{'s stay' if stays > 1 else ' stays'} between kernels, "
             f"{held / 1e3:,.4g} kB of a core at one time, {most / 1e3:,.4g} kB with the kernels' tiles",
             hang="  ",
         )
     rows = sorted(places.values(), key=lambda row: (bool(row["alias_of"]), -row["bytes"], row["tensor"]))
     columns = [name("tensor"), name("level", least=10), number("address", 4), number("bytes")]
-    columns += [number("first", 2), number("last", 1), name("in the bytes of", 3, 16)]
+    columns += [number("first", 2), number("last", 1), name("alias of", 3, 16)]
     cells = [
         [
             row["tensor"],
@@ -96,12 +94,12 @@ _DECISIONS = ("taken", "not worth it", "not legal")
 
 
 def _fusion(program: Program, everything: bool) -> Lines:
-    """Groups by rule, then the largest, then what would save most of those that were refused."""
+    """Groups by rule, then the largest groups taken and not taken."""
     if not program.fusion.known:
-        return ["Fusion: not known of a tile program without its graph."]
+        return ["Fusion: unknown for a tile program without its graph."]
     found = program.fusion.table().rows
     taken = [row for row in found if row["decision"] == "taken"]
-    head = f"Fusion: {len(taken):,} groups of {len(found):,} that the rules looked at; bytes and cycles per call"
+    head = f"Fusion: {len(taken):,} of {len(found):,} candidate groups fused; bytes and cycles per call"
     columns = [name("rule"), *map(number, _DECISIONS), number("MB saved"), number("cycles saved", 1)]
     cells = []
     for rule in dict.fromkeys(row["rule"] for row in found):
@@ -119,7 +117,7 @@ _SAVED = ("bytes_saved", "cycles_saved")
 
 
 def _groups(title: str, rows: list[dict[str, Any]], everything: bool) -> Lines:
-    """Groups of operations with what they save, the most first; repeated layers as one row."""
+    """Groups of operations with their savings, largest first; repeated layers are folded."""
     listed = [{**row, "operations": ", ".join(row["operations"][-4:])} for row in rows]
     if not everything:
         listed = folded(listed, _SAVED, "candidate", ("rule", "reason"))
@@ -136,7 +134,7 @@ def _groups(title: str, rows: list[dict[str, Any]], everything: bool) -> Lines:
 def _bounds(result: Result, everything: bool) -> Lines:
     least = result.bounds
     if least is None:
-        return wrapped("Bounds: none where the memory is ideal, the host runs a part, or no graph is known.", hang="  ")
+        return wrapped("Bounds: unavailable with ideal memory, a host part, or without a graph.", hang="  ")
     columns = [name("bound"), number("reached"), number("at least"), number("ratio")]
     cells = []
     for title, unit, reached, bound in (

@@ -1,4 +1,4 @@
-"""Commands as they are parsed: read when they are called, and what slips meant."""
+"""Parsing of commands: lazy loading, and suggestions for mistakes."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from .options import WORDS, spelled, staged
 
 __all__ = ["Group"]
 
-#: Parameters that name a file to write, and those whose values never name a file of the command.
+#: Parameters that name a file to write, and those whose values are not files of the command.
 _OUTPUTS = frozenset(("json", "html", "csv", "timeline", "pipeline", "output", "save", "plot"))
 _NO_FILES = frozenset(("args", "file"))
 
-#: What others call commands.
+#: Hints for commands of other names.
 _ELSEWHERE = {
-    "simulate": "tilesim run simulates",
-    "compile": "tilesim run compiles and simulates",
-    "estimate": "tilesim roofline and tilesim run --machine DEVICE estimate",
-    "bench": "tilesim profile measures",
-    "explain": "tilesim why explains an operation, tilesim run --explain a workload",
-    "diff": "tilesim compare shows what differs, tilesim machine diff settings of machines",
-    "report": "tilesim run --html makes a page, tilesim open that of a saved result",
-    "page": "tilesim run --html makes a page, tilesim open that of a saved result",
-    "show": "tilesim machine show, tilesim model show, tilesim device show",
-    "list": "tilesim machine list, tilesim model list, tilesim device list",
-    "play": "play is a call in a notebook: ts.study.play(graph, machine)",
-    "quantize": "tilesim run --quantize i8 quantizes",
-    "verify": "tilesim run --verify verifies",
+    "simulate": "Use tilesim run",
+    "compile": "Use tilesim run, which compiles and simulates",
+    "estimate": "Use tilesim run --machine DEVICE, or tilesim roofline",
+    "bench": "Use tilesim profile",
+    "explain": "Use tilesim why for an operation, tilesim run --explain for a workload",
+    "diff": "Use tilesim compare for results, tilesim machine diff for machines",
+    "report": "Use tilesim run --html, or tilesim open for a saved result",
+    "page": "Use tilesim run --html, or tilesim open for a saved result",
+    "show": "Use tilesim machine show, tilesim model show or tilesim device show",
+    "list": "Use tilesim machine list, tilesim model list or tilesim device list",
+    "play": "Call ts.study.play(graph, machine) in a notebook",
+    "quantize": "Use tilesim run --quantize i8",
+    "verify": "Use tilesim run --verify",
 }
 
 
 def _positional(command: Any, args: Sequence[str], extra: str) -> str:
-    """What was meant by words where none belong; empty: unknown."""
+    """A corrected command for extra arguments; "" if unknown."""
     from ..machine.device import Device
     from ..machine.machine import Machine
 
@@ -60,27 +60,27 @@ def _say(error: Any, hint: str) -> None:
         error.message = f"{error.message.rstrip('.')}. {hint}"
 
 
-def _refuse_two_names(command: Any, words: list[str]) -> None:
-    """An option under two of its names: the first would be dropped without a word."""
+def _reject_two_names(command: Any, words: list[str]) -> None:
+    """Rejects an option given under two of its names: the first would be silently dropped."""
     for param in command.params:
         named = [one for one in param.opts if one in words]
         if len(named) > 1 and param.param_type_name == "option" and not param.multiple:
-            raise user_error("two names for one option", place=", ".join(named), allowed="one of them")
+            raise user_error("one option is given twice", place=", ".join(named), allowed="one of them")
 
 
-def _refuse_empty(command: Any, ctx: Any) -> None:
-    """No option has an empty value: what a script's unset variable leaves would be dropped without a word."""
+def _reject_empty(command: Any, ctx: Any) -> None:
+    """Rejects an empty value, which an unset shell variable leaves and which would be silently dropped."""
     for param in command.params:
         value = ctx.params.get(param.name)
         empty = value == "" or (isinstance(value, (list, tuple)) and "" in value)
         source = ctx.get_parameter_source(param.name)
         if empty and param.param_type_name == "option" and source and source.name == "COMMANDLINE":
-            hint = "Give it a value, or leave it out: is a variable of the shell unset?"
-            raise user_error("an option with an empty value", place=spelled(param, ctx), value="''", suggestion=hint)
+            hint = "Give it a value, or leave it out. Is a shell variable unset?"
+            raise user_error("an option has an empty value", place=spelled(param, ctx), value="''", suggestion=hint)
 
 
-def _refuse_overwriting(command: Any, ctx: Any) -> None:
-    """No output is written over what the command reads, nor over another output: either would be lost unsaid."""
+def _reject_overwriting(command: Any, ctx: Any) -> None:
+    """Rejects an output that would overwrite an input or another output."""
     words = [(param, text) for param in command.params for text in _texts(ctx.params.get(param.name)) if text != "-"]
     outputs = [(param, text) for param, text in words if param.name in _OUTPUTS]
     read = [(param, text) for param, text in words if param.name not in _OUTPUTS | _NO_FILES and os.path.isfile(text)]
@@ -88,7 +88,7 @@ def _refuse_overwriting(command: Any, ctx: Any) -> None:
         for other, text in (*read, *outputs[:index]):
             if _one_file(path, text):
                 twice = other.name in _OUTPUTS
-                what = "one file is to be written twice" if twice else "the output would replace what is read"
+                what = "two options write one file" if twice else "the output would overwrite an input"
                 allowed = "a file each" if twice else "another file"
                 raise user_error(
                     what, place=f"{_called(other, ctx)}, {_called(param, ctx)}", value=path, allowed=allowed
@@ -112,12 +112,12 @@ def _one_file(a: str, b: str) -> bool:
 
 
 def _slip(word: str, near: str) -> bool:
-    """Whether a short word is near enough: its beginning is right, or a slip of one letter there."""
+    """Whether a short word is similar enough: same beginning, or one wrong letter there."""
     return len(word) > 5 or word[:1] == near[:1] or word in near or near in word or word[1::-1] == near[:2]
 
 
 class _Text:
-    """Reads texts and defaults: typer takes a library for that whose import takes longer than a simulation."""
+    """Converts strings and defaults without pydantic, whose import takes longer than a simulation."""
 
     def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
         if value is None or (param.type_descriptor.annotation is str and isinstance(value, str)):
@@ -146,29 +146,29 @@ class _Command(TyperCommand):
             if "extra argument" in text:
                 _say(error, _positional(self, given, text))
             raise
-        _refuse_two_names(self, words)
-        _refuse_empty(self, ctx)
-        _refuse_overwriting(self, ctx)
+        _reject_two_names(self, words)
+        _reject_empty(self, ctx)
+        _reject_overwriting(self, ctx)
         return rest
 
 
 class Group(TyperGroup):
-    """Commands of the table whose names begin alike; a command's module is read when it is called."""
+    """Commands of the table with a common first word; a command's module is imported when it is called."""
 
-    words = ""  # of a group inside another: its name
+    words = ""  # prefix of a nested group
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As typer does."""
+        """Parses as typer does."""
         _light(self, ctx)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names, in the table's order; groups behind commands."""
+        """Names in the table's order, groups after commands."""
         own = [name.removeprefix(self.words) for name in COMMANDS if name.startswith(self.words)]
         return list(dict.fromkeys([name for name in own if " " not in name] + [name.split()[0] for name in own]))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """What help shows of a command: it is not read for that."""
+        """A command as help shows it, without importing it."""
         if cmd_name not in self.list_commands(ctx):
             return None
         entry = COMMANDS.get(self.words + cmd_name)
@@ -179,7 +179,7 @@ class Group(TyperGroup):
         return _Command(name=cmd_name, help=entry.help)
 
     def load(self, name: str) -> Any:
-        """The command itself."""
+        """The imported command."""
         entry = COMMANDS.get(self.words + name)
         if entry is None:
             return self.get_command(None, name)
@@ -193,7 +193,7 @@ class Group(TyperGroup):
         return self.commands[name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that was meant, or an error that says what was."""
+        """The command, or an error with a suggestion."""
         try:
             name, _, rest = super().resolve_command(ctx, args)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""`tilesim isa`: RISC-V programs, assembler, table of instructions."""
+"""`tilesim isa`: RISC-V programs, assembler, list of instructions."""
 
 from __future__ import annotations
 
@@ -29,24 +29,30 @@ _Elf = Annotated[str, typer.Argument(help="A static RISC-V ELF file, or an objec
 
 def run(
     elf: _Elf,
-    args: Annotated[list[str] | None, typer.Argument(help="Arguments of the program, after --.")] = None,
-    core: Annotated[str | None, typer.Option(help="A core, or a file.", rich_help_panel=MACHINE)] = None,
-    machine: Annotated[str | None, typer.Option(help="The core of a machine.", rich_help_panel=MACHINE)] = None,
+    args: Annotated[list[str] | None, typer.Argument(help="Arguments for the program, after --.")] = None,
+    core: Annotated[str | None, typer.Option(help="A core's name or file.", rich_help_panel=MACHINE)] = None,
+    machine: Annotated[str | None, typer.Option(help="Use a machine's core.", rich_help_panel=MACHINE)] = None,
     vlen: Annotated[int | None, typer.Option(help="Bits of a vector register.", rich_help_panel=MACHINE)] = None,
-    max_instructions: Annotated[int | None, typer.Option(min=0, help="Ends the run after so many.")] = None,
-    root: Annotated[str | None, typer.Option(help="Directory whose files the program may open.")] = None,
-    max_memory: Annotated[str, typer.Option(help="What it may use: 8GiB.", rich_help_panel=MACHINE)] = "4GiB",
-    bare: Annotated[bool, typer.Option("--bare", help="No Linux: machine mode, ended by a store to tohost.")] = False,
-    timed: Annotated[bool, typer.Option("--timed", help="Also cycles, by function and line.")] = False,
+    max_instructions: Annotated[
+        int | None, typer.Option(min=0, help="End the run after this many instructions.")
+    ] = None,
+    root: Annotated[str | None, typer.Option(help="Directory with files the program may open.")] = None,
+    max_memory: Annotated[
+        str, typer.Option(help="Memory limit of the program: 8GiB.", rich_help_panel=MACHINE)
+    ] = "4GiB",
+    bare: Annotated[
+        bool, typer.Option("--bare", help="Run in machine mode without Linux; a store to tohost ends the run.")
+    ] = False,
+    timed: Annotated[bool, typer.Option("--timed", help="Also report cycles by function and line.")] = False,
     pipeline: Annotated[
         str | None,
         typer.Option(
-            help="Write when each instruction issued, started, ended: text, or .kanata for Konata. Timed.",
+            help="Write issue, start and end of each instruction, as text or .kanata for Konata; implies --timed.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
     pipeline_limit: Annotated[
-        int, typer.Option(min=1, max=MOST_LOGGED, help="Instructions of --pipeline.", rich_help_panel=OUTPUT)
+        int, typer.Option(min=1, max=MOST_LOGGED, help="Instructions that --pipeline records.", rich_help_panel=OUTPUT)
     ] = 10_000,
     *,
     drawn: Annotated[SimulateOptions, Only("seed")],
@@ -73,14 +79,14 @@ def run(
     if result.trap is not None:
         say(wrapped(f"tilesim: {trap_text(result.trap)}", hang="  "), err=True)
     elif result.exit_status:
-        ended = f"tilesim: the program ended with {result.exit_status}, after {count(result.instructions)} instructions"
+        ended = f"tilesim: the program returned {result.exit_status} after {count(result.instructions)} instructions"
         say(wrapped(ended, hang="  "), err=True)
     if result.exit_status != 0:
         raise typer.Exit(1)
 
 
 def _views(result: IsaResult, pipeline: str | None, trace: str | None) -> None:
-    """What a timed run shows beside the program's own output."""
+    """Prints the profile of a timed run."""
     if result.cycles is None:
         _marks(result)
         return
@@ -88,7 +94,7 @@ def _views(result: IsaResult, pipeline: str | None, trace: str | None) -> None:
     told = f"tilesim: {count(result.cycles)} cycles, {count(result.instructions)} instructions"
     if roofline["operations"]:
         done, most = roofline["operations_per_cycle"], roofline["roof_operations_per_cycle"]
-        told += f", {done:.3g} operations per cycle of at most {most:.3g} ({roofline['bound']})"
+        told += f", {done:.3g} operations per cycle of {most:.3g} possible ({roofline['bound']})"
     say(wrapped(told, hang="  "), err=True)
     for by in ("function", "line"):
         table = result.table(by)
@@ -99,7 +105,7 @@ def _views(result: IsaResult, pipeline: str | None, trace: str | None) -> None:
     kept.append(("--timeline", result.timeline(trace) if trace is not None else 0))
     for option, left in kept:
         if left:
-            say(wrapped(f"tilesim: {option}: {count(left)} instructions are left out", hang="  "), err=True)
+            say(wrapped(f"tilesim: {option}: {count(left)} instructions were not recorded", hang="  "), err=True)
 
 
 def _marks(result: IsaResult) -> None:
@@ -109,8 +115,7 @@ def _marks(result: IsaResult) -> None:
 
 
 def _where(stream: Any, number: int) -> str:
-    """As in `Streams`: of Python's stream, which is none where the process began without it, and stands for another
-    file in a notebook or under a test."""
+    """The mode in `Streams` of Python's stream, which may be closed, or replaced in a notebook or a test."""
     if stream is None:
         return "c"
     try:
@@ -120,7 +125,7 @@ def _where(stream: Any, number: int) -> str:
 
 
 def _pass_on(stream: Any, data: bytes) -> None:
-    """What was kept of a standard stream, to the one that stands for it here: bytes as they are where it takes such."""
+    """Writes captured output to Python's stream, as bytes where possible."""
     if stream is None or not data:
         return
     raw = getattr(stream, "buffer", None)
@@ -133,8 +138,8 @@ def _pass_on(stream: Any, data: bytes) -> None:
 
 
 def asm(
-    source: Annotated[str, typer.Argument(help="Assembly text.")],
-    output: Annotated[str, typer.Option("--output", "-o", help="The ELF file.", rich_help_panel=OUTPUT)] = "a.elf",
+    source: Annotated[str, typer.Argument(help="An assembly file.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="ELF file to write.", rich_help_panel=OUTPUT)] = "a.elf",
 ) -> None:
     code = assemble(read_text(source, 1 << 28))
     with writing(output, "wb") as file:
@@ -145,15 +150,17 @@ def asm(
 
 def dis(
     what: Annotated[list[str], typer.Argument(help="An ELF file, or instructions as hexadecimal numbers.")],
-    raw: Annotated[bool, typer.Option("--raw", help="The file is no ELF file: all of its bytes are code.")] = False,
-    address: Annotated[int | None, typer.Option(min=0, help="Of the first byte of a --raw file; 0 if none.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Treat the whole file as code, without an ELF header.")] = False,
+    address: Annotated[
+        int | None, typer.Option(min=0, help="Address of the first byte of a --raw file; default 0.")
+    ] = None,
 ) -> None:
     if raw:
         for name_ in what:
             say(list(raw_lines(read_bytes(name_), address or 0)))
         return
     if address is not None:
-        raise user_error("only bytes without addresses are put somewhere", place="--address", allowed="with --raw")
+        raise user_error("--address applies only to raw bytes", place="--address", allowed="with --raw")
     if len(what) > 1 or not os.path.exists(what[0]):
         for word in what:
             say([disassemble(_bits(word))])
@@ -165,9 +172,12 @@ def kernel_(
     compute: Annotated[
         str, typer.Argument(help='"mma bf16 bf16 b1 m128 n128 k256 ko1", "permute bf16 e64,32 i32,1 o1,64".')
     ],
-    machine: Annotated[str, typer.Option(help="Whose core.", rich_help_panel=MACHINE)] = "tpu-v3",
+    machine: Annotated[
+        str, typer.Option(help="The machine whose core runs the kernel.", rich_help_panel=MACHINE)
+    ] = "tpu-v3",
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="An ELF file; none: a listing.", rich_help_panel=OUTPUT)
+        str | None,
+        typer.Option("--output", "-o", help="ELF file to write; default: print a listing.", rich_help_panel=OUTPUT),
     ] = None,
 ) -> None:
     if output is None:
@@ -181,9 +191,12 @@ def kernel_(
 
 
 def header_(
-    machine: Annotated[str | None, typer.Option(help="Its constants too.", rich_help_panel=MACHINE)] = None,
+    machine: Annotated[
+        str | None, typer.Option(help="Add the constants of this machine.", rich_help_panel=MACHINE)
+    ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="A file; none: standard output.", rich_help_panel=OUTPUT)
+        str | None,
+        typer.Option("--output", "-o", help="File to write; default: standard output.", rich_help_panel=OUTPUT),
     ] = None,
 ) -> None:
     made = header(machine=machine)
@@ -202,12 +215,12 @@ def _bits(word: str) -> int:
     except ValueError:
         bits = -1
     if not 0 <= bits < 1 << 32:
-        raise user_error("this is neither a file nor an instruction", value=word, allowed="up to 8 hexadecimal digits")
+        raise user_error("neither a file nor an instruction", value=word, allowed="up to 8 hexadecimal digits")
     return bits
 
 
 def list_(
-    extension: Annotated[str | None, typer.Argument(help="Such as I, M, Zbb, V; all if none.")] = None,
+    extension: Annotated[str | None, typer.Argument(help="An extension, such as I, M, Zbb, V; default: all.")] = None,
     *,
     out: Json,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`tilesim levels`: kernels beside closed forms."""
+"""`tilesim levels`: instruction-level kernels against closed forms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .screen import say, wrapped
 from .show import step
 from .tables import layout, number, text
 
-SHOWN = 15  # distinct computes
+SHOWN = 15  # distinct tile operations
 
 
 def levels(
@@ -25,7 +25,9 @@ def levels(
     on: Target,
     compiling: CompileOptions,
     simulating: Annotated[SimulateOptions, Without("level")],
-    live: Annotated[bool, typer.Option("--live", help="Also with kernels beside each other.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Also simulate the instructions of concurrent kernels together.")
+    ] = False,
     *,
     out: Json,
 ) -> None:
@@ -55,7 +57,13 @@ def _show(found: Levels) -> None:
         line += f"; live {figures.count(live)} cycles: {100 * more:+.2f} % of the instruction level"
     say(wrapped(line, hang="  "))
     rows = found.computes[:SHOWN]
-    columns = [text("compute", 0, 16), number("count"), number("closed form"), number("kernel"), number("more")]
+    columns = [
+        text("tile operation", 0, 16),
+        number("count"),
+        number("closed form"),
+        number("kernel"),
+        number("difference"),
+    ]
     if live is not None:
         columns.append(number("live"))
     columns.append(text("limit", 1, 8))
@@ -73,6 +81,6 @@ def _show(found: Levels) -> None:
     ]
     say(layout(columns, cells))
     if len(found.computes) > SHOWN:
-        say(wrapped(f"{len(found.computes) - SHOWN} more in --json", hang="  "))
+        say(wrapped(f"and {len(found.computes) - SHOWN} more (--json lists all)", hang="  "))
     for note in found.notes:
         say(wrapped(note, hang="  "))

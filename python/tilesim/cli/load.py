@@ -1,4 +1,4 @@
-"""What a command works on, by the options of its stages; and how it writes JSON."""
+"""Loads the workload and the target of a command by its options, and writes JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .options import Target
 
 __all__ = ["compiled", "graph_of", "load_graph", "machine_of", "narrowed", "read", "target_of", "write"]
 
-MACHINE = "tpu-v3"  # where none is named
+MACHINE = "tpu-v3"  # the default machine
 
 
 def _sizes(work: WorkloadOptions) -> dict[str, Any]:
@@ -30,12 +30,12 @@ def _sizes(work: WorkloadOptions) -> dict[str, Any]:
 
 
 def read(model: str, work: WorkloadOptions) -> Graph | Program:
-    """The workload, before it is quantized."""
+    """The workload before quantization."""
     return load(model, **_sizes(work))
 
 
 def narrowed(loaded: Graph | Program, work: WorkloadOptions, calibrate: Any = None) -> Graph | Program:
-    """The workload, quantized where that is asked for."""
+    """The workload after quantization, if requested."""
     return loaded if work.quantize is None else quantize(loaded, work.quantize, calibrate)
 
 
@@ -48,7 +48,7 @@ def graph_of(model: str, work: WorkloadOptions) -> Graph:
 def target_of(
     on: Target, loaded: Graph | Program | None = None, network: str | None = None, labels: bool = False
 ) -> Machine | Device:
-    """What is named, with its settings changed; a compiled program has a machine of its own."""
+    """The named machine or device with changed settings; default: a compiled program's machine."""
     own = loaded.machine if isinstance(loaded, Program) else None
     found = load_target(on.machine or own or MACHINE, labels)
     if isinstance(found, Device):
@@ -60,26 +60,26 @@ def target_of(
 
 
 def machine_of(on: Target, loaded: Graph | Program | None = None, network: str | None = None) -> Machine:
-    """The machine that is named, with its settings changed; a device is an error."""
+    """The named machine with changed settings; a device is an error."""
     found = target_of(on, loaded, network)
     return Machine.load(str(on.machine)) if isinstance(found, Device) else found
 
 
 def compiled(loaded: Graph | Program, target: Machine, compiling: CompileOptions, **changed: Any) -> Program:
-    """A graph compiled; a program as it is, for which options of the compiler are an error."""
+    """The compiled graph; a program is returned unchanged and accepts no compiler options."""
     if isinstance(loaded, Graph):
         return compile(loaded, target, **{**compiling.given(), **changed})
     if compiling.asked:
         raise user_error(
-            "a compiled program was compiled with its options already",
+            "options of the compiler do not apply to a compiled program",
             place=", ".join(compiling.asked),
-            allowed="those with a graph",
+            allowed="these options with a graph",
         )
     return loaded
 
 
 def write(data: Any, target: str) -> None:
-    """Writes JSON to a path; "-": to standard output."""
+    """Writes JSON to a path, or to standard output for "-"."""
     text = json.dumps(data, indent=1)
     if target == "-":
         if sys.stdout is None:

@@ -1,4 +1,4 @@
-"""Commands about machines and networks: lists, and one of them."""
+"""Commands about machines and networks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def show(name: Annotated[str, typer.Argument(help=NAMED, autocompletion=complete
 
 
 def settings(
-    prefix: Annotated[str, typer.Argument(help="A path or its beginning: core.array, memory.bandwidth.")] = "",
+    prefix: Annotated[
+        str, typer.Argument(help="A path of settings or its beginning: core.array, memory.bandwidth.")
+    ] = "",
 ) -> None:
     say(shown_settings(section(prefix)))
 
@@ -72,27 +74,30 @@ def diff(
 
 
 def new(
-    file: Annotated[str, typer.Argument(help="To write: my.json (with notes) or my.toml (with comments).")],
+    file: Annotated[str, typer.Argument(help="File to write: my.json (with notes) or my.toml (with comments).")],
     from_: Annotated[str, typer.Option("--from", help="Preset or file to start from.")],
-    name: Annotated[str | None, typer.Option(help="Of the machine; the file's if none is given.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    name: Annotated[str | None, typer.Option(help="Name of the machine; default: the file's name.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     machine = Machine.load(from_)
     if os.path.exists(file) and not force:
-        raise user_error("the file is there already", place=file, suggestion="--force replaces it")
+        raise user_error("the file exists", place=file, suggestion="Add --force to replace it")
     for setting in ("network.kind", "memory.part"):
         value = machine.get(setting)
         if os.path.isabs(value):
-            what = "it names a file, and a machine's file names files beside it alone"
-            raise user_error(what, place=f"{from_}: {setting}", value=value, suggestion="Copy both by hand")
+            what = "a machine file can name only files in its own directory"
+            raise user_error(
+                what, place=f"{from_}: {setting}", value=value, suggestion="Copy both files to one directory"
+            )
     machine.save(file, name or os.path.splitext(os.path.basename(file))[0] or None)
     count = len(machine.table())
-    lines = wrapped(f"{file}: {count} settings of {machine.label}; what they mean stands beside them.", hang="  ")
+    lines = wrapped(f"{file}: {count} settings of {machine.label}, each with its meaning.", hang="  ")
     say(
         [
             *lines,
             *wrapped(
-                f"After a change: tilesim machine diff {from_} {file}; tilesim run MODEL --machine {file}", hang="  "
+                f"Next: edit it, then tilesim machine diff {from_} {file}; tilesim run MODEL --machine {file}",
+                hang="  ",
             ),
         ]
     )

@@ -27,36 +27,36 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     no_color: Annotated[
-        bool, typer.Option("--no-color", help="No colours; the variable NO_COLOR says the same.")
+        bool, typer.Option("--no-color", help="Print without colours, as the variable NO_COLOR does.")
     ] = False,
 ) -> None:
-    """Tilesim simulates machine-learning accelerators at tile level. Start with: tilesim run resnet18."""
+    """Simulate machine-learning accelerators at tile level. Start with: tilesim run resnet18."""
     if no_color:
         plain()
 
 
 @functools.cache
 def prepare() -> Any:
-    """The commands as they are parsed, made once."""
+    """The parser of all commands, built once."""
     return typer.main.get_command(app)
 
 
 def main() -> None:
-    """Entry point: one clear message for the user's mistakes, no traceback; exit code 2."""
+    """Entry point: the user's mistakes give one message without traceback and exit code 2."""
     try:
         prepare()(prog_name="tilesim")
     except Error as error:
         told = f"tilesim: {error}"
         say(wrapped(told, hang="  ") if sys.stderr is not None and sys.stderr.isatty() else [told], err=True)
         sys.exit(2)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+    except BrokenPipeError:  # the pipe's reader closed it
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
         typer.echo(f"tilesim: {error.filename or 'file'}: {error.strerror or error}", err=True)
         sys.exit(2)
     except MemoryError as error:
-        typer.echo(f"tilesim: {str(error) or 'there is not enough memory'}", err=True)
+        typer.echo(f"tilesim: {str(error) or 'not enough memory'}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         typer.echo("tilesim: interrupted", err=True)

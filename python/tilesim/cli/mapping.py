@@ -31,18 +31,18 @@ from .tables import name as names_of
 def _tiles(chosen: list[Product], text: str) -> MappingTable:
     """ "m=128,n=256,k=512" as a table for the graph's only product."""
     if len(chosen) != 1:
-        raise user_error("--tiles is for a single product", value=f"{len(chosen)} products", allowed="1")
+        raise user_error("--tiles needs a graph with one matrix product", value=f"{len(chosen)} products", allowed="1")
     tiles: dict[str, int] = {}
     for part in text.split(","):
         name, equals, size = part.partition("=")
         if not equals or not is_size(size.strip()):
-            raise user_error("cannot read a tile size", value=f"'{part}'", allowed="loop=size, as m=128")
+            raise user_error("not a tile size", place="--tiles", value=f"'{part}'", allowed="loop=size, such as m=128")
         tiles[name.strip()] = int(size)
     return MappingTable({chosen[0].operation: {"tiles": tiles}}, source="--tiles")
 
 
 def _table(path: str, order: str | None, form: str, chosen: list[Product]) -> MappingTable:
-    """A table in one of the forms that can be read."""
+    """Reads a mapping table in a known format."""
     if form == "timeloop":
         return from_timeloop(path, chosen)
     if form == "zigzag":
@@ -50,13 +50,16 @@ def _table(path: str, order: str | None, form: str, chosen: list[Product]) -> Ma
     if form != "tilesim":
         allowed = ("tilesim", "timeloop", "zigzag")
         raise user_error(
-            "unknown form of a table", value=f"'{form}'", allowed=", ".join(allowed), suggestion=nearest(form, allowed)
+            "unknown format of a mapping table",
+            value=f"'{form}'",
+            allowed=", ".join(allowed),
+            suggestion=nearest(form, allowed),
         )
     return MappingTable.load(path, order)
 
 
 def _describe(product: Product | VectorKernel, nest: dict[str, Any], cycles: int | None) -> list[str]:
-    """A nest level by level, with the bytes and cycles of each."""
+    """A loop nest by level, with bytes and cycles."""
     lines = _vector_levels(product, nest) if isinstance(product, VectorKernel) else _levels(product, nest)
     if cycles is not None:
         lines.append(f"  simulated       {cycles:>14,} cycles")
@@ -94,7 +97,7 @@ def _vector_levels(kernel: VectorKernel, nest: dict[str, Any]) -> list[str]:
     indent = "    "
     for axis, (extent, tile) in enumerate(zip(kernel.sizes, nest["tiles"], strict=True)):
         if tile < extent:
-            streams = ", passed over for each reduction" if kernel.info["reduced"][axis] else ""
+            streams = ", repeated for each reduction" if kernel.info["reduced"][axis] else ""
             lines.append(f"{indent}for axis {axis} in {-(-extent // tile)} tiles of {tile}{streams}")
             indent += "  "
     moved = f"load {cost['read_bytes']:,} B and store {cost['written_bytes']:,} B"
@@ -110,14 +113,14 @@ def _vector_levels(kernel: VectorKernel, nest: dict[str, Any]) -> list[str]:
 
 
 def _moved(cost: dict[str, Any]) -> dict[str, int]:
-    """Bytes by what moves, of either model."""
+    """Bytes by operand, of either cost model."""
     if "bytes" in cost:
         return dict(zip(("a", "b", "result"), cost["bytes"], strict=True))
-    return {"what is loaded": cost["read_bytes"], "what is stored": cost["written_bytes"]}
+    return {"loads": cost["read_bytes"], "stores": cost["written_bytes"]}
 
 
 def _why(product: Product | VectorKernel, nests: dict[str, dict[str, Any]], cycles: dict[str, int]) -> list[str]:
-    """What changed between the heuristic's nest and the others, in bytes and bounds."""
+    """Differences between the heuristic's nest and the others, in bytes and bounds."""
     base = product.cost(nests["heuristic"])
     buffers, unit = ("depths", "array") if isinstance(product, Product) else ("depth", "vector unit")
     lines = []
@@ -141,11 +144,11 @@ def _why(product: Product | VectorKernel, nests: dict[str, dict[str, Any]], cycl
         if nest[buffers] != nests["heuristic"][buffers]:
             parts.append(f"buffers {nests['heuristic'][buffers]} become {nest[buffers]}")
         if pieces := pieces_text(nest, product.names):
-            parts.append(f"tiles move in{pieces.removeprefix(' |')}, so that computing starts on the first of them")
+            parts.append(f"tiles move in{pieces.removeprefix(' |')}, so that compute starts with the first piece")
         if nest.get("contexts", 1) != 1:
             parts.append(f"{nest['contexts']} contexts of the core share the kernel")
         if nest.get("lane") != nests["heuristic"].get("lane"):
-            parts.append(f"axis {nest['lane']} lies over the lanes instead of {nests['heuristic']['lane']}")
+            parts.append(f"axis {nest['lane']} is mapped to lanes instead of {nests['heuristic']['lane']}")
         if nest.get("order") != nests["heuristic"].get("order") and not parts:
             parts.append("another order of loops")
         ratio = cycles["heuristic"] / max(1, cycles[name])
@@ -154,7 +157,7 @@ def _why(product: Product | VectorKernel, nests: dict[str, dict[str, Any]], cycl
 
 
 def _listed(chosen: Sequence[Product | VectorKernel], everything: bool) -> Lines:
-    """Kernels in the order in which they run, each with its nest; layers that are mapped alike as one."""
+    """Kernels in execution order with their nests; layers with equal mappings are folded."""
     rows = []
     for kernel in chosen:
         cost = kernel.cost()
@@ -175,14 +178,18 @@ def map_(
     show: Annotated[
         bool,
         typer.Option(
-            "--show", rich_help_panel=OUTPUT, help="Nests with bytes and time per level, and why they differ."
+            "--show",
+            rich_help_panel=OUTPUT,
+            help="Show loop nests with bytes and time per level, and explain their differences.",
         ),
     ] = False,
-    table: Annotated[str | None, typer.Option(help="A mapping table to apply and report on.")] = None,
-    order: Annotated[str | None, typer.Option(help="Of sizes in the table's keys: M_K_N or M_N_K.")] = None,
-    form: Annotated[str, typer.Option("--format", help="Of the table: tilesim, timeloop or zigzag.")] = "tilesim",
-    tiles: Annotated[str | None, typer.Option(help="Manual sizes of a single product: m=128,n=256,k=512.")] = None,
-    budget: Annotated[int, typer.Option(min=1, help="Candidates that tuning simulates.")] = 32,
+    table: Annotated[str | None, typer.Option(help="Apply this mapping table, and report on it.")] = None,
+    order: Annotated[str | None, typer.Option(help="Order of sizes in the table's keys: M_K_N or M_N_K.")] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="Format of the table: tilesim, timeloop or zigzag.")
+    ] = "tilesim",
+    tiles: Annotated[str | None, typer.Option(help="Tile sizes of a single product: m=128,n=256,k=512.")] = None,
+    budget: Annotated[int, typer.Option(min=1, help="Number of candidates to simulate.")] = 32,
     *,
     out: Annotated[Output, Only("all")],
 ) -> None:
@@ -191,7 +198,7 @@ def map_(
     options = {name: value for name, value in compiling.given().items() if name in ("mapping", "fuse", "contexts")}
     table = options.pop("mapping") if str(compiling.mapping).endswith(".json") else table
     if table is not None and tiles is not None:
-        raise user_error("sizes are given twice", value="--table and --tiles", allowed="one of the two")
+        raise user_error("tile sizes are given twice", value="--table and --tiles", allowed="one of the two")
     if table is not None or tiles is not None:
         own = products(graph, target)
         given = _table(table, order, form, own) if table is not None else _tiles(own, tiles or "")
@@ -227,7 +234,7 @@ def _show(
     target: Machine,
     tuned: dict[str, Any] | None,
 ) -> None:
-    """Nests of one kernel by each rule, equal ones once; simulated where it is the only kernel."""
+    """Nests of one kernel by each rule, without duplicates; simulated if it is the only kernel."""
     lower_bound = kernel.candidates(1)[1]
     nests = dict(by_rule)
     if kernel.nest not in nests.values():
@@ -252,9 +259,9 @@ def _show(
     modelled = kernel.cost(nests["cost"])["cycles"]
     lines += [
         "",
-        f"By the model, before any simulation: nothing takes less than {lower_bound:,.0f} cycles, the nest of cost "
+        f"Cost model: lower bound {lower_bound:,.0f} cycles, the nest of cost "
         f"{modelled:,.0f} (gap {modelled / lower_bound - 1 if lower_bound else 0.0:.1%}).",
-        *([f"Simulated: the fastest of these is that of {_fastest(cycles)}."] if cycles else []),
+        *([f"Simulation: the fastest nest is {_fastest(cycles)}."] if cycles else []),
         *(_why(kernel, nests, cycles) if cycles else []),
         "",
     ]
@@ -262,23 +269,23 @@ def _show(
 
 
 def _fastest(cycles: dict[str, int]) -> str:
-    """Names of the nests that simulation found fastest, and their cycles."""
+    """Names and cycles of the fastest simulated nests."""
     least = min(cycles.values())
     return f"{', '.join(name for name in cycles if cycles[name] == least)}, {least:,} cycles"
 
 
 def _draw(figure: Any, path: str) -> None:
-    """Writes a figure of matplotlib in the format that the path's ending names."""
+    """Writes a matplotlib figure in the format of the path's extension."""
     known = figure.canvas.get_supported_filetypes()
     ending = path.rpartition(".")[2].lower()
     if ending not in known:
-        raise user_error("a picture of no known format", place=path, value=f"'{ending}'", allowed=", ".join(known))
+        raise user_error("unknown picture format", place=path, value=f"'{ending}'", allowed=", ".join(known))
     with writing(path, "wb") as file:
         figure.savefig(file, format=ending)
 
 
 def _tuned(study: Study, everything: bool) -> Lines:
-    """Distinct kernels, default beside the best that was found."""
+    """Distinct kernels: default and best mapping."""
     columns = [
         names_of("operation"),
         number("runs", 3),
@@ -303,12 +310,12 @@ def _tuned(study: Study, everything: bool) -> Lines:
 
 
 def _history(study: Study) -> Lines:
-    """Every candidate that was simulated."""
+    """All simulated candidates."""
     rows = study.history().rows
     keys = list(rows[0]) if rows else []
     columns = [text(key, 0, 16) if isinstance(rows[0][key], str) else number(key, 1) for key in keys]
     cells = [[figures.digits(one) if isinstance(one, float) else one for one in row.values()] for row in rows]
-    return layout(columns, cells) if rows else ["no candidate was simulated"]
+    return layout(columns, cells) if rows else ["No candidate was simulated."]
 
 
 def tune(
@@ -317,11 +324,15 @@ def tune(
     on: Target,
     compiling: Annotated[CompileOptions, Only("mapping", "lowering", "fuse")],
     simulating: Annotated[SimulateOptions, Only("memory", "seed")],
-    budget: Annotated[int, typer.Option(min=1, help="Candidates per distinct product or vector kernel.")] = 64,
+    budget: Annotated[
+        int, typer.Option(min=1, help="Number of candidates per distinct product or vector kernel.")
+    ] = 64,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; default: one per processor.")] = None,
-    confirm: Annotated[str | None, typer.Option(help="Simulate the best four again: bank.")] = None,
-    save: Annotated[str | None, typer.Option(help="Write the best mapping as a table.", rich_help_panel=OUTPUT)] = None,
-    sampler: Annotated[str, typer.Option(help="Where candidates come from: model, random or optuna.")] = "model",
+    confirm: Annotated[
+        str | None, typer.Option(help="Simulate the best four again with this memory model: bank.")
+    ] = None,
+    save: Annotated[str | None, typer.Option(help="Write the best mapping table.", rich_help_panel=OUTPUT)] = None,
+    sampler: Annotated[str, typer.Option(help="Source of candidates: model, random or optuna.")] = "model",
     history: Annotated[
         bool, typer.Option("--history", rich_help_panel=OUTPUT, help="Print every simulated candidate.")
     ] = False,
@@ -340,7 +351,7 @@ def tune(
             sampler=sampler, **given,
         )  # fmt: skip
     say(_tuned(study, out.all))
-    before, after = study.baseline, study.result  # of an interrupted study simulated now: its words tell of it
+    before, after = study.baseline, study.result  # simulated now for an interrupted study
     lines = [line for note in [*study.notes, repr(study)] for line in wrapped(note, hang="  ")]
     if before is not None and after is not None:
         lines.append(f"whole graph: {before.cycles:,} -> {after.cycles:,} cycles")
@@ -353,7 +364,8 @@ def tune(
         study.best.save(save)
     if study.interrupted:
         typer.echo(
-            "interrupted: the best so far" + (f"; the same call resumes from {out.store}" if out.store else ""),
+            "interrupted: this is the best so far"
+            + (f"; the same command resumes from {out.store}" if out.store else ""),
             err=True,
         )
         raise typer.Exit(130)

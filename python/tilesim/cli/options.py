@@ -1,4 +1,4 @@
-"""Options of commands: a parameter whose type is a stage becomes the options that the stage declares."""
+"""Options of commands: a parameter of a stage's type becomes the options of that stage."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ Model = Annotated[str, typer.Argument(help=WHAT, autocompletion=complete.models_
 
 
 def settings_of(settings: list[str]) -> dict[str, Any]:
-    """What `--set` says, by setting path: values as in a file."""
+    """The values of `--set` by path, as in a machine file."""
     changes: dict[str, Any] = {}
     for setting in settings:
         path, equals, value = setting.partition("=")
         if path in changes:
-            raise user_error("one setting is given twice", place=path, value=f"'{setting}'", allowed="one value")
+            raise user_error("a setting is given twice", place=path, value=f"'{setting}'", allowed="one value")
         if not equals:
             raise user_error("a setting needs a value", value=f"'{setting}'", allowed="path=value")
         try:
             changes[path] = json.loads(value)
-        except (ValueError, RecursionError):  # no JSON, or more digits or brackets than Python reads
+        except (ValueError, RecursionError):  # not JSON, or too many digits or brackets
             changes[path] = value
     return changes
 
 
 @dataclass(frozen=True)
 class Target(Stage):
-    """What a workload runs on."""
+    """The machine or device that runs a workload."""
 
     panel = MACHINE
 
     machine: str | None = option(
         None,
-        "Machine (simulated) or device (estimated), by name or file; a program's own if none, or tpu-v3.",
+        "Machine (simulated) or device (estimated), by name or file; default: the program's machine, or tpu-v3.",
         "--machine",
         "--device",
         complete="machines",
@@ -60,23 +60,23 @@ class Target(Stage):
 
 @dataclass(frozen=True)
 class Output(Stage):
-    """Where a result goes."""
+    """Destinations of a result."""
 
     panel = OUTPUT
 
-    json: str | None = option(None, "Write the result; - for standard output.", "--json")
-    csv: str | None = option(None, "Write the rows as CSV; - for standard output.", "--csv")
-    html: str | None = option(None, "Write a page of pictures and tables (HTML).", "--html", "--report")
+    json: str | None = option(None, "Write the result as JSON; - is standard output.", "--json")
+    csv: str | None = option(None, "Write the rows as CSV; - is standard output.", "--csv")
+    html: str | None = option(None, "Write an HTML page with charts and tables.", "--html", "--report")
     timeline: str | None = option(None, "Write a trace for Perfetto: .pftrace or .json.", "--timeline", "--trace")
     against: str | None = option(None, "The saved result to compare with.", "--against", "--baseline")
     store: str | None = option(
-        None, "A file that keeps results: an interrupted call goes on from it.", "--store", "--resume"
+        None, "Keep results in this file, from which an interrupted call resumes.", "--store", "--resume"
     )
     quiet: bool = option(False, "Print the headline only.", "--quiet")
-    all: bool = option(False, "Every row separately; repeated layers are not folded.", "--all")
+    all: bool = option(False, "Print every row without folding repeated layers.", "--all")
 
     def check(self) -> None:
-        """Refuses files that cannot be written, before any work, and one file for two."""
+        """Checks before any work that files are writable and distinct."""
         written = [path for path in (self.html, self.json, self.csv, self.timeline) if path]
         for path in written:
             if path != "-":
@@ -87,13 +87,13 @@ class Output(Stage):
 
     @property
     def silent(self) -> bool:
-        """Whether standard output is JSON or CSV alone."""
+        """Whether standard output must hold only JSON or CSV."""
         return "-" in (self.json, self.csv)
 
 
 @dataclass(frozen=True)
 class Only:
-    """Of a stage these options, as `Annotated[Stage, Only("batch")]`."""
+    """Selects options of a stage: `Annotated[Stage, Only("batch")]`."""
 
     names: tuple[str, ...]
 
@@ -102,12 +102,12 @@ class Only:
 
 
 class Without(Only):
-    """Of a stage all but these options."""
+    """Excludes options of a stage."""
 
 
-#: marks a stage whose options may each be given several times: the command gets lists by name
+#: marks a stage with repeatable options: the command gets lists by name
 SEVERAL = "several"
-#: of a context's `meta`: the words of the command line, without values behind "="
+#: key of a context's `meta`: the words of the command line, without "=value"
 WORDS = "tilesim.words"
 
 Json = Annotated[Output, Only("json")]
@@ -116,7 +116,7 @@ Quiet = Annotated[Output, Only("json", "quiet")]
 
 
 def options_of(stage: type, *marks: Any) -> Iterator[tuple[str, Shown, Any, Any]]:
-    """Name, `Shown`, type on the command line and default of the options of a stage."""
+    """The options of a stage: name, `Shown`, type on the command line, default."""
     for one in fields(stage):
         shown = one.metadata.get("shown")
         chosen = all((one.name in mark.names) != isinstance(mark, Without) for mark in marks if isinstance(mark, Only))
@@ -128,7 +128,7 @@ def options_of(stage: type, *marks: Any) -> Iterator[tuple[str, Shown, Any, Any]
         plain: Any = one.default if isinstance(one.default, (str, int)) else None
         if shown.required:
             plain = inspect.Parameter.empty
-        elif kind is bool and shown.read:  # a flag that turns something off
+        elif kind is bool and shown.read:  # a flag that turns a feature off
             plain = False
         elif SEVERAL in marks and kind is not bool:
             plain = None
@@ -136,7 +136,7 @@ def options_of(stage: type, *marks: Any) -> Iterator[tuple[str, Shown, Any, Any]
 
 
 def _parameter(stage: type, name: str, shown: Shown, kind: Any, default: Any, several: bool) -> inspect.Parameter:
-    help = f"{shown.help.rstrip('.')}; several are compared." if several else shown.help
+    help = f"{shown.help.rstrip('.')}; repeatable." if several else shown.help
     told = typer.Option(
         *shown.spellings,
         help=help,
@@ -149,7 +149,7 @@ def _parameter(stage: type, name: str, shown: Shown, kind: Any, default: Any, se
 
 
 def staged(function: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of its stages as parameters, as typer reads them."""
+    """The command with the options of its stages as typer parameters."""
     signature, expanded, stages = inspect.signature(function, eval_str=True), [], {}
     for parameter in signature.parameters.values():
         stage, *marks = get_args(parameter.annotation) or (parameter.annotation,)
@@ -177,13 +177,13 @@ def staged(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def spelled(param: Any, context: typer.Context) -> str:
-    """An option as it was written; shortened or not at all, its first name."""
+    """An option as the user wrote it; if shortened or absent, its first name."""
     words = context.meta.get(WORDS, ())
     return next((one for one in param.opts if one in words and one.startswith("--")), param.opts[0])
 
 
 def _stage(stage: Any, several: bool, own: dict[str, tuple[Any, Shown]], context: typer.Context) -> Any:
-    """What a command gets for a stage: an instance, or lists of the values that were given."""
+    """The argument of a command for a stage: an instance, or lists of given values."""
     found, asked = {}, []
     for param in context.command.params:
         source = context.get_parameter_source(str(param.name))
@@ -201,5 +201,5 @@ def _stage(stage: Any, several: bool, own: dict[str, tuple[Any, Shown]], context
 
 
 def combinations(varied: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
-    """One dictionary for each combination of values, the last name's values changing first."""
+    """One dictionary per combination of values; the last name varies fastest."""
     return [dict(zip(varied, values, strict=True)) for values in itertools.product(*varied.values())]

@@ -1,6 +1,6 @@
-"""What is being done, on a terminal, once it takes longer than half a second: phase, spinner, how much, time left.
+"""Progress on a terminal after half a second: phase, spinner, count, remaining time.
 
-It is drawn by a thread of its own while the call computes: calls into the core release the interpreter's lock.
+A thread draws it while the call computes: calls into the core release the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -21,47 +21,47 @@ from . import screen
 __all__ = ["Phase", "delay", "phase", "quiet_since"]
 
 PATIENCE = 0.4
-"""Seconds of silence before the first sign: half a second with what drawing takes to begin."""
+"""Seconds of silence before the first output."""
 
 FIRST = 0.05
-"""The shortest delay, so that what is over at once draws nothing."""
+"""Shortest delay, so that a quick phase draws nothing."""
 
 _TENTH = 0.1
 
-_last = {"sign": time.monotonic() - time.process_time()}  # when this process began, by the work that it has done
+_last = {"sign": time.monotonic() - time.process_time()}  # start of this process
 
 
 def quiet_since() -> float:
-    """Seconds since the user saw anything."""
+    """Seconds since the last output."""
     return time.monotonic() - _last["sign"]
 
 
 def delay(quiet: float) -> float:
-    """Seconds to wait before the first sign."""
+    """Seconds to wait before the first output."""
     return max(FIRST, PATIENCE - quiet)
 
 
 def seen(at: float = 0.0) -> None:
-    """The user sees something."""
+    """Records an output."""
     _last["sign"] = at or time.monotonic()
 
 
 class Phase:
-    """One thing that is being done."""
+    """A phase of a command."""
 
     def __init__(self, text: str, total: int = 0) -> None:
-        """Describes it."""
+        """Starts a phase."""
         self.text, self.total, self.done, self.part = text, total, 0, ""
         self.began = self.since = time.monotonic()
 
     def at(self, done: int, total: int = 0, part: str = "") -> None:
-        """How far it is."""
-        if total and total != self.total:  # something else is counted from here on
+        """Updates the progress."""
+        if total and total != self.total:  # a new count begins
             self.since = time.monotonic()
         self.done, self.total, self.part = done, total or self.total, part
 
     def describe(self, room: int) -> str:
-        """One line: what, how many of how many, how long still."""
+        """One line: text, count, elapsed and remaining time."""
         now = time.monotonic()
         spent = now - self.began
         counted = f" {self.done:,}/{self.total:,}" if self.done <= self.total and self.total else ""
@@ -75,7 +75,7 @@ class Phase:
 
 
 class _Drawing(threading.Thread):
-    """Waits, then draws until it is told to stop."""
+    """Waits, then draws until stopped."""
 
     def __init__(self, phase: Phase, delay: float) -> None:
         super().__init__(daemon=True)
@@ -92,7 +92,7 @@ class _Drawing(threading.Thread):
                 sys.stderr.flush()
             else:
                 self._draw()
-        except (OSError, ValueError):  # the terminal is gone
+        except (OSError, ValueError):  # the terminal is closed
             pass
         finally:
             seen()
@@ -100,7 +100,7 @@ class _Drawing(threading.Thread):
     def _draw(self) -> None:
         width = shutil.get_terminal_size().columns
         text = screen.fitted(screen.clean(self.phase.text), max(1, width - 12))
-        sys.stderr.write(screen.spelled(text, sys.stderr.encoding) + "\r")  # before rich is read
+        sys.stderr.write(screen.spelled(text, sys.stderr.encoding) + "\r")  # before rich is imported
         sys.stderr.flush()
         from rich.console import Console
         from rich.live import Live
@@ -121,7 +121,7 @@ class _Drawing(threading.Thread):
 
 @contextmanager
 def phase(text: str, total: int = 0) -> Iterator[Phase]:
-    """Says on a terminal what takes time while it does; elsewhere nothing."""
+    """Shows a phase on a terminal while it runs."""
     one = Phase(text, total)
     if sys.stderr is None or not sys.stderr.isatty():
         yield one

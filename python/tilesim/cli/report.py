@@ -26,12 +26,12 @@ def _shares(row: dict[str, Any]) -> list[str]:
 
 
 def _time(row: dict[str, Any]) -> str:
-    """The time of what is fused is counted at the operation that its kernel is named after."""
+    """The share of time; a fused operation's time belongs to its kernel's operation."""
     return percent(row["time_share"]) if row["cycles"] else "fused" if row["kernel"] else "–"
 
 
 def _merged(rows: list[dict[str, Any]], sums: tuple[str, ...], *more: str) -> list[dict[str, Any]]:
-    """Rows of repeated layers as one; fused ones stay apart from those with a time of their own."""
+    """Folds repeated layers; fused rows are kept separate from others."""
     marked = [{**row, "apart": (bool(row[sums[0]]), bool(row["kernel"]))} for row in rows]
     return folded(marked, sums, alike=("kind", "apart", *more))
 
@@ -68,7 +68,7 @@ def _say_coverage(found: Coverage, everything: bool) -> None:
     ]
     columns = [name("operation"), name("kind", 2, 8), name("modelled as", 1), *heads]
     lines += [*layout(columns, cells), *cut(rows, everything)]
-    where = f"unsupported on {found.result.data['machine']}, on the host instead: "
+    where = f"unsupported on {found.result.data['machine']}, run on the host: "
     say([*lines, *(part for line in found.unsupported for part in wrapped(where + line, hang="  "))])
 
 
@@ -77,7 +77,7 @@ def profile(
     work: WorkloadOptions,
     on: Target,
     runs: Annotated[
-        int, typer.Option(min=1, help="Runs of the reference kernels; the fastest counts.", rich_help_panel=OUTPUT)
+        int, typer.Option(min=1, help="Runs of the reference kernels; the fastest is used.", rich_help_panel=OUTPUT)
     ] = 3,
     *,
     drawn: Annotated[SimulateOptions, Only("seed")],

@@ -31,15 +31,17 @@ from .show import step, verified
 
 @dataclass(frozen=True)
 class Checks(Stage):
-    """What is compared with the program."""
+    """Checks of a program."""
 
     panel = CHECK
 
-    verify: bool = option(False, "Execute and compare with the reference.", "--verify")
+    verify: bool = option(False, "Execute the program and compare with the reference.", "--verify")
     verify_against: str = option(
-        "reference", "--verify compares with the reference, or also the source: the graph as read."
+        "reference", "Baseline of --verify: reference, or source (also compare with the graph as read)."
     )
-    accuracy: str | None = option(None, "Errors of a quantized model against f32: itself, or a model's name or file.")
+    accuracy: str | None = option(
+        None, "Report errors of a quantized model against f32 (the same model), or against a model's name or file."
+    )
 
 
 def run(
@@ -93,26 +95,26 @@ def run(
 
 
 def _estimate(loaded: Graph | Program, device: Device, work: WorkloadOptions, out: RunOutput, asked: list[str]) -> None:
-    """Estimates and prints; options that only a simulation has are an error."""
+    """Estimates and prints; options of simulations are an error."""
     if refused := [*asked, *(one for one in out.asked if one in ("--timeline", "--explain"))]:
         raise only_simulated(device, refused)
     if isinstance(loaded, Program):
-        what = f"{device.name} is a device, which is estimated from a graph: this is a compiled program"
-        raise user_error(what, value=device.name, suggestion="Take the graph, or a machine")
+        what = "a device needs a graph, not a compiled program"
+        raise user_error(what, value=device.name, suggestion="Give the graph, or name a machine")
     with step(f"estimating {device.name}"):
         result = quantized_estimate(loaded, device, work.quantize)
     out.write({"": result}, out.baseline())
     if out.silent:
         return
     if not out.quiet:
-        text = f"{device.name} is a device: estimated in closed form, not simulated (tilesim roofline tells more)."
+        text = f"{device.name} is a device: estimated in closed form (details: tilesim roofline)."
         say(wrapped(text, hang="  "))
     out.show(result)
     out.advise(result)
 
 
 def _ways(lowering: str | None, target: Machine, of_one: bool) -> dict[str, dict[str, str]]:
-    """Options of the lowerings to look at, by name: one as it is, or both."""
+    """Options of the requested lowerings, by name."""
     if lowering not in (None, "both", *LOWERINGS):
         hint, allowed = nearest(lowering, (*LOWERINGS, "both")), "native, best, both"
         raise user_error(
@@ -121,20 +123,22 @@ def _ways(lowering: str | None, target: Machine, of_one: bool) -> dict[str, dict
     if lowering != "both":
         return {"": {}}
     if not has_profile(target):
-        what = f"the file of {target.name} has no lowering profile: there is one lowering to look at"
+        what = f"{target.name} has no lowering profile, so it has only one lowering"
         raise user_error(what, place="--lowering", value="'both'", allowed="best")
     if of_one:
         raise user_error(
-            "of one program alone", place="--timeline, --html, --verify", allowed="--lowering native, best"
+            "these options need a single lowering",
+            place="--timeline, --html, --verify",
+            allowed="--lowering native, best",
         )
     return {"native": {"lowering": "native"}, "best": {"lowering": "best"}}
 
 
 def _verify(program: Program, checks: Checks, simulating: SimulateOptions, out: RunOutput) -> None:
-    """Executes and compares where that is asked for; ends with exit code 1 where it differs."""
+    """Executes and compares if requested; exits with code 1 on a difference."""
     if not checks.verify:
         if checks.verify_against != "reference":
-            raise user_error("there is nothing to compare", place="--verify-against", value=checks.verify_against,
+            raise user_error("--verify-against needs --verify", place="--verify-against", value=checks.verify_against,
                              suggestion="Add --verify")  # fmt: skip
         return
     with step("executing and comparing"):
@@ -145,9 +149,9 @@ def _verify(program: Program, checks: Checks, simulating: SimulateOptions, out: 
 
 
 def _errors(program: Program, wide: Graph | Program, work: WorkloadOptions, checks: Checks, seed: int) -> Any:
-    """Errors of a quantized model, as the result keeps them; none where they are not asked for."""
+    """Errors of a quantized model, as stored in the result; None unless requested."""
     if checks.accuracy is None:
         return None
-    with step("executing, and in f32"):
+    with step("executing the model and its baseline"):
         against = (wide if work.quantize else None) if checks.accuracy == "f32" else read(checks.accuracy, work)
         return accuracy(program, against, seed=seed).data

@@ -1,4 +1,4 @@
-"""What the command line writes: lines, styled where standard output takes colours."""
+"""Output of the command line: lines, styled if standard output shows colours."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ __all__ = [
 
 
 def plain() -> None:
-    """No colours from now on."""
+    """Turns colours off."""
     os.environ["NO_COLOR"] = "1"
 
 
 def say(lines: Iterable[Line | str], err: bool = False) -> None:
-    """Writes lines on standard output, styled where it takes colours."""
+    """Writes lines to standard output, styled if it shows colours."""
     pieces = [[(line, "")] if isinstance(line, str) else line for line in lines]
     if coloured() and not err:
         _styled(pieces)

@@ -1,4 +1,4 @@
-"""How machines and their settings look on a terminal."""
+"""Terminal tables of machines and their settings."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def shown_machine(machine: Machine) -> list[Line | str]:
     head = wrapped(f"{machine.label}: {machine.description}", hang=_INDENT)
     columns = [name("setting"), text("value", 0, 8), text("from", 2, 8), text("source", 1)]
     cells = [[row["setting"], shown_value(row["value"]), row["from"], row["source"] or ""] for row in rows]
-    return [*head, f"{len(rows)} settings, where each comes from: {told}", "", *layout(columns, cells)]
+    return [*head, f"{len(rows)} settings by origin: {told}", "", *layout(columns, cells)]
 
 
 def shown_settings(settings: Sequence[Setting]) -> list[str]:
-    """What settings mean."""
+    """Descriptions of settings."""
     lines = []
     for one in settings:
         limits = f"one of {', '.join(one.allowed)}" if one.allowed else one.range
@@ -41,9 +41,9 @@ def shown_settings(settings: Sequence[Setting]) -> list[str]:
 
 
 def shown_differences(table: Table, a: str, b: str) -> list[Line | str]:
-    """The settings in which two machines differ."""
+    """Settings that differ between two machines."""
     if not len(table):
-        return list(wrapped(f"{a} and {b}: every setting is the same"))
+        return list(wrapped(f"{a} and {b} have equal settings"))
     cells = [
         [
             row["setting"],

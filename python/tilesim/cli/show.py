@@ -1,4 +1,4 @@
-"""How results look on a terminal."""
+"""Terminal output of results."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _megabytes(size: float) -> str:
 
 
 def operations(result: Result, everything: bool = False) -> Lines:
-    """Operations, longest first; repeated layers as one row."""
+    """Operations, longest first; repeated layers are folded."""
     return operation_lines(result.table().rows, everything)
 
 
 def busy_line(result: Result) -> str:
-    """How busy the parts are, and the rate of products."""
+    """Utilisation of the parts, and the rate of products."""
     parts = [f"{part} {percent(share)} %" for part, share in result.utilisation.items()]
     macs = result.data["multiply_adds"]
     if macs and result.seconds:
@@ -43,19 +43,17 @@ def busy_line(result: Result) -> str:
 
 
 def lowering_line(result: Result) -> str:
-    """Whose rules made the program, and why these."""
+    """The lowering and its reason."""
     if result.lowering == "native":
-        return "Lowering: native, as this chip's own compiler; --lowering best takes Tilesim's own rules."
+        return "Lowering: native, as this chip's own compiler; --lowering best uses Tilesim's own rules."
     if result.lowering == "best":
         asked = "lowering" in result.data.get("options", {})
-        return (
-            f"Lowering: best, Tilesim's own rules{'' if asked else ', since the machine names no compiler to follow'}."
-        )
+        return f"Lowering: best, Tilesim's own rules{'' if asked else ', because the machine has no lowering profile'}."
     return ""
 
 
 def _cache(result: Result, everything: bool) -> Lines:
-    """What the cache did, in all and for the tensors that are moved most."""
+    """Statistics of the cache: total, and for the tensors with most traffic."""
     cache, rows = result.cache, result.cache_table().rows
     if cache is None:
         return []
@@ -64,12 +62,12 @@ def _cache(result: Result, everything: bool) -> Lines:
         *wrapped(
             f"Cache: {cache['hits']:,} hits, {cache['misses']:,} misses ({percent(cache['hits'] / looked)} % hits), "
             f"{_megabytes(cache['fetched_bytes'])} MB fetched, {_megabytes(cache['returned_bytes'])} MB written back, "
-            f"{_megabytes(cache['bypassed_bytes'])} MB past it",
+            f"{_megabytes(cache['bypassed_bytes'])} MB bypassed",
             hang="  ",
         )
     ]
-    columns = [name("tensor"), name("stays", 1, 5), number("MB moved"), number("hits, %")]
-    columns += [number("MB fetched", 2), number("MB back", 3), number("MB past", 4)]
+    columns = [name("tensor"), name("resident", 1, 5), number("MB moved"), number("hits, %")]
+    columns += [number("MB fetched", 2), number("MB written back", 3), number("MB bypassed", 4)]
     cells = []
     for row in rows[: None if everything else ROWS]:
         moved = [row["read_bytes"] + row["written_bytes"], row["fetched_bytes"]]
@@ -80,12 +78,12 @@ def _cache(result: Result, everything: bool) -> Lines:
 
 
 def verified(outcome: Verification, everything: bool = False) -> Lines:
-    """Whether the tiled program is right: what is wrong first, then what comes nearest to its bound."""
+    """The verdict of a verification, then rows: errors first, then by closeness to their bound."""
     return [outcome.verdict, *verified_lines(outcome.rows, everything), ""]
 
 
 def show(result: Result, everything: bool = False) -> None:
-    """Prints a result: headline, how busy the parts are, the longest operations, what was modelled how."""
+    """Prints a result: headline, utilisation, longest operations, approximations."""
     lines: list[Line | str] = [*wrapped(result.summary(), hang="  "), *wrapped(busy_line(result), hang="  ")]
     lines += [*wrapped(lowering_line(result), hang="  "), ""]
     lines += [*operations(result, everything), "", *_cache(result, everything)]
@@ -94,27 +92,27 @@ def show(result: Result, everything: bool = False) -> None:
 
 
 def _proposals(result: Result) -> Iterator[Advice]:
-    """What would help; one after the other as it is simulated, where the result tells it so."""
+    """Advice, one by one as each change is simulated if the result supports it."""
     one_by_one = None if isinstance(result, Estimate) else getattr(result, "advice", None)
     yield from one_by_one() if one_by_one else result.explain()
 
 
 def advise(result: Result) -> list[Advice]:
-    """Tries what would help, then prints the best; on a terminal the best so far while it tries."""
+    """Simulates changes and prints the best ones; a terminal shows the best so far."""
     found: list[Advice] = []
-    with step("what would help: trying changes") as trying:
+    with step("simulating changed machines") as trying:
         for one in _proposals(result):
             found.append(one)
             best = max(found, key=lambda advice: advice.gain)
-            trying.at(len(found), part=f"best so far {best!r}" if best.gain >= WORTH else "")
+            trying.at(len(found), part=f"best so far: {best!r}" if best.gain >= WORTH else "")
     say(["", *advice_lines(found)])
     return sorted(found, key=lambda one: one.cycles)
 
 
 def advice_lines(found: Sequence[Any]) -> list[str]:
-    """Advice that is worth listing, best first."""
+    """Advice with enough gain, best first."""
     better = sorted((one for one in found if one.gain >= WORTH), key=lambda one: -one.gain)
     if not better:
-        return wrapped(f"Of {len(found)} changes that were tried, none makes it {WORTH} times as fast.")
-    head = f"What would help most, of {len(found)} changes that were tried:"
+        return wrapped(f"None of {len(found)} simulated changes makes it {WORTH} times as fast.")
+    head = f"Best of {len(found)} simulated changes:"
     return [*wrapped(head), *notes(repr(one) for one in better[:MOST_ADVICE])]

@@ -1,6 +1,6 @@
-"""The first instructions of the command line: a sign while the rest is imported, and Ctrl-C that ends it at once.
+"""Start of the command line: shows a message during imports, and lets Ctrl-C end them at once.
 
-Above `main` it imports no more than Ctrl-C needs.
+Above `main` it imports only modules that Ctrl-C needs.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 PATIENCE = 0.25
-"""Seconds after which the user is told that Python modules are being read."""
+"""Seconds before the message about imports appears."""
 
 TEXT = "starting ..."
 
 
 class _Sign:
-    """A line on a terminal, once importing takes a while; it goes when that is over."""
+    """A message on a terminal during long imports."""
 
     def __init__(self) -> None:
         self.drawn = 0.0
@@ -37,7 +37,7 @@ class _Sign:
     def _run(self) -> None:
         import time
 
-        # the time that this process has worked: what ran before this line
+        # minus the time used before this line
         if self.over.wait(max(0.0, PATIENCE - time.process_time())):
             return
         with self.lock:
@@ -45,7 +45,7 @@ class _Sign:
                 self.drawn = time.monotonic()
 
     def wipe(self) -> float:
-        """Takes it away, or sees to it that it does not come."""
+        """Removes or cancels the message."""
         self.over.set()
         with self.lock:
             if self.drawn:
@@ -66,18 +66,18 @@ def _is_wanted() -> bool:
 
 
 def _catch(action: Any) -> bool:
-    """Sets what Ctrl-C does, unless whoever started this process said that it does nothing."""
+    """Sets the handler of Ctrl-C, unless the parent process ignores the signal."""
     try:
         if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
             return False
         signal.signal(signal.SIGINT, action)
-    except ValueError:  # in a thread, which gets no signals
+    except ValueError:  # not the main thread
         return False
     return True
 
 
 def _leave(*_: Any) -> None:
-    """Nothing has begun that had to be undone, or all is done."""
+    """Exits at once: no state has to be cleaned up."""
     _write("tilesim: interrupted\n")
     os._exit(130)
 
@@ -98,7 +98,7 @@ def main() -> None:
         _catch(signal.default_int_handler)
     try:
         command_line.main()
-    except KeyboardInterrupt:  # once more, while the first was told
+    except KeyboardInterrupt:  # a second one during the message
         _leave()
     finally:
         if caught:
@@ -110,5 +110,5 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError, AttributeError):  # nobody reads it, as `main` has found
+        except (OSError, ValueError, AttributeError):  # closed, as `main` has found
             continue

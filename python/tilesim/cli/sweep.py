@@ -1,4 +1,4 @@
-"""The command `sweep`: models on machines with settings varied."""
+"""The command `sweep`: models on machines with varied settings."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def _listed(words: str) -> list[str]:
 
 
 def _values(settings: list[str]) -> dict[str, list[Any]]:
-    """Values to try by setting path, of texts as "core.array.rows=64,128"."""
+    """Values by setting path, from texts such as "core.array.rows=64,128"."""
     found: dict[str, list[Any]] = {}
     for setting in settings:
         path, equals, words = setting.partition("=")
         if not equals or not words:
             raise user_error("a setting needs values", place="--set", value=f"'{setting}'", allowed="path=v1,v2")
         if path in found:
-            raise user_error("one setting is given twice", place=path, value=f"'{setting}'", allowed="path=v1,v2")
+            raise user_error("a setting is given twice", place=path, value=f"'{setting}'", allowed="path=v1,v2")
         found[path] = [_value(one) for one in _listed(words)]
     return found
 
@@ -54,22 +54,25 @@ def _value(word: str) -> Any:
 
 @dataclass(frozen=True)
 class Varied(Stage):
-    """What a sweep varies."""
+    """Varied options of a sweep."""
 
     panel = MACHINE
 
     machine: list[str] | None = option(
-        None, "Machines, by name or file, with commas between; tpu-v3 if none.", words=str, read=_listed,
+        None, "Machines by name or file, separated by commas; default tpu-v3.", words=str, read=_listed,
         complete="simulated",
     )  # fmt: skip
     set: Any = option(
-        None, "Values of a setting to try: path=v1,v2; of several all combinations.", "--set", words=list[str],
+        None, "Values of a setting: path=v1,v2; several settings give all combinations.", "--set", words=list[str],
         read=_values, complete="settings",
     )  # fmt: skip
     mapping: list[str] | None = option(
-        None, "profile, cost, heuristic, tuned, ..., a .json file, with commas between.", words=str, read=_listed,
+        None,
+        "Mappings separated by commas: profile, cost, heuristic, tuned, ..., a .json file.",
+        words=str,
+        read=_listed,
         panel="Compile",
-    )  # fmt: skip
+    )
 
 
 def sweep(
@@ -81,14 +84,14 @@ def sweep(
     compiling: Annotated[CompileOptions, Without("mapping")],
     simulating: SimulateOptions,
     metrics: Annotated[
-        str, typer.Option(help="Columns, with commas between: cycles, bytes, joules, utilisation.memory, ...",
+        str, typer.Option(help="Columns separated by commas: cycles, bytes, joules, utilisation.memory, ...",
                           rich_help_panel=OUTPUT),
     ] = "cycles,seconds,bottleneck",
     pareto: Annotated[
-        str | None, typer.Option(help="Mark rows that none beats in these columns: seconds,bytes.",
+        str | None, typer.Option(help="Mark Pareto-optimal rows in these columns: seconds,bytes.",
                                  rich_help_panel=OUTPUT),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; threads if none.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes; default: threads.")] = None,
     *,
     out: Annotated[Output, Without("timeline", "against", "all")],
 ) -> None:  # fmt: skip
@@ -111,12 +114,12 @@ def sweep(
     if not out.silent:
         say(_lines(found, rows, out.quiet))
     if found.interrupted:
-        typer.echo("interrupted: the rows so far; with --store F the same call goes on", err=True)
+        typer.echo("interrupted: these are the rows so far; with --store F the same command resumes", err=True)
         raise typer.Exit(130)
 
 
 def _models(words: str) -> list[str]:
-    """Names; the commas of matmul:M,N,K[,dtype] are its own."""
+    """Names separated by commas; those inside matmul:M,N,K[,dtype] do not separate."""
     found: list[str] = []
     for one in _listed(words):
         product = found[-1] if found and found[-1].startswith("matmul:") else ""
@@ -141,7 +144,7 @@ def _write(found: Sweep, rows: list[dict[str, Any]], out: Output) -> None:
 
 
 def _lines(found: Sweep, rows: list[dict[str, Any]], quiet: bool) -> Lines:
-    """The summary, then a line for each point; no column in which every point is alike."""
+    """The summary, then a row per point; trivial columns are left out."""
     head: Lines = [*wrapped(found.summary(), hang="  ")]
     if quiet:
         return head

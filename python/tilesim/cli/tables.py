@@ -1,4 +1,4 @@
-"""Tables of the command line: those of `base.columns`, with bars on terminals that have their letters."""
+"""Tables of the command line: `base.columns`, with bars on terminals that can print them."""
 
 from __future__ import annotations
 

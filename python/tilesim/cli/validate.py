@@ -1,4 +1,4 @@
-"""`tilesim validate`: predictions beside measured tables, whole or the shipped samples."""
+"""`tilesim validate`: predictions against measured tables or their shipped samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Report = dict[str, Any]
 
 def _cases(columns: str) -> Any:
     """The option `--cases` of a table with these columns."""
-    told = f"CSV: {columns}; the shipped sample if none."
+    told = f"CSV: {columns}; default: the shipped sample."
     return typer.Option("--cases", help=told, rich_help_panel=WORKLOAD)
 
 
@@ -59,15 +59,15 @@ def tpu_v3(
         _summary(report, 1)
         for family, left in report["leave_one_family_out"].items():
             share = left["memory_efficiency"]
-            told = "nothing fitted" if share is None else f"memory.efficiency {share:.3f}"
-            say(wrapped(f"leave {family} out: {told}, mean {left['mean_abs_error']:.1%}", hang="  "))
+            told = "no fitted constant" if share is None else f"memory.efficiency {share:.3f}"
+            say(wrapped(f"held out {family}: {told}, mean {left['mean_abs_error']:.1%}", hang="  "))
 
     _report("tpu-v3", cases, out, "simulating and comparing", predict, show)
 
 
 def noc(
     cases: Annotated[str | None, _cases("network, traffic, packet_flits, offered load, latency, state")] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs per row, averaged.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Simulations per row, averaged.")] = 3,
     *,
     out: Json,
 ) -> None:
@@ -78,7 +78,9 @@ def noc(
 
 def dram(
     cases: Annotated[str | None, _cases("part, pattern, inject_every_cycles, ...")] = None,
-    parts: Annotated[str | None, typer.Option(help="Parts, reference form; else dram_parts.json beside.")] = None,
+    parts: Annotated[
+        str | None, typer.Option(help="Parts in the reference format; default: dram_parts.json beside the cases.")
+    ] = None,
     *,
     out: Json,
 ) -> None:
@@ -143,7 +145,7 @@ def step_(
     cases: Annotated[str | None, _cases("system, workload, plan, measured_ms of training steps, or system, devices, "
                                         "model (llama3-100m, resnet50, ...), measured_seconds")] = None,
     framework: Annotated[
-        str | None, typer.Option(help="Constants of one framework for all rows; unfitted has none from steps.")
+        str | None, typer.Option(help="Constants of one framework for all rows; unfitted uses none.")
     ] = None,
     *,
     out: Json,
@@ -159,7 +161,7 @@ def step_(
 
 
 def _analytic(table: str) -> Callable[..., None]:
-    """The command of a table of kernels that devices ran."""
+    """The command for a table of measured kernels."""
 
     def command(
         cases: Annotated[str | None, _cases("measured times in latency_ms")] = None,
@@ -173,8 +175,8 @@ def _analytic(table: str) -> Callable[..., None]:
         def show(report: Report) -> None:
             _groups(report)
             for key, row in (decisions(report) if table == "gemm" else {}).items():
-                told = f"right {row['right']:.1%} of {row['n']:,}, clear ones {row['right_clear']:.1%}"
-                say(wrapped(f"does it help? {key}: {told}; always the majority {row['majority']:.1%}", hang="  "))
+                told = f"{row['right']:.1%} of {row['n']:,} right, {row['right_clear']:.1%} of clear cases"
+                say(wrapped(f"decision {key}: {told}; majority vote {row['majority']:.1%}", hang="  "))
             _reasons(report)
 
         def predict(path: str) -> Report:
@@ -214,7 +216,7 @@ def _said(table: str, cases: str | None, rows: int) -> None:
     if cases is None:
         whole = whole_rows(table)
         part = f"all {count(whole)} rows" if rows == whole else f"{count(rows)} of {count(whole)} rows"
-        say(wrapped(f"{table}: the shipped sample of the table, {part}; --cases FILE takes another", hang="  "))
+        say(wrapped(f"{table}: the shipped sample, {part}; --cases FILE reads another table", hang="  "))
 
 
 def _number(row: Report, key: str, form: str) -> str:
@@ -222,7 +224,7 @@ def _number(row: Report, key: str, form: str) -> str:
 
 
 def _compared(report: Report, columns: list[Column], cells: Callable[[Report], list[Any]]) -> Lines:
-    """Rows with measured and predicted cycles; a reason where nothing was predicted."""
+    """Rows with measured and predicted cycles, or the reason why prediction failed."""
     rows = [
         [
             *cells(row),

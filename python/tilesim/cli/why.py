@@ -1,4 +1,4 @@
-"""The command `why`: why an operation takes as long as it does."""
+"""The command `why`: explains the time of an operation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .tables import ROWS, layout, name, number, text
 
 
 def _stored(model: str) -> Result | None:
-    """The result that a file holds; none where it is something else."""
+    """The result in a file; None for other files."""
     if not model.endswith(".json") or not os.path.isfile(model):
         return None
     found = parse_json(read_text(model), model)
@@ -37,7 +37,7 @@ def _stored(model: str) -> Result | None:
 def _simulated(
     model: str, work: WorkloadOptions, on: Target, compiling: CompileOptions, simulating: SimulateOptions
 ) -> Result:
-    """The result to ask: of a simulation, or of an estimate where the machine is a device."""
+    """The result of a simulation on a machine, or of an estimate on a device."""
     with step(f"reading {model}"):
         wide = read(model, work)
         target = target_of(on, wide, simulating.network)
@@ -56,7 +56,7 @@ def why(
     operation: Annotated[
         str | None,
         typer.Argument(
-            help="Of `tilesim run`'s table or the graph; layer*.conv1: of all layers; or a start. None: lists them."
+            help="An operation of the program or graph, a pattern (layer*.conv1) or a prefix; default: list them."
         ),
     ] = None,
     *,
@@ -65,7 +65,7 @@ def why(
     compiling: CompileOptions,
     simulating: SimulateOptions,
     alternatives: Annotated[
-        bool, typer.Option(help="Simulate other mappings, lowerings, layouts and fusion: some seconds.")
+        bool, typer.Option(help="Also simulate other mappings, lowerings, layouts and fusion; takes some seconds.")
     ] = True,
     out: Annotated[Output, Only("json", "html")],
 ) -> None:
@@ -73,13 +73,13 @@ def why(
     result = _stored(model)
     asked = [*work.asked, *on.asked, *compiling.asked, *simulating.asked]
     if result is not None and asked:
-        raise user_error("a saved result was simulated with its options already", place=model,
+        raise user_error("options do not apply to a saved result", place=model,
                          value=", ".join(asked), allowed="no options")  # fmt: skip
     result = result or _simulated(model, work, on, compiling, simulating)
     if operation is None:
         _choices(result, model, out.json, out.html)
         return
-    with step("looking at its intervals"):
+    with step("analysing intervals"):
         found = explained(result, operation)
     aloud = not out.silent and (out.json is None or out.html is not None)
     if aloud:
@@ -92,9 +92,9 @@ def why(
 
 
 def _choices(result: Result, model: str, json_: str | None, html: str | None) -> None:
-    """The longest operations, where none was named."""
+    """Lists the longest operations."""
     if html is not None:
-        raise user_error("a page is of one operation", place="--html", value=html, suggestion="Name the operation")
+        raise user_error("--html needs an operation", place="--html", value=html, suggestion="Name the operation")
     rows = result.table().rows[:ROWS]
     if json_ is not None:
         write({"operations": rows}, json_)
@@ -108,11 +108,18 @@ def _choices(result: Result, model: str, json_: str | None, html: str | None) ->
         [str(row["operation"]), f"{row['cycles']:,}", figures.percent(row["share"]), str(row["bound"])] for row in rows
     ]
     say([*wrapped(result.summary(), hang="  ", limit=room(120)), "", *layout(head, cells)])
-    say(["", *wrapped(f"One of them, as: tilesim why {model} {rows[0]['operation']}", hang="  ", limit=room(120))])
+    say(
+        [
+            "",
+            *wrapped(
+                f"Explain one, for example: tilesim why {model} {rows[0]['operation']}", hang="  ", limit=room(120)
+            ),
+        ]
+    )
 
 
 def _told(found: Why, aloud: bool) -> list[dict[str, Any]]:
-    """Simulates the alternatives, and says each as it comes."""
+    """Simulates the alternatives and prints each result."""
     if aloud and found.can_be_changed:
         say(["", *wrapped(OTHERWISE, hang="  ", limit=room(120))])
     rows = []

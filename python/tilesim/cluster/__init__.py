@@ -2,7 +2,7 @@
 
 from ..base.lazy import lazy, listed
 
-TYPE_CHECKING = False  # as of typing, which takes time to import
+TYPE_CHECKING = False  # importing typing takes time
 
 if TYPE_CHECKING:
     from .algorithms import algorithm

@@ -1,4 +1,4 @@
-"""What would be faster: neighbours of a plan, another overlap, a faster network or device; each of them computed."""
+"""Advice for steps: adjacent plans, overlap, faster network or device, each evaluated."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .views.communication import dimensions
 
 __all__ = ["advice", "neighbours", "told"]
 
-LEAST = 0.005  # gains below are not told
-NOT_AGAIN = "a result that was not just computed cannot be run again"
+LEAST = 0.005  # smaller gains are not listed
+NOT_AGAIN = "a loaded step cannot be repeated for advice"
 _SHARDS = {"none": "zero1", "zero1": "zero3", "zero2": "zero3"}
 
 
 def neighbours(plan: Plan, forward: bool = False) -> list[tuple[str, Plan]]:
-    """Plans that differ in one thing, or trade one axis for another."""
+    """Plans that differ in one option, or trade one axis for another."""
     micro = plan.micro_batch
     found: list[dict[str, Any]] = [{"recompute": name} for name in ("none", "selective") if plan.recompute != name]
     if plan.recompute == "none":
@@ -83,7 +83,7 @@ def _wider(device: Device, by: float) -> Device:
 
 
 def _others(fabric: Fabric, devices: int, offload: bool) -> Iterator[tuple[str, str, Callable[[Fabric], Fabric]]]:
-    """Kind and text of a change, and what it makes of a fabric."""
+    """Kind, text and function of a change of the fabric."""
     inside, between = dimensions(fabric)
     if devices > 1:
         yield "network", f"bandwidth inside a {inside} x 2", lambda one: faster(one, near=2.0)
@@ -98,7 +98,7 @@ def _others(fabric: Fabric, devices: int, offload: bool) -> Iterator[tuple[str, 
 
 
 def advice(result: Any) -> Table:
-    """What changes would gain, each of them run."""
+    """Gains of changes, each evaluated."""
     if result.again is None:
         return Table([], empty=NOT_AGAIN)
     runs: list[tuple[str, str, Any]] = []
@@ -119,21 +119,21 @@ def advice(result: Any) -> Table:
             rows.append({"kind": kind, "change": text, "seconds": other.seconds, "gain": gain,
                          "peak_bytes": other.peak_bytes, "fits": fits})  # fmt: skip
     rows.sort(key=lambda row: (-row["gain"], row["change"]))
-    return Table(rows, empty="no neighbour of the plan, no faster network or device gains half a percent")
+    return Table(rows, empty="no adjacent plan, faster network or device gains half a percent")
 
 
 def told(rows: Table, memory_bytes: float, most: int = 4) -> list[str]:
-    """Advice as lines: what may be chosen, then what may be bought, each sorted by what it gains."""
+    """Advice as lines: plan changes, then hardware, each sorted by gain."""
 
     def line(row: dict[str, Any]) -> str:
         text = f"{row['change']}: {figures.duration(row['seconds'])}, {figures.percent(row['gain'])} less"
         if not row["fits"]:
-            text += f", but {row['peak_bytes'] / GIB:.1f} GiB do not fit into {memory_bytes / GIB:.1f}"
+            text += f", but needs {row['peak_bytes'] / GIB:.1f} GiB of {memory_bytes / GIB:.1f}"
         return text
 
     chosen = [row for row in rows if row["kind"] in ("plan", "overlap")]
     fitting = [row for row in chosen if row["fits"]][:most]
     large = [row for row in chosen if not row["fits"]][: max(0, most - len(fitting))]
     bought = [row for row in rows if row["kind"] in ("network", "device")]
-    lines = ["one thing changed, each run again:"] if fitting or large or bought else []
+    lines = ["single changes, each evaluated:"] if fitting or large or bought else []
     return lines + [f"  {line(row)}" for row in (*fitting, *large, *bought)]

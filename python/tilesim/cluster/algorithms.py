@@ -1,4 +1,4 @@
-"""Collective algorithms of your own: lists of transfers as JSON, and MSCCL XML files."""
+"""Custom collective algorithms: lists of transfers as JSON, and MSCCL XML files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..base.files import read_json
 
 __all__ = ["algorithm", "check_name"]
 
-#: by name; the last is what switches do
+#: algorithms by name; in-network is performed by switches
 NAMES = ("auto", "ring", "tree", "halving-doubling", "bruck", "direct", "torus", "hierarchical", "in-network")
 
 OPERATIONS = {
@@ -26,19 +26,19 @@ KEYS = ("schema", "version", "name", "operation", "devices", "chunks", "root", "
 
 
 def algorithm(source: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, Any]:
-    """An algorithm, executed on sets of contributions before it is taken.
+    """Reads an algorithm and checks it on sets of contributions.
 
     Args:
-        source: a dict, a `.json` file of one, or an MSCCL `.xml` file. The dict has name, operation, devices, chunks
-            (into how many the bytes are cut; of a gather and a scatter the first chunks / devices belong to device 0,
-            of all_to_all chunk s * devices + t goes from s to t) and transfers: (step, source, target, chunk, "combine"
-            or "copy") each. What one device sends to another in one step is one message.
+        source: a dict, its `.json` file, or an MSCCL `.xml` file. The dict has name, operation, devices, chunks (number
+            of parts; for gather and scatter the first chunks / devices belong to device 0, for all_to_all chunk
+            s * devices + t goes from s to t) and transfers (step, source, target, chunk, "combine" or "copy").
+            Transfers between two devices in one step form one message.
 
     Returns:
-        What `collective` takes as `algorithm`.
+        A value for `algorithm` of `collective`.
 
     Raises:
-        UserError: where a contribution is counted twice, a chunk is sent that is not there, or a part never arrives.
+        UserError: if a contribution is counted twice, a missing chunk is sent, or a part never arrives.
     """
     if isinstance(source, Mapping) and "slots" in source:
         return dict(source)
@@ -56,7 +56,7 @@ def _of_json(data: Mapping[str, Any]) -> dict[str, Any]:
         one_of("unknown key of an algorithm", "algorithm", key, *KEYS)
     for key in ("operation", "devices", "chunks", "transfers"):
         if key not in data:
-            raise user_error("an algorithm lacks a key", place="algorithm", value=key, allowed=", ".join(KEYS))
+            raise user_error("missing key of an algorithm", place="algorithm", value=key, allowed=", ".join(KEYS))
     one_of("unknown collective operation", "algorithm", data["operation"], *dict.fromkeys(OPERATIONS.values()))
     n = whole("devices", data["devices"], 1, 1 << 16)
     chunks = whole("chunks", data["chunks"], 1, 1 << 20)
@@ -64,18 +64,18 @@ def _of_json(data: Mapping[str, Any]) -> dict[str, Any]:
     blocks = operation in ("all_gather", "reduce_scatter")
     if (blocks and chunks % n) or (operation == "all_to_all" and chunks != n * n):
         allowed = f"{n * n}" if operation == "all_to_all" else f"a multiple of {n}"
-        raise user_error("so many chunks cannot be divided", place="chunks", value=str(chunks), allowed=allowed)
+        raise user_error("the number of chunks is not divisible", place="chunks", value=str(chunks), allowed=allowed)
     rows = []
     for number, row in enumerate(data["transfers"]):
         place = f"transfers[{number}]"
         if not isinstance(row, (list, tuple)) or len(row) != 5 or row[4] not in ("combine", "copy"):
             allowed = "(step, source, target, chunk, 'combine' or 'copy')"
-            raise user_error("this is no transfer", place=place, value=shown(row), allowed=allowed)
+            raise user_error("not a transfer", place=place, value=shown(row), allowed=allowed)
         chunk = whole(f"{place}: chunk", row[3], 0, chunks - 1)
         devices = [whole(f"{place}: device", row[i], 0, n - 1) for i in (1, 2)]
         if devices[0] == devices[1]:
             raise user_error("a device sends to itself", place=place, value=shown(row),
-                             allowed="two devices; what a device has it need not send")  # fmt: skip
+                             allowed="two different devices")  # fmt: skip
         rows.append((whole(f"{place}: step", row[0], 0, 1 << 24), *devices, chunk, chunk, row[4] == "combine"))
     pieces = n if operation == "all_to_all" else chunks
     root = whole("root", data.get("root", 0), 0, n - 1)
@@ -96,7 +96,7 @@ class _Steps:
 
     def __init__(self, root: ElementTree.Element) -> None:
         self.local: list[tuple[str, ElementTree.Element, int, int, int]] = []  # type, step, device, send to, from
-        self.after: dict[int, list[int]] = defaultdict(list)  # what a step waits for
+        self.after: dict[int, list[int]] = defaultdict(list)  # dependencies of a step
         self.sends: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
         self.receives: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
         numbers: dict[tuple[int, int, int], int] = {}
@@ -150,16 +150,14 @@ class _Steps:
                 if not left[later]:
                     ready.append(later)
         if done < len(self.local):
-            raise user_error(
-                "steps wait for each other in a circle", place="MSCCL", value=f"{len(self.local) - done} steps"
-            )
+            raise user_error("cyclic dependency of steps", place="MSCCL", value=f"{len(self.local) - done} steps")
         return levels
 
 
 def _header(root: ElementTree.Element, path: str) -> tuple[str, int, int]:
     """Operation, devices and chunks of a file."""
     if root.tag != "algo":
-        raise user_error("the file is no MSCCL XML", place=path, value=f"<{root.tag}>", allowed="<algo>")
+        raise user_error("the file is not MSCCL XML", place=path, value=f"<{root.tag}>", allowed="<algo>")
     operation = OPERATIONS.get(root.get("coll", "").lower())
     if operation is None or operation == "broadcast_devices":
         raise user_error("unknown collective", place=path, value=shown(root.get("coll")), allowed=", ".join(OPERATIONS))
@@ -167,7 +165,9 @@ def _header(root: ElementTree.Element, path: str) -> tuple[str, int, int]:
     if not 1 <= n <= 1 << 12 or not 1 <= chunks <= 1 << 16:
         raise user_error("out of range", place=path, value=f"{n} devices, {chunks} chunks")
     if operation != "all_reduce" and chunks % n:
-        raise user_error("so many chunks cannot be divided", place=path, value=str(chunks), allowed=f"multiples of {n}")
+        raise user_error(
+            "the number of chunks is not divisible", place=path, value=str(chunks), allowed=f"multiples of {n}"
+        )
     return operation, n, chunks
 
 
@@ -176,7 +176,7 @@ def _of_xml(path: str) -> dict[str, Any]:
     try:
         root = ElementTree.parse(path).getroot()
     except (ElementTree.ParseError, OSError) as error:
-        raise user_error("the file is no MSCCL XML", place=path, value=str(error)) from None
+        raise user_error("the file is not MSCCL XML", place=path, value=str(error)) from None
     operation, n, chunks = _header(root, path)
     counts = (_number(gpu, key, "0") for gpu in root.iter("gpu") for key in ("i_chunks", "o_chunks", "s_chunks"))
     size = max(chunks, *counts)
@@ -186,7 +186,7 @@ def _of_xml(path: str) -> dict[str, Any]:
     def slot(step: ElementTree.Element, side: str, shift: int) -> int:
         buffer, offset = step.get(f"{side}buf", ""), _number(step, f"{side}off") + shift
         if buffer not in offsets or not 0 <= offset < size:
-            raise user_error("no such chunk", place=f"{path}: step", value=f"{buffer}[{offset}]", allowed="i, o, s")
+            raise user_error("unknown chunk", place=f"{path}: step", value=f"{buffer}[{offset}]", allowed="i, o, s")
         return offsets[buffer] + offset
 
     for number, (kind, step, device, _, _) in enumerate(steps.local):
@@ -212,7 +212,7 @@ def _of_xml(path: str) -> dict[str, Any]:
 
 
 def _meaning(operation: str, n: int, chunks: int, slots: int, out: int) -> tuple[list[int], list[int]]:
-    """What lies in the input buffers, and what must lie in the output buffers."""
+    """Initial content of input buffers and required content of output buffers."""
     initial, wanted = [-1] * (n * slots), [-1] * (n * slots)
     share = chunks // n
     for device in range(n):
@@ -229,6 +229,6 @@ def _meaning(operation: str, n: int, chunks: int, slots: int, out: int) -> tuple
 
 
 def check_name(source: Any) -> None:
-    """Whether an algorithm, where it is given by name, is one."""
+    """Checks an algorithm given by name."""
     if isinstance(source, str) and not source.endswith((".json", ".xml")):
         one_of("unknown algorithm", "algorithm", source, *NAMES)

@@ -1,4 +1,4 @@
-"""A training step in closed form, for many plans at once: computing, what passes between devices, the pipeline."""
+"""Closed form of a training step for many plans at once: compute, communication, pipeline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .training.passes import Layer, Moved, gathered_layer, layer_passes, state
 __all__ = ["Detail", "Times", "times"]
 
 Array = NDArray[np.float64]
-#: what times the schedules that divide the backward pass: seconds, and pipelines where they were carried out one by one
+#: timing of schedules that split the backward pass: seconds, and simulated pipelines
 Ordered = Callable[[list[str], Columns, Stages], tuple[Array, Mapping[int, Pipeline]]]
 
 
@@ -54,19 +54,19 @@ class Times:
 
     @property
     def exposed(self) -> Array:
-        """What passes between devices while nothing is computed."""
+        """Exposed communication."""
         return self.tensor + self.context + self.expert + self.pipeline + self.data + self.offload
 
 
 @dataclass(frozen=True)
 class Detail:
-    """What a step is made of.
+    """Details of a step.
 
-    `layers`: passes of a layer by name. Seconds: `slowest` stage per micro-batch, `whole`: all stages one after the
-    other, `through`: of the pipeline, `head`: by how much head and embedding make the slowest stage slower than the
-    fullest, `waits`: by how much slow devices do, `first`: what is exposed of the first layer's parameters more than of
-    the others'. `sent`: by a stage in a pass of a chunk, of which a micro-batch has `sends`; `last`: after the last
-    pass, with what is exposed of it; `tables`: of divided tables, in all micro-batches, and by how much it slows them.
+    `layers`: passes of a layer by name. Seconds: `slowest` stage per micro-batch, `whole`: all stages in sequence,
+    `through`: the pipeline, `head`: extra time of the slowest stage by head and embedding, `waits`: by slow devices,
+    `first`: extra exposed gather of the first layer. `sent`: traffic of a stage per chunk's pass (`sends` per
+    micro-batch); `last`: after the last pass, with exposed seconds; `tables`: of sharded tables over all micro-batches,
+    with their slow-down.
     """
 
     layers: Mapping[str, Layer]
@@ -89,8 +89,7 @@ _OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "da
 def _by_order(
     c: Columns, fabric: Fabric, summed: Array, stages: Stages, ordered: Ordered
 ) -> tuple[Array, Mapping[int, Pipeline]]:
-    """Seconds until all are through, of schedules that divide the backward pass and of stages that are not alike; the
-    pipelines of the former."""
+    """Pipeline time of schedules that split the backward pass or have unequal stages, and simulated pipelines."""
     carried = (c.schedule >= SCHEDULES.index("zb-h1")) | unlike(c, bool(fabric.slow), fabric.per_node)
     if not np.any(carried):
         return summed, {}
@@ -100,9 +99,7 @@ def _by_order(
 
 
 def of_stages(c: Columns, counted: Counted, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
-    """Seconds of a micro-batch on the fullest stage, and on the slowest: the last one has the head too; a stage with
-    fewer layers may send farther.
-    """
+    """Seconds of a micro-batch on the fullest and on the slowest stage (with head, or longer sends)."""
     fullest = c.stage_layers * layer + fixed + counted.full
     least = np.floor(c.layers / c.pipeline) * layer + fixed
     last = c.both_layers(c.pipeline - 1)[0] * layer + fixed + ends + counted.last
@@ -141,7 +138,7 @@ def times(
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
     away, slowing = exposed(kept.bytes, w.optimizer, fabric, k)
     slowing = slowing + slowing_
-    # each layer's parameters are gathered while the one before runs; before the first there is none
+    # layers' parameters are prefetched during the previous layer; the first layer's are exposed
     gathered = gathered_layer(c, fabric, k)
     first = gathered - forward.data - forward.data_interference
     own = m * c.stage_layers
@@ -150,7 +147,7 @@ def times(
     parts["host"] = parts["host"] + m * k["host_microbatch"]
     parts["pipeline"] = m * sends
     bubble = through - sum(parts.values())
-    bubble = np.where(np.abs(bubble) < 1e-12 * through, 0.0, bubble)  # what rounding leaves of equal stages
+    bubble = np.where(np.abs(bubble) < 1e-12 * through, 0.0, bubble)  # rounding
     parts["pipeline"] = parts["pipeline"] + table.seconds
     parts["data"] = parts["data"] + reduced + gathered - forward.data
     parts["offload"] = parts["offload"] + away

@@ -1,4 +1,4 @@
-"""Clusters: devices and the network between them, by name, from a file, or written by hand."""
+"""Clusters: devices and the network between them, by name, file or constructor."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEYS = (
     "host_bytes_per_second",
     "sources",
 )
-DEEPEST = 8  # lists and dicts in each other that are looked through for what is wrong
+DEEPEST = 8  # nesting depth searched for invalid values
 FINITE = {
     "bandwidth_bytes_per_second": "a number from 1 to 1e18",
     "latency_seconds": "a number from 0 to 1000",
@@ -49,11 +49,11 @@ FINITE = {
 
 @dataclass(frozen=True)
 class Dimension:
-    """One dimension of a network: alike links between devices that differ in it alone.
+    """One dimension of a network: equal links between devices that differ only in it.
 
     Rates are bytes per second and direction, of a link or of a device's port; `latency_seconds` is a link's, or from
-    device to device through a switch; `rails`: ports of a node that its devices share (0: each has its own);
-    `reduces`: its switches sum what devices send (NVLS, SHARP).
+    device to device through a switch; `rails`: ports of a node that its devices share (0: one port per device);
+    `reduces`: its switches reduce data in the network (NVLS, SHARP).
     """
 
     kind: str
@@ -84,24 +84,24 @@ def _dimension(data: Mapping[str, Any]) -> Dimension:
 
 
 def _without_sums(data: Any, number: int) -> Any:
-    """A dimension as links alone; what its switches do besides is checked here."""
+    """A dimension without `reduces`, which is checked here."""
     if not isinstance(data, Mapping) or "reduces" not in data:
         return data
     if not isinstance(data["reduces"], bool) or (data["reduces"] and data.get("kind") not in ("switch", "fat_tree")):
-        raise user_error("only switches sum what devices send", place=f"network[{number}].reduces",
-                         value=shown(data["reduces"]), allowed="true of switch and fat_tree, false")  # fmt: skip
+        raise user_error("only switches can reduce", place=f"network[{number}].reduces",
+                         value=shown(data["reduces"]), allowed="true for switch and fat_tree, else false")  # fmt: skip
     return {key: value for key, value in data.items() if key != "reduces"}
 
 
 def _device(given: Any) -> Any:
-    """A device as it was given; of a name that is no file's it is known that there is one."""
+    """A device as given; unknown names raise an error."""
     if isinstance(given, os.PathLike):
         given = path_text(given)
     if isinstance(given, str):
         shipped = any(is_shipped(given, folder, ()) for folder in ("devices", "machines"))
         if shipped or given.endswith((".json", ".toml")) or os.path.isfile(given):
             return given
-    from ..machine.target import load  # a while, which networks of shipped devices do without
+    from ..machine.target import load  # a slow import, unnecessary for shipped devices
 
     with placed("device"):
         found = load(given, labels=True)
@@ -109,7 +109,7 @@ def _device(given: Any) -> Any:
 
 
 def _odd(value: Any, place: str, depth: int = 0) -> tuple[str, Any] | None:
-    """Where a network holds what is no finite number, nor a text, and what."""
+    """Place and value of the first entry that is neither a finite number nor a string."""
     if isinstance(value, (Mapping, list, tuple)) and depth < DEEPEST:
         parts = value.items() if isinstance(value, Mapping) else enumerate(value)
         inside = (_odd(one, f"{place}.{key}" if isinstance(value, Mapping) else f"{place}[{key}]", depth + 1)
@@ -120,7 +120,7 @@ def _odd(value: Any, place: str, depth: int = 0) -> tuple[str, Any] | None:
 
 
 class Cluster(Saved):
-    """Devices of one kind and the links between them. Devices are numbered with the innermost dimension first."""
+    """Equal devices and the links between them. Devices are numbered with the innermost dimension first."""
 
     @checked("others")
     def __init__(
@@ -139,7 +139,7 @@ class Cluster(Saved):
         host_bytes_per_second: float | None = None,
         **others: Any,
     ) -> None:
-        """A cluster written by hand."""
+        """A custom cluster."""
         for key in others:
             allowed = ", ".join(("device", "network", *KEYS[:2], *KEYS[4:]))
             raise user_error("unknown key of a cluster", value=key, allowed=allowed, suggestion=nearest(key, KEYS))
@@ -150,7 +150,7 @@ class Cluster(Saved):
         if host_bytes_per_second is not None and not (
             is_number(host_bytes_per_second) and 0 < host_bytes_per_second < math.inf
         ):
-            raise user_error("no rate of a link", place="host_bytes_per_second", value=shown(host_bytes_per_second),
+            raise user_error("not a link rate", place="host_bytes_per_second", value=shown(host_bytes_per_second),
                              allowed="bytes per second above 0")  # fmt: skip
         self.faults = [dict(fault) for fault in faults]
         self.graph: dict[str, Any] | None = None
@@ -163,25 +163,27 @@ class Cluster(Saved):
             entries: list[Any] = [dict(one) if isinstance(one, Mapping) else one for one in network]
             self.network = entries
         else:
-            raise user_error("this is no network", place="network", value=shown(network), allowed="a list or a dict")
+            raise user_error("not a network", place="network", value=shown(network), allowed="a list or a dict")
         self.core: Any = _core_network(self._network_text())
         self.devices: int = self.core.devices
         if devices is not None and devices != self.devices:
-            what = "the sizes of the network do not multiply to the devices"
+            what = "the product of the network's sizes differs from the number of devices"
             raise user_error(what, place="devices", value=shown(devices), allowed=str(self.devices))
         self.dimensions = tuple(_dimension(one) for one in self.network)
         inner = self.dimensions[0].size if len(self.dimensions) > 1 else self.devices
         self.per_node: int = inner if per_node is None else per_node
         if self.per_node < 1 or self.devices % self.per_node:
             allowed = f"a divisor of {self.devices}"
-            raise user_error("nodes have equal devices", place="per_node", value=shown(per_node), allowed=allowed)
+            raise user_error(
+                "nodes must have equal numbers of devices", place="per_node", value=shown(per_node), allowed=allowed
+            )
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the core's network, which is made again."""
+        """The state without the core's network."""
         return {name: value for name, value in self.__dict__.items() if name != "core"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Takes a state, and makes the core's network of it."""
+        """Restores a state, and builds the core's network."""
         self.__dict__.update(state)
         self.core = _core_network(self._network_text())
 
@@ -197,8 +199,8 @@ class Cluster(Saved):
         parts = (("network", dimensions if self.graph is None else self.graph), ("faults", faults))
         found = next((odd for place, one in parts if (odd := _odd(one, place)) is not None), None)
         place, value = found or ("network", network)
-        what = "not a finite number" if isinstance(value, float) else "no plain number or text"
-        allowed = FINITE.get(place.rpartition(".")[2], "finite numbers of Python's own types")
+        what = "not a finite number" if isinstance(value, float) else "not a plain number or string"
+        allowed = FINITE.get(place.rpartition(".")[2], "finite Python numbers")
         raise user_error(what, place=place, value=shown(value), allowed=allowed)
 
     @classmethod
@@ -206,7 +208,7 @@ class Cluster(Saved):
         """The shipped clusters.
 
         Returns:
-            Their names, sorted.
+            Sorted names.
         """
         return sorted(path.stem for path in (configs_dir() / "clusters").glob("*.json"))
 
@@ -215,15 +217,15 @@ class Cluster(Saved):
         """A cluster by name, from a file or a dict.
 
         Args:
-            source: name ("dgx-h100"), name with a number of devices behind a colon ("dgx-h100:64"), which scales the
-                outer dimension, or takes a part of one node; path of a `.json` file; its content; a Cluster;
-                path of a network of ASTRA-sim (`.yml`), which names no device.
+            source: name ("dgx-h100"), name with a number of devices ("dgx-h100:64"), which scales the outer dimension
+                or uses part of one node; path of a `.json` file; its content; a Cluster; path of a network of ASTRA-sim
+                (`.yml`), without a device.
 
         Returns:
             The cluster, checked.
 
         Raises:
-            UserError: for an unknown name (with the nearest), a number of devices that the cluster does not come in.
+            UserError: for an unknown name, or an unsupported number of devices.
         """
         if isinstance(source, Cluster):
             return source
@@ -239,16 +241,16 @@ class Cluster(Saved):
         devices = None
         if colon:
             if not (count.isascii() and count.isdigit() and 0 < int(count) <= 1 << 24):
-                raise user_error("no number of devices", place=text, value=f"'{count}'", allowed="NAME:devices")
+                raise user_error("not a number of devices", place=text, value=f"'{count}'", allowed="NAME:devices")
             devices = int(count)
-        return copy.deepcopy(_shipped(name, devices))  # one of its own: what is set on it is nobody else's
+        return copy.deepcopy(_shipped(name, devices))  # a private copy
 
     @classmethod
     def _of(cls, data: Mapping[str, Any], devices: int | None) -> Cluster:
         if not isinstance(data, Mapping):
-            raise user_error("this file is no cluster", value=shown(data), allowed="an object")
+            raise user_error("not a cluster", value=shown(data), allowed="an object")
         if data.get("schema", SCHEMA) != SCHEMA:
-            raise user_error("this file is no cluster", value=shown(data.get("schema")), allowed=SCHEMA)
+            raise user_error("not a cluster", value=shown(data.get("schema")), allowed=SCHEMA)
         if data.get("version", VERSION) != VERSION:
             raise user_error("unknown version of a cluster", value=shown(data.get("version")), allowed=str(VERSION))
         fields = {key: value for key, value in data.items() if key not in ("schema", "version", "slices")}
@@ -259,7 +261,7 @@ class Cluster(Saved):
         return cls(**fields)
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of a file of the cluster.
+        """The content of the cluster's file.
 
         Returns:
             A dict of schema `tilesim.cluster`.
@@ -288,18 +290,18 @@ class Cluster(Saved):
             The number, the innermost 0.
 
         Raises:
-            UserError: for one that the network does not have.
+            UserError: for an unknown dimension.
         """
         names = [one.name or str(number) for number, one in enumerate(self.dimensions)]
         if isinstance(axis, str) and axis in names:
             return names.index(axis)
         if isinstance(axis, int) and -len(names) <= axis < len(names):
             return axis % len(names)
-        allowed = ", ".join(names) or "none: the network is a graph"
-        raise user_error("the network has no such dimension", value=shown(axis), allowed=allowed)
+        allowed = ", ".join(names) or "none, because the network is a graph"
+        raise user_error("unknown dimension of the network", value=shown(axis), allowed=allowed)
 
     def groups(self, axis: str | int) -> list[list[int]]:
-        """The devices that differ in one dimension alone.
+        """Groups of devices that differ only in one dimension.
 
         Args:
             axis: name or number of the dimension.
@@ -335,9 +337,11 @@ def _shipped(name: str, devices: int | None) -> Cluster:
     names = Cluster.names()
     if name not in names:
         if os.path.isdir(name):
-            raise user_error("a cluster is a file", place=name, value="a directory", allowed="a name, or a .json file")
+            raise user_error(
+                "a cluster must be a file", place=name, value="a directory", allowed="a name, or a .json file"
+            )
         hint = nearest(name, names)
         if system_of(name):
-            hint = f"{name} is a system of measured steps, which steps and searches of layered workloads take alone"
+            hint = f"{name} is a system of measured steps, which only steps and searches of layered workloads accept"
         raise user_error("unknown cluster", value=f"'{name}'", allowed=", ".join(names), suggestion=hint)
     return Cluster._of(read_json(path), devices)

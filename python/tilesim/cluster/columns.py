@@ -1,4 +1,4 @@
-"""Workloads and plans as columns of numbers, one row per step: what the closed forms compute with."""
+"""Workloads and plans as columns of numbers, one row per step, for the closed forms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Columns:
-    """One number per step in every field; extents of the whole model unless said otherwise."""
+    """One number per step in every field; extents of the whole model unless noted."""
 
     layers: Array
     hidden: Array
@@ -54,7 +54,7 @@ class Columns:
     imbalance: Array
     element_bytes: float
     parameter_bytes: float
-    state_devices: Array | None = None  # of `state_replicas`, where a cluster's slices make it other than all
+    state_devices: Array | None = None  # overrides `state_replicas` for a cluster's slices
     state_expert_devices: Array | None = None
 
     def __len__(self) -> int:
@@ -62,117 +62,116 @@ class Columns:
 
     @property
     def again(self) -> NDArray[np.bool_]:
-        """Whether every layer is made again in the backward pass: full recompute, or layers' inputs on the host."""
+        """Whether the backward pass recomputes every layer: full recompute, or layer inputs on the host."""
         return (self.recompute == 2.0) | (self.recompute == 4.0)
 
     @property
     def own_kv_heads(self) -> Array:
-        """Heads of keys on one device: at least one, a copy where the tensor axis is longer than there are heads."""
+        """Key heads on one device: at least one, replicated if the tensor axis exceeds the heads."""
         return np.ceil(self.kv_heads / self.tensor)
 
     @property
     def tokens(self) -> Array:
-        """Of a micro-batch on one device."""
+        """Tokens of a micro-batch on one device."""
         return self.micro_batch * self.queries
 
     @property
     def queries(self) -> Array:
-        """Tokens of a sequence on one device: a part of all of them, or one that is decoded."""
+        """Tokens of a sequence on one device: a shard, or one in decode."""
         return np.where(self.decode, 1.0, self.sequence / self.context)
 
     @property
     def by_heads(self) -> NDArray[np.bool_]:
-        """Whether attention is divided by heads over the context axis, each device with all tokens of its own."""
+        """Whether attention is sharded by heads over the context axis."""
         return (self.context > 1) & (self.context_kind == CONTEXTS.index("all_to_all"))
 
     @property
     def query_bytes(self) -> Array:
-        """Queries of a micro-batch in a layer on one device; what attention gives has as many."""
+        """Bytes of a micro-batch's queries in a layer on one device, as many as attention outputs."""
         return self.tokens * self.heads / self.tensor * self.head_size * self.element_bytes
 
     @property
     def key_bytes(self) -> Array:
-        """Keys of a micro-batch in a layer on one device; values have as many."""
+        """Bytes of a micro-batch's keys in a layer on one device, as many as values."""
         return self.tokens * self.own_kv_heads * self.head_size * self.element_bytes
 
     @property
     def micro_batches(self) -> Array:
-        """Of a step and replica."""
+        """Micro-batches per step and replica."""
         return self.global_batch / (self.data * self.micro_batch)
 
     @property
     def gpipe(self) -> NDArray[np.bool_]:
-        """Whether all forward passes come first."""
+        """Whether all forward passes precede the backward passes."""
         return self.schedule == SCHEDULES.index("gpipe")
 
     @property
     def copies(self) -> Array:
-        """Parts of the model on a stage that lie on another stage too: dualpipe has the model both ways round."""
+        """Copies of the model: two for dualpipe, in opposite directions."""
         return np.where(self.schedule == SCHEDULES.index("dualpipe"), 2.0, 1.0)
 
     @property
     def ways(self) -> Array:
-        """How often a micro-batch passes a stage without chunks: twice where the stages lie as a V."""
+        """Passes of a micro-batch over a stage without chunks: two for a V schedule."""
         return np.where(self.schedule == SCHEDULES.index("zb-v"), 2.0, 1.0)
 
     @property
     def devices(self) -> Array:
-        """All of them."""
+        """Number of devices."""
         return self.tensor * self.pipeline * self.data * self.context
 
     @property
     def attention_parameters(self) -> Array:
-        """Of a layer: projections of attention, with normalizations and biases."""
+        """Attention parameters of a layer, with normalizations and biases."""
         width = (self.heads + 2 * self.kv_heads) * self.head_size
         return self.hidden * width + self.heads * self.head_size * self.hidden + width + 6 * self.hidden
 
     @property
     def expert_parameters(self) -> Array:
-        """Of a layer: the feed-forward part, all experts."""
+        """Feed-forward parameters of a layer, with all experts."""
         one = np.where(self.gated, 3, 2) * self.hidden * self.ffn + self.ffn
         return one * np.maximum(1.0, self.experts) + self.experts * self.hidden
 
     @property
     def layer_parameters(self) -> Array:
-        """Of one layer."""
+        """Parameters of one layer."""
         return self.attention_parameters + self.expert_parameters
 
     @property
     def shared_layer_parameters(self) -> Array:
-        """Of one layer on one device: what every replica has, with what chooses experts, before any sharding."""
+        """Replicated parameters of one layer on one device, with the router, before sharding."""
         routed = self.expert_parameters - self.experts * self.hidden
         return (self.layer_parameters - np.where(self.expert > 1, routed, 0.0)) / self.tensor
 
     @property
     def routed_layer_parameters(self) -> Array:
-        """Of one layer on one device: its part of the experts, where an axis divides them, before any sharding."""
+        """Sharded expert parameters of one layer on one device, before other sharding."""
         routed = self.expert_parameters - self.experts * self.hidden
         return np.where(self.expert > 1, routed / self.expert, 0.0) / self.tensor
 
     @property
     def replicas(self) -> Array:
-        """Devices that have the same parameters, experts aside, where nothing is sharded."""
+        """Devices with equal unsharded parameters, except experts."""
         return self.data * self.context * self.copies
 
     @property
     def expert_replicas(self) -> Array:
-        """Devices that have the same experts: the other devices of the data axis have others."""
+        """Devices with the same experts."""
         return self.replicas / self.expert
 
     @property
     def state_replicas(self) -> Array:
-        """Devices over which a plan divides what it divides of parameters, gradients and state, experts aside."""
+        """Devices over which a plan shards parameters, gradients and state, except experts."""
         return self.replicas if self.state_devices is None else self.state_devices
 
     @property
     def state_expert_replicas(self) -> Array:
-        """Devices over which it divides those of experts."""
+        """Devices over which a plan shards experts' state."""
         return self.expert_replicas if self.state_expert_devices is None else self.state_expert_devices
 
     @property
     def stage_layers(self) -> Array:
-        """Layers that a micro-batch passes on the fullest stage: of dualpipe, half of them in each of a device's parts,
-        of which the larger ones may lie beside smaller ones."""
+        """Layers of the fullest stage for a micro-batch; for dualpipe the mean of a device's two parts."""
         more = np.mod(self.layers, self.pipeline)
         pair = np.floor(self.layers / self.pipeline) + np.select(
             [more == 0, 2 * more <= self.pipeline], [0.0, 0.5], 1.0
@@ -180,52 +179,48 @@ class Columns:
         return np.where(self.copies > 1, pair, np.ceil(self.layers / self.pipeline))
 
     def part_layers(self, stage: Array | float) -> Array:
-        """Layers of a part of the model; the first parts have one more where they do not divide."""
+        """Layers of a model part; the first parts have one more if not divisible."""
         return np.floor(self.layers / self.pipeline) + (stage < np.mod(self.layers, self.pipeline))
 
     def both_layers(self, stage: Array | float) -> tuple[Array, Array]:
-        """Layers that a micro-batch passes on a stage, in the mean and at most: dualpipe has another part as well."""
+        """Layers of a stage for a micro-batch, mean and largest: dualpipe has two parts."""
         one = self.part_layers(stage)
         other = np.where(self.copies > 1, self.part_layers(self.pipeline - 1 - stage), one)
         return (one + other) / 2, np.maximum(one, other)
 
     def has_head(self, stage: Array | float) -> NDArray[np.bool_]:
-        """Whether a stage computes logits: the last, and the first too where two copies lie both ways round; the first
-        where the model lies as a V.
-        """
+        """Whether a stage computes logits: the last; also the first for dualpipe; only the first for a V schedule."""
         first, last = np.equal(stage, 0), np.equal(stage, self.pipeline - 1)
         return np.select([self.ways > 1, self.copies > 1], [first, first | last], last)
 
     def tables(self, stage: Array | float) -> Array:
-        """Tables of a stage, per copy of the model: embedding and head, which are one where they are tied and lie on
-        one device.
-        """
+        """Tables of a stage per model copy: embedding and head, or one table if tied on one device."""
         first, head = np.equal(stage, 0), self.has_head(stage)
         both = np.where(self.tied, 1.0, 2.0)
         return np.where(first & head & (self.copies == 1), both, np.where(first | head, 1.0, 0.0))
 
     @property
     def table_parameters(self) -> Array:
-        """Of the embedding."""
+        """Parameters of the embedding."""
         return self.vocab * self.hidden
 
     @property
     def device_layer_parameters(self) -> Array:
-        """Of one layer on one device, before any sharding over data."""
+        """Parameters of one layer on one device, before sharding over data."""
         return self.shared_layer_parameters + self.routed_layer_parameters
 
     @property
     def device_parameters(self) -> Array:
-        """Of the fullest device before any sharding over data: its layers and a table on the first stage."""
+        """Parameters of the fullest device before sharding over data."""
         return self.kept(self.shard < 0)
 
     @property
     def owned_parameters(self) -> Array:
-        """Whose optimizer state the fullest device keeps."""
+        """Parameters whose optimizer state the fullest device keeps."""
         return self.kept(self.shard >= 1)
 
     def kept_of_layer(self, divided: NDArray[np.bool_]) -> Array:
-        """Parameters of one layer on one device, each kind over its own replicas."""
+        """Parameters of one layer on one device, sharded over their replicas."""
         shared = self.shared_layer_parameters / np.where(divided, self.state_replicas, 1.0)
         return shared + self.routed_layer_parameters / np.where(divided, self.state_expert_replicas, 1.0)
 
@@ -238,7 +233,7 @@ class Columns:
 
     @property
     def model_parameters(self) -> Array:
-        """Of the model."""
+        """Parameters of the model."""
         return self.layers * self.layer_parameters + self.table_parameters
 
 
@@ -286,7 +281,7 @@ def of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
 
 
 def _made(workloads: Sequence[Layered], times: int, plans: Mapping[str, Array], sequence: NDArray[np.bool_]) -> Columns:
-    """Columns of workloads, each so many times, and plans."""
+    """Columns of workloads, repeated, and plans."""
     given = _of_workloads(workloads)
     if times != 1:
         given = {key: value if np.isscalar(value) else np.repeat(value, times) for key, value in given.items()}

@@ -28,13 +28,13 @@ MOST_BYTES = 1 << 46
 
 @dataclass(frozen=True)
 class CollectiveResult:
-    """One collective: when its last device is done, and what moved.
+    """One collective: its completion time and traffic.
 
-    `bytes` is the larger of what a device puts in and takes out; `bytes_in`, `bytes_out` and `wire_bytes` are per
-    device. `model` is what the time is of: closed, chunks, flows, library; where `closed` was asked for and has no
-    formula, chunks. `exact`: no link is shared, and a closed form gives the time of chunks; otherwise its `messages`
-    were taken one by one as chunks does, or, of none, it is an estimate. `classes`: devices that were simulated for
-    all of a group. `pieces`: that were asked for, or that auto took for levels; 0: what the algorithm takes by itself.
+    `bytes` is the larger of a device's input and output; `bytes_in`, `bytes_out` and `wire_bytes` are per device.
+    `model` is the network model: closed, chunks, flows, library; without a closed formula, chunks. `exact`: no link is
+    shared and the closed form equals chunks; otherwise `messages` were simulated as in chunks, or the time is an
+    estimate (0 messages). `classes`: simulated devices per group. `pieces`: requested, or chosen by auto for levels; 0:
+    the algorithm's default.
     """
 
     op: str
@@ -56,10 +56,10 @@ class CollectiveResult:
     pieces: int = 0
 
     def headline(self, each: str = "") -> str:
-        """What was priced and how, whether a library's costs are in it, and how far off it may be.
+        """Operation, time, model, library costs and exactness.
 
         Args:
-            each: how many devices, in words.
+            each: the number of devices in words.
 
         Returns:
             A line.
@@ -71,7 +71,7 @@ class CollectiveResult:
 
     @property
     def bus_bytes_per_second(self) -> float:
-        """Bytes per second: what each device sends by the time, which is compared with the rate of its links."""
+        """Bytes sent per device and second, to compare with its link rate."""
         return self.wire_bytes / self.seconds if self.seconds > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,37 +100,35 @@ def collective(
     rings: int | None = None,
     pieces: int | None = None,
 ) -> CollectiveResult:
-    """Prices one collective.
+    """Estimates the time of one collective.
 
     Args:
         op: all_reduce, all_gather, reduce_scatter, all_to_all, permute_devices, broadcast_devices.
-        bytes: the larger of what a device puts in and takes out (of a gather the result, of a scatter the input); a
-            number or a text ("1 GiB").
-        cluster: a Cluster, or what `Cluster.load` takes.
-        devices: that take part: none (all), a number (the first ones), a list of them, or a list of groups, which run
-            at the same time.
-        dtype: of the elements; a library may look at it.
-        algorithm: auto (the quickest under `closed` of those that are soon timed), ring, tree, halving-doubling, bruck,
-            direct, torus, hierarchical, in-network (switches sum: dimensions with `reduces`; closed alone); or your
-            own, as `ts.cluster.algorithm` reads it.
-        network_model: closed (formulas), chunks (message by message), flows (links shared max-min fairly).
-        library: name of a communication library whose costs are taken ("nccl"), or one, which chooses the algorithm and
-            has a form of its own (algorithm "auto", model "closed"); none: the network alone, which no library
-            undercuts.
-        symmetry: one device per class is simulated, to the same picosecond.
-        root: position of the device that broadcasts.
-        pairs: (source, target) positions of permute_devices; none: to the next position.
-        rings: directed rings of `ring`; none: both ways round where links lead both ways; of a group in several nodes
-            as many as the fewest members of a node, each of which enters it by another member.
-        pieces: parts that go behind one another through a tree, a broadcast, or the levels of `hierarchical` and
-            `torus` sums, gathers and scatters; none: what suits bytes and latency, of levels one, with auto 1 ... 64.
+        bytes: the larger of a device's input and output (the result of a gather, the input of a scatter); a number or a
+            string ("1 GiB").
+        cluster: a Cluster, or a source for `Cluster.load`.
+        devices: default: all; a number (the first ones), a list of devices, or a list of concurrent groups.
+        dtype: element type, which a library may use.
+        algorithm: auto (the fastest under `closed` among algorithms that are quick to evaluate), ring, tree,
+            halving-doubling, bruck, direct, torus, hierarchical, in-network (reduction in switches with `reduces`; only
+            closed); or a custom one of `ts.cluster.algorithm`.
+        network_model: closed (formulas), chunks (message by message), flows (max-min fair sharing of links).
+        library: a communication library or its name ("nccl"), which selects the algorithm and has its own cost model
+            (algorithm "auto", model "closed"); default: only the network, a lower bound for every library.
+        symmetry: simulate one device per class, with the same picoseconds.
+        root: position of the broadcasting device.
+        pairs: (source, target) positions of permute_devices; default: to the next position.
+        rings: directed rings of `ring`; default: both directions on bidirectional links; for a group in several nodes
+            the smallest number of members in a node, each ring entering by another member.
+        pieces: pipelined parts of a tree, a broadcast, or the levels of `hierarchical` and `torus`; default: by bytes
+            and latency, 1 for levels, with auto 1 ... 64.
 
     Returns:
         The result.
 
     Raises:
-        UserError: for an unknown name (with the nearest), bytes or devices out of range, groups that overlap, an
-            algorithm that is wrong (executed on sets) or not for that many devices.
+        UserError: for an unknown name, bytes or devices out of range, overlapping groups, or an algorithm that is
+            incorrect (checked on sets) or does not support the number of devices.
     """
     target = Cluster.load(cluster)
     groups = _groups(devices, target)
@@ -141,9 +139,11 @@ def collective(
     if library is not None:
         for name, given, only in (("network_model", network_model, "closed"), ("algorithm", algorithm, "auto")):
             if given != only:
-                raise user_error("a library chooses by itself, and has a form of its own", place=name,
+                raise user_error("a library selects the algorithm and has its own cost model", place=name,
                                  value=shown(given), allowed=f"'{only}', or no library")  # fmt: skip
-        unused("a library chooses by itself", "none, or no library", rings=(rings, None), pieces=(pieces, None))
+        unused(
+            "a library selects its rings and pieces", "none, or no library", rings=(rings, None), pieces=(pieces, None)
+        )
     options = {"root": root, "pairs": pairs, "rings": rings, "pieces": pieces}
     if library is not None:
         return _of_library([request(op, size, group, "auto", options) for group in groups], target, dtype, library)
@@ -152,7 +152,7 @@ def collective(
         return _by_switch(op, size, target, groups, dtype, network_model, root)
     requests = [request(op, size, group, algorithm, options) for group in groups]
     one_of("unknown network model", "network_model", network_model, *MODELS)
-    if network_model != "closed":  # groups that meet have the algorithm that is the quickest for all of them
+    if network_model != "closed":  # groups that share links use the fastest common algorithm
         requests = list(chosen(target, requests))
     answers = _priced(target, requests, network_model, symmetry)
     if network_model == "closed":
@@ -170,7 +170,7 @@ def _bytes_of(dtype: str) -> int:
 
 
 def _sums_sooner(found: CollectiveResult, cluster: Cluster, groups: list[list[int]], root: int) -> bool:
-    """Whether switches sum sooner than the quickest of the other closed forms."""
+    """Whether in-network reduction is faster than the other closed forms."""
     if not any(one.reduces for one in cluster.dimensions):
         return False
     asked = (found.op, found.bytes, cluster)
@@ -182,23 +182,23 @@ def _sums_sooner(found: CollectiveResult, cluster: Cluster, groups: list[list[in
 def _by_switch(
     op: str, size: int, cluster: Cluster, groups: list[list[int]], dtype: str, network_model: str, root: int
 ) -> CollectiveResult:
-    """Groups whose switches sum; several of them have ports of their own."""
+    """In-network reduction of groups, which have separate ports."""
     one_of("unknown network model", "network_model", network_model, *MODELS)
     if network_model != "closed":
         raise user_error(
-            "what switches do is a closed form", place="network_model", value=network_model, allowed="closed"
+            "in-network reduction has only a closed form", place="network_model", value=network_model, allowed="closed"
         )
     answers = []
     for group in groups:
         whole("root", root, 0, len(group) - 1)
         answer = forms.priced_by_switch(op, size, cluster, group, _bytes_of(dtype), root)
         if answer is None and len(group) > 1:
-            raise forms.refuse(op, cluster, dtype)
+            raise forms.unsupported(op, cluster, dtype)
         answers.append(answer or {"picoseconds": 0, "algorithm": in_network.NAME, "model": "closed", "exact": True,
                                   "classes": 1, "messages": 0, "share": 0.0})  # fmt: skip
     slowest = max(answers, key=lambda one: one["picoseconds"])
     found = _result(op, size, groups, dtype, slowest, False)
-    # what a device sends: its part alone, of which the switch makes many
+    # a device sends its part once; the switch replicates it
     return replace(found, wire_bytes=slowest["share"] * size)
 
 
@@ -212,16 +212,16 @@ def collectives(
     network_model: str = "flows",
     symmetry: bool = True,
 ) -> list[CollectiveResult]:
-    """Prices collectives that start at the same time and share links.
+    """Estimates concurrent collectives that share links.
 
     Args:
         requests: (op, bytes) or (op, bytes, devices) each, or dicts with the arguments of `collective`.
         cluster: a Cluster, or what `Cluster.load` takes.
-        devices: for requests that name none.
-        dtype: of the elements.
-        algorithm: for requests that name none.
-        network_model: flows, or chunks (first ready first); closed prices each as if it were alone.
-        symmetry: one device per class is simulated where all requests allow it.
+        devices: default of requests.
+        dtype: element type.
+        algorithm: default of requests.
+        network_model: flows, or chunks (first ready first); closed estimates each separately.
+        symmetry: simulate one device per class if all requests allow it.
 
     Returns:
         A result per request.
@@ -259,12 +259,12 @@ def _asked(item: Any) -> dict[str, Any]:
     elif isinstance(item, Sequence) and not isinstance(item, str) and len(item) in (2, 3):
         return dict(zip(known, item, strict=False))
     allowed = "(op, bytes), (op, bytes, devices), or a dict of " + ", ".join(known)
-    raise user_error("this is no request", place="requests", value=shown(item), allowed=allowed)
+    raise user_error("not a request", place="requests", value=shown(item), allowed=allowed)
 
 
 def _bytes(value: int | str) -> int:
     if isinstance(value, str):
-        if re.match(r"\s*0*[1-9][0-9]{15}", value):  # more than 2^46 in any unit, and maybe more than the core reads
+        if re.match(r"\s*0*[1-9][0-9]{15}", value):  # more than 2^46 in any unit
             raise user_error("out of range", place="bytes", value=shown(value), allowed=f"0 to {MOST_BYTES}")
         with placed("bytes"):
             value = _core.parse_bytes(value)
@@ -285,16 +285,16 @@ def _groups(devices: Any, cluster: Cluster) -> list[list[int]]:
     for group in groups:
         for device in group:
             if device in seen:
-                what = "groups overlap" if several else "a device is twice in a group"
+                what = "groups overlap" if several else "a device occurs twice in a group"
                 raise user_error(what, place="devices", value=f"device {device}", allowed="each device once")
             seen.add(device)
         if not group:
-            raise user_error("a group has a device", place="devices", value=shown(devices), allowed="one or more")
+            raise user_error("an empty group", place="devices", value=shown(devices), allowed="one or more")
     return groups
 
 
 def request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the core takes."""
+    """A request for the core."""
     own = None
     if isinstance(chosen, str):
         chosen = path_text(chosen, "algorithm")
@@ -304,7 +304,7 @@ def request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[
             raise user_error(
                 "the algorithm is for another operation", place="algorithm", value=own["operation"], allowed=op
             )
-    _unused(op, chosen if own is None else "one of your own", options)
+    _unused(op, chosen if own is None else "a custom algorithm", options)
     pairs = options.get("pairs")
     if op == "permute_devices":
         count = len(group)
@@ -326,7 +326,7 @@ def request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[
 
 
 def _unused(op: str, algorithm: str, options: Mapping[str, Any]) -> None:
-    """Refuses what the algorithm, or the operation, has no use for."""
+    """Raises an error for options that the algorithm or operation does not use."""
     given = {name: (options.get(name), None) for name in ("root", "pairs", "rings", "pieces")}
     if op != "broadcast_devices":
         unused("a root belongs to broadcast_devices", f"none in {op}", root=(options.get("root") or None, None))
@@ -340,7 +340,7 @@ def _unused(op: str, algorithm: str, options: Mapping[str, Any]) -> None:
 
 
 def schedule(op: str, size: int, group: list[int], cluster: Cluster, algorithm: str) -> dict[str, Any]:
-    """An algorithm of a group as transfers, which `collective` takes as one of your own."""
+    """A group's algorithm as transfers, which `collective` accepts as a custom algorithm."""
     return dict(cluster.core.schedule(request(op, size, group, algorithm, {})))
 
 
@@ -385,7 +385,7 @@ def _result(
 
 
 def _of_library(requests: list[dict[str, Any]], cluster: Cluster, dtype: str, library: Any) -> CollectiveResult:
-    """What a library's constants say for groups that lie alike in nodes."""
+    """The time by a library, for groups with equal placement in nodes."""
     from .libraries import on_cluster
 
     found, name = on_cluster.loaded(library)

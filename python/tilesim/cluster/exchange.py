@@ -1,4 +1,4 @@
-"""Seconds of what passes between devices, for many plans at once."""
+"""Seconds of communication for many plans at once."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Group:
-    """Where members of an axis lie: how many, the most of them in one node, groups of a node that talk at once, devices
-    from one member to the next.
+    """Placement of an axis: members, most members in one node, concurrent groups of a node, device stride of members.
 
-    `fewest`: of a group that spans nodes, members in the node that has the fewest; none: as many as `inner`. What goes
-    out of the group's part there has the adapters of these devices, so `beside` counts by them.
+    `fewest`: fewest members in a node of a group that spans nodes; default: `inner`. Traffic out of that node uses the
+    adapters of these devices, so `beside` refers to them.
     """
 
     size: Array
@@ -40,9 +39,7 @@ class Group:
 
 
 def group(c: Columns, axis: str, fabric: Fabric) -> Group:
-    """The group of an axis, tensor innermost, then context, data, pipeline; where nodes cut some of its groups and not
-    others, the slowest one.
-    """
+    """The group of an axis (tensor innermost, then context, data, pipeline); the slowest if nodes cut only some."""
     one = np.ones(len(c))
     size, stride = {
         "tensor": (c.tensor, one),
@@ -65,7 +62,7 @@ def group(c: Columns, axis: str, fabric: Fabric) -> Group:
 
 @lru_cache(1 << 14)
 def slowest(size: int, stride: int, per_node: int, devices: int) -> tuple[int, int, int]:
-    """Of groups that lie one beside and behind the other, the one whose part in some node is the smallest."""
+    """The strided group with the smallest part in some node: node, most and fewest members."""
     span = size * stride
     every = np.arange(min(devices, math.lcm(span, per_node)))
     nodes = int(every[-1]) // per_node + 1
@@ -88,14 +85,14 @@ def _rates(of: Group, fabric: Fabric, constants: Mapping[str, float]) -> tuple[A
 
 
 def _steps(of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of latency of one walk around: a ring inside the node, a tree over nodes."""
+    """Latency of a ring inside the node and a tree over nodes."""
     nodes = np.ceil(of.size / of.inner)
     inside = (of.inner - 1) * (fabric.latency + constants["link_step"])
     return inside + 2 * np.log2(np.maximum(1.0, nodes)) * (fabric.node_latency + constants["node_step"])
 
 
 def _by_library(op: str, data: Array, of: Group, fabric: Fabric) -> Array:
-    """Seconds as a communication library prices a call."""
+    """Seconds of a call by a communication library."""
     several = of.size > 1
     seconds = np.zeros(np.shape(of.size))
     if not np.any(several):
@@ -125,7 +122,7 @@ def _gathered(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, fl
 
 
 def _priced(op: str, data: Array, of: Group, fabric: Fabric, form: Callable[[Array], Array]) -> Array:
-    """What a form says of bytes, or the network where another one is built."""
+    """Seconds by a formula, or by the built network."""
     if fabric.prices is None:
         return form(data)
     return np.asarray(fabric.prices.seconds(op, data, of, form(data), form(0.0 * data)))
@@ -161,7 +158,7 @@ def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
 
 
 def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of a send to the next member, of the members that send out of their node where some do."""
+    """Seconds of a send to the next member, out of the node if any member does."""
 
     def sent(each: Array) -> Array:
         near, far = _sends(each, of, fabric, constants)
@@ -173,10 +170,9 @@ def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, floa
 def sends(
     data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float], wraps: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """Seconds of a send to the next member where that lies in the same node, and where it does not.
+    """Seconds of a send to the next member inside the node, and to another node.
 
-    Of a node as many devices send out at once as lie between a member and the next, `stride` at most: each over its own
-    adapter, or a share of them where there are fewer. The others' adapters carry nothing.
+    At most `stride` devices of a node send out concurrently, each over its own adapter or a share of fewer adapters.
     """
     forms = _sends(data, of, fabric, constants)
     return forms if fabric.prices is None else fabric.prices.sends(data, of, wraps, forms)

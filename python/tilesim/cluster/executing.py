@@ -1,4 +1,4 @@
-"""A program of several devices on real tensors: device by device between collectives, all together at them."""
+"""Execution of a program of several devices on real tensors."""
 
 from __future__ import annotations
 
@@ -41,11 +41,9 @@ def _named(spmd: Spmd, state: Mapping[str, Any], inputs: Any) -> dict[str, Any]:
         for name in inputs:
             if name not in names:
                 close = nearest(str(name), names)
-                raise user_error(
-                    "there is no such input", value=f"'{name}'", allowed=", ".join(names), suggestion=close
-                )
+                raise user_error("unknown input", value=f"'{name}'", allowed=", ".join(names), suggestion=close)
         if missing := [name for name in names if name not in inputs and name not in state]:
-            raise user_error("inputs are missing", value=", ".join(missing), allowed=", ".join(names))
+            raise user_error("missing inputs", value=", ".join(missing), allowed=", ".join(names))
         return {**state, **inputs}
     if not isinstance(inputs, Sequence) or isinstance(inputs, (str, bytes)) or len(inputs) != len(names):
         count = len(inputs) if isinstance(inputs, Sequence) else type(inputs).__name__
@@ -79,7 +77,7 @@ def _parts(spmd: Spmd, row: Border, own: dict[str, Any], value: Any) -> list[NDA
 
 
 def _drawn(spmd: Spmd, seed: int, column: int) -> Any:
-    """The random tensor of the whole graph; one of all devices' shape where the program alone is known."""
+    """The random tensor of the global graph, or one of the local shape if that is unknown."""
     row, core = spmd.inputs[column], spmd.graph.core
     if "weight" in row:
         return None
@@ -89,15 +87,15 @@ def _drawn(spmd: Spmd, seed: int, column: int) -> Any:
 
 
 def _all(indices: list[list[int]], devices: int) -> list[list[int]]:
-    """Of meshes of fewer devices than there are: replicas of them."""
+    """Indices for all devices; smaller meshes are replicated."""
     return [indices[device % len(indices)] for device in range(devices)]
 
 
 def _part(array: NDArray[Any], index: Sequence[int], local: Sequence[int]) -> NDArray[Any]:
-    """One part; beyond the tensor's end it is filled with zeros."""
+    """One shard, padded with zeros at the tensor's end."""
     part = array[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, local, strict=True))]
     if list(part.shape) == list(local):
-        return np.asarray(part, order="C")  # unlike ascontiguousarray, leaves a number without axes one
+        return np.asarray(part, order="C")  # unlike ascontiguousarray, keeps scalars
     full = np.zeros(local, array.dtype)
     full[tuple(slice(0, n) for n in part.shape)] = part
     return full

@@ -1,4 +1,4 @@
-"""The links of a cluster as the closed forms need them."""
+"""The links of a cluster for the closed forms."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Fabric:
 
     `link`: bytes per second and direction of one device to others of its node; `node_link`: of a whole node to others;
     latencies in seconds. `slices`: nodes are slices of a pod, joined by the data-centre network. `host_link`: bytes per
-    second and direction of one device to its host's memory, 0 where nobody says. `slow`: devices that compute at a
-    share of their rate. `ports`: adapters of a node, 0 for one of each device. `built`: the network itself, where it is
-    more than devices on a switch and nodes on another. `prices` answers what passes call by call, in place of forms.
-    `most`: devices that there are, 0 for as many as a plan wants. `usual`: the cluster's own library, "" for none.
+    second and direction of one device to its host's memory, 0 if unknown. `slow`: devices with a share of their compute
+    rate. `ports`: adapters of a node, 0 for one per device. `built`: the network, unless it is two levels of switches.
+    `prices`: times of single calls instead of closed forms. `most`: largest number of devices, 0 without a limit.
+    `usual`: the cluster's own library, or "".
     """
 
     device: Device
@@ -62,7 +62,7 @@ def _named(name: str) -> Fabric | None:
         return None
     key, count = found
     data = systems()[key]
-    if "cluster" in data and not count:  # v5e-N itself
+    if "cluster" in data and not count:  # v5e-N without a number
         return None
     per_node = max(1, count // data.get("cores_per_device", 1)) if count else int(data["per_node"])
     node_link = data["node_link"] if not count else data["device_node_link"] * per_node
@@ -75,13 +75,13 @@ def _named(name: str) -> Fabric | None:
 
 
 def _shipped(name: str) -> Cluster | None:
-    """A shipped cluster of that name, or that of a file; none where there is none."""
+    """A shipped cluster or a file's; None for other names."""
     known = name.partition(":")[0] in Cluster.names() or name.endswith(".json") or os.path.exists(name)
     return Cluster.load(name) if known else None
 
 
 def _slice(name: str, chips: int, rate: float, latency: float) -> str:
-    """Slices of so many chips, joined by switches: a port for each chip, in bytes per second."""
+    """Slices of this many chips, joined by switches with a port per chip (bytes per second)."""
     inner = Cluster.load(f"{name}:{chips}")
     outer = {"kind": "switch", "size": 1, "bandwidth_bytes_per_second": rate, "latency_seconds": latency}
     return text_of(Cluster(network=[*inner.network, outer], per_node=chips), name)
@@ -111,7 +111,7 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
 
 
 def with_library(fabric: Fabric, library: Any) -> Fabric:
-    """A fabric whose collectives a communication library prices."""
+    """A fabric with a communication library."""
     if library is None:
         return fabric
     from importlib import import_module
@@ -124,15 +124,13 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
 
 
 def as_run(fabric: Fabric, framework: Framework, network: str = "closed") -> Fabric:
-    """A fabric as a framework communicates: with the cluster's own library where the framework takes that; else shares
-    of link rates, which are the framework's constants.
-    """
+    """A fabric with the cluster's own library, if the framework uses it; otherwise with the framework's link shares."""
     named = fabric.library is None and framework.takes_library and network == "closed"
     return with_library(fabric, fabric.usual) if named and fabric.usual else fabric
 
 
 def communication_of(fabric: Fabric, framework: Framework) -> str:
-    """What prices communication, in words."""
+    """The cost model of communication in words."""
     if fabric.library is not None:
         return f"library {getattr(fabric.library, 'name', fabric.library)}"
     fitted = any(text.startswith("fitted") for text in framework.provenance.values())
@@ -141,14 +139,14 @@ def communication_of(fabric: Fabric, framework: Framework) -> str:
 
 
 def with_prices(fabric: Fabric, constants: Mapping[str, float], devices: int, model: str = "closed") -> Fabric:
-    """A fabric whose communication is priced call by call, where its network is more than two levels of switches."""
+    """A fabric with call-by-call prices, unless its network is two levels of switches."""
     if fabric.built is None or fabric.prices is not None or fabric.library is not None:
         return fabric
     return replace(fabric, prices=as_built(fabric.built, devices, model, constants))
 
 
 def of_size(fabric: Fabric, devices: int) -> Fabric:
-    """A fabric of so many devices, where it comes in that size."""
+    """A fabric with this number of devices."""
     if 0 < fabric.most < devices:
         raise user_error("the system has fewer devices", place=fabric.name, value=f"{devices} devices",
                          allowed=f"up to {fabric.most}")  # fmt: skip
@@ -166,12 +164,12 @@ def faster(fabric: Fabric, near: float = 1.0, far: float = 1.0, latency: float =
 
 
 def _of_dimensions(cluster: Any, devices: int | None) -> Fabric:
-    """A ts.Cluster: its inner dimension is the node, outer ones join nodes; other networks are priced as built."""
+    """The fabric of a Cluster: the inner dimension is the node, outer ones join nodes; other networks stay as built."""
     if isinstance(cluster, Cluster) and cluster.device is None:
-        raise user_error("the cluster has no devices that compute", place="cluster", value=shown(cluster),
-                         allowed="ts.Cluster(device=...), a shipped one")  # fmt: skip
+        raise user_error("the cluster has no device", place="cluster", value=shown(cluster),
+                         allowed="ts.Cluster(device=...), or a shipped cluster")  # fmt: skip
     if not isinstance(cluster, Cluster):
-        raise user_error("no cluster with devices", place="cluster", value=shown(cluster), allowed="a ts.Cluster, NAME")
+        raise user_error("not a cluster", place="cluster", value=shown(cluster), allowed="a ts.Cluster, NAME")
     total = devices or cluster.devices
     fields: dict[str, Any] = {"devices": total, "name": cluster.name, "slow": computing(cluster.faults, total)}
     fields["usual"] = cluster.library

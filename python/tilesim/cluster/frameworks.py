@@ -1,4 +1,4 @@
-"""What a training framework costs beyond its kernels: launches, shares of rates, bytes per parameter."""
+"""Costs of training frameworks beyond kernels: launches, shares of rates, bytes per parameter."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ..base.paths import configs_dir
 
 __all__ = ["CONSTANTS", "Framework", "names"]
 
-#: name: unit and meaning, least and most
+#: by name: meaning with unit, smallest and largest value
 CONSTANTS: dict[str, tuple[str, float, float]] = {
-    "product_share": ("share of the rate of products measured alone", 0.05, 2.0),
-    "memory_share": ("share of memory's rate in passes between products", 0.05, 1.0),
-    "scores": ("passes over stored scores, against those counted", 0.1, 10.0),
-    "flash_share": ("share of the rate of fused attention measured alone, forward", 0.01, 2.0),
-    "flash_backward_share": ("the same backward, 2.5 times the operations", 0.01, 2.0),
+    "product_share": ("share of the rate of standalone products", 0.05, 2.0),
+    "memory_share": ("share of the memory rate in operations between products", 0.05, 1.0),
+    "scores": ("ratio of passes over stored scores to counted ones", 0.1, 10.0),
+    "flash_share": ("share of the rate of standalone fused attention, forward", 0.01, 2.0),
+    "flash_backward_share": ("the same backward, with 2.5 times the operations", 0.01, 2.0),
     "mma_share": ("share that kernels written for Ampere reach on later GPUs", 0.05, 1.0),
     "dropout": ("1: dropout in two sums and on scores", 0.0, 1.0),
     "loss_bytes": ("bytes moved per logit, forward and backward", 0.0, 500.0),
     "optimizer_bytes": ("bytes moved per parameter in the update", 0.0, 500.0),
-    "gradient_bytes": ("bytes per parameter that are summed over data", 1.0, 8.0),
-    "state_gradient_bytes": ("bytes per parameter that gradients keep", 1.0, 8.0),
+    "gradient_bytes": ("bytes per parameter of the gradient all-reduce", 1.0, 8.0),
+    "state_gradient_bytes": ("bytes per parameter of stored gradients", 1.0, 8.0),
     "host_pass": ("seconds of the host per layer and pass", 0.0, 1.0),
     "host_straggler": ("the same per further device of a tensor group", 0.0, 1.0),
-    "host_blend": ("exponent with which launches and kernels hide each other", 1.0, 100.0),
+    "host_blend": ("exponent of the overlap of launches and kernels", 1.0, 100.0),
     "host_microbatch": ("seconds of the host per micro-batch and stage", 0.0, 1.0),
     "host_step": ("seconds of the host per step", 0.0, 10.0),
-    "interference": ("share of hidden communication that computing loses", 0.0, 1.0),
-    "tensor_overlap": ("share of products that run in parts beside what a tensor group sums", 0.0, 1.0),
+    "interference": ("share of overlapped communication that slows compute", 0.0, 1.0),
+    "tensor_overlap": ("share of products that overlap with the tensor group's reduction", 0.0, 1.0),
     "link_share": ("share of a device's links that collectives reach", 0.05, 1.0),
     "node_share": ("share of a node's ports that collectives reach", 0.05, 1.0),
     "link_step": ("seconds per step inside a node, beside the link's latency", 0.0, 1.0),
@@ -43,8 +43,8 @@ CONSTANTS: dict[str, tuple[str, float, float]] = {
 
 @dataclass(frozen=True)
 class Framework:
-    """Constants of one framework, each with where it comes from; whether it communicates by a cluster's own library,
-    or by the constants, where none is named."""
+    """Constants of one framework with their sources; `takes_library`: whether it uses a cluster's own library by
+    default."""
 
     name: str
     description: str
@@ -54,7 +54,7 @@ class Framework:
 
     @staticmethod
     def load(name: str) -> Framework:
-        """The framework of a name, `configs/frameworks/NAME.json`."""
+        """A framework by name, from `configs/frameworks/NAME.json`."""
         return _loaded(path_text(name, "framework"))
 
 

@@ -1,7 +1,7 @@
-"""Communication libraries: which algorithm and protocol a call takes, and what it costs.
+"""Communication libraries: algorithm, protocol and cost of calls.
 
-Constants are few per generation of links, in seconds per step and shares of the link's rate, in
-`configs/libraries/*.json` with where they come from; they carry to other devices of the generation.
+Few constants per link generation (seconds per step, shares of the link rate) are in `configs/libraries/*.json` with
+their sources; they apply to all devices of a generation.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = ["OPERATIONS", "PROTOCOLS", "Explanation", "Library", "System", "load"
 
 PROTOCOLS = ("nccl-tests", "torch")
 _UNSEEN = {
-    "permute_devices": "no rows of permutes: one message of an all_to_all to one device",
-    "broadcast_devices": "no rows of broadcasts: a pipelined ring with the steps of an all_gather",
+    "permute_devices": "no measured permutes: priced as one message of an all_to_all",
+    "broadcast_devices": "no measured broadcasts: priced as a pipelined ring with the steps of an all_gather",
 }
 
 
 @dataclass(frozen=True)
 class System:
-    """Links of a device as the library's file lists them: bytes per second and direction, devices in one domain."""
+    """Links of a device in the library's file: bytes per second and direction, devices per domain."""
 
     generation: str
     link: float
@@ -48,10 +48,10 @@ class System:
 
 @dataclass(frozen=True)
 class Explanation:
-    """One call: what was taken, and its terms.
+    """One call: algorithm, protocol and terms.
 
-    `terms` are seconds and add up to `seconds`; `wire_bytes` is what a device sends; `approximations` says where the
-    constants were not fitted.
+    `terms` are seconds and add up to `seconds`; `wire_bytes` is sent per device; `approximations` names unfitted
+    constants.
     """
 
     seconds: float
@@ -66,7 +66,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Library:
-    """A communication library with its constants per generation of links; `load` reads one."""
+    """A communication library with its constants per link generation; `load` reads one."""
 
     name: str
     description: str
@@ -78,7 +78,7 @@ class Library:
 
     @property
     def provenance(self) -> dict[str, str]:
-        """Where the constants come from, by generation, and of those between nodes."""
+        """Sources of the constants, by generation and between nodes."""
         found = {name: str(data.get("provenance", "")) for name, data in self.generations.items()}
         return {**found, "nodes": str(self.nodes.get("provenance", ""))}
 
@@ -120,7 +120,7 @@ class Library:
         """Times of many calls of one operation: numbers or arrays of one shape, otherwise as `seconds`."""
         for name, left in (("share", share), ("node_share", node_share)):
             if not is_number(left) or not 0 < left <= 1:
-                raise user_error("no share of a rate", place=name, value=shown(left), allowed="above 0, up to 1")
+                raise user_error("not a share of a rate", place=name, value=shown(left), allowed="above 0, up to 1")
         query = query_of(op, bytes, dtype, devices, per_node, link, node_link)
         query = replace(query, share=float(share), node_share=float(node_share))
         shape = np.broadcast_shapes(*(np.shape(one) for one in (bytes, devices, per_node, link, node_link)))
@@ -142,7 +142,7 @@ class Library:
         generation: str,
         protocol: str = "nccl-tests",
     ) -> Explanation:
-        """What a call takes, term by term; arguments and errors as `seconds`."""
+        """The terms of a call; arguments and errors as for `seconds`."""
         query = query_of(op, [bytes], dtype, [devices], [per_node], [link], node_link)
         total = self.seconds(
             op, bytes, dtype, devices, per_node, link=link, node_link=node_link, generation=generation,
@@ -157,7 +157,7 @@ class Library:
             terms["launch"] = constants["torch_call_seconds"]
         waited = total - sum(terms.values())
         if waited > 1e-12:
-            terms["kept"] = waited  # a smaller call of a protocol before was no faster
+            terms["kept"] = waited  # as slow as a smaller call of the previous protocol
         said = self._approximations(op, bytes, dtype, query, generation, used)
         return Explanation(total, algorithm, way, used, wire, terms, said, self.provenance)
 
@@ -171,7 +171,7 @@ class Library:
         return None
 
     def generation_near(self, generation: str, link: float) -> str:
-        """The generation whose constants are taken."""
+        """The generation whose constants apply."""
         if generation in self.generations:
             return generation
         return min(
@@ -182,7 +182,7 @@ class Library:
     def _constants(self, generation: str, link: float, protocol: str) -> dict[str, float]:
         one_of("unknown protocol", "protocol", protocol, *PROTOCOLS)
         if not isinstance(generation, str):
-            raise user_error("no name of a generation", value=shown(generation), allowed=", ".join(self.generations))
+            raise user_error("not a generation's name", value=shown(generation), allowed=", ".join(self.generations))
         data = self.generations[self.generation_near(generation, link)]
         return {"torch_call_seconds": 0.0, **self.nodes.get("constants", {}), **beliefs(data), **data["constants"]}
 
@@ -207,22 +207,22 @@ class Library:
     ) -> tuple[str, ...]:
         data, said = self.generations[used], []
         if used != generation:
-            said.append(f"no constants of {generation}: those of {used}, nearest in link rate")
+            said.append(f"no constants of {generation}: uses those of {used}, nearest in link rate")
         if op in _UNSEEN:
             said.append(_UNSEEN[op])
         seen = data.get("seen", {})
         devices, low, high = seen.get("devices", 0), seen.get("bytes_from", 0), seen.get("bytes_to", math.inf)
         local = float(query.devices[0] / query.nodes[0])
         if devices and local > devices:
-            said.append(f"{local:g} devices in a node: rows have up to {devices}; more steps of the same latency")
+            said.append(f"{local:g} devices in a node, measured up to {devices}: more steps of the same latency")
         if seen and not low <= size <= high:
-            said.append(f"{size:g} bytes: rows have {low} to {high:g}; the same forms beyond")
+            said.append(f"{size:g} bytes, measured from {low} to {high:g}: the same formulas")
         if seen and query.nodes[0] > 1:
-            said.append("several nodes: constants of few rows, of other fabrics")
+            said.append("several nodes: constants of few measurements on other fabrics")
         if not seen and self.model != "steps":
-            said.append(f"nothing of {used} was fitted")
+            said.append(f"{used} has no fitted constants")
         if dtype_name(dtype) not in ("f16", "bf16", "f32", "i8", "u8"):
-            said.append(f"no rows of {dtype_name(dtype)}: as those of {'one byte' if query.one_byte else 'f16'}")
+            said.append(f"no measurements of {dtype_name(dtype)}: priced as {'one byte' if query.one_byte else 'f16'}")
         return tuple(said)
 
 
@@ -236,7 +236,7 @@ def _sent(query: Query) -> float:
 
 
 def beliefs(data: Mapping[str, Any]) -> dict[str, float]:
-    """What the library believes of its own protocols on a generation."""
+    """The library's own estimates of its protocols on a generation."""
     return {key: float(value) for key, value in data.get("believed", {}).items()}
 
 
@@ -255,7 +255,7 @@ def load(source: Any) -> Library:
     if not text.endswith(".json"):
         raise user_error(
             "unknown library", place="library", value=f"'{text}'", suggestion=nearest(text, names()),
-            allowed=f"{', '.join(names())}, a path of a .json file",
+            allowed=f"{', '.join(names())}, a .json file",
         )  # fmt: skip
     return _read(Path(text))
 
@@ -269,11 +269,11 @@ def _read(path: Path) -> Library:
     data, place = read_json(path, "tilesim.library"), path_text(path)
     for key in ("name", "model", "generations"):
         if key not in data:
-            raise user_error(f"the library lacks {key}", place=place, value=", ".join(data),
+            raise user_error(f"missing {key} of the library", place=place, value=", ".join(data),
                              allowed="name, model, generations")  # fmt: skip
     one_of("unknown model", place, data["model"], "rings", "steps")
     if not isinstance(data["generations"], dict) or not data["generations"]:
-        raise user_error("generations is no object with an entry", place=place, value=shown(data["generations"]))
+        raise user_error("generations must be a non-empty object", place=place, value=shown(data["generations"]))
     nodes = data.get("nodes", {})
     needed = (library_steps if data["model"] == "steps" else library_model).NEEDED
     for generation, own in data["generations"].items():
@@ -281,7 +281,7 @@ def _read(path: Path) -> Library:
         lacking = next((key for key in needed if key not in constants), None)
         if lacking:
             raise user_error(
-                f"a generation lacks the constant {lacking}",
+                f"missing constant {lacking} of a generation",
                 place=f"{place}: {generation}",
                 value=", ".join(constants),
                 allowed=", ".join(needed),
@@ -289,7 +289,7 @@ def _read(path: Path) -> Library:
             )
         for key, value in constants.items():
             if not is_number(value) or not 0 <= value < math.inf:
-                raise user_error("a constant is no number from 0 on", place=f"{place}: {generation}.{key}",
+                raise user_error("a constant is not a number from 0 on", place=f"{place}: {generation}.{key}",
                                  value=shown(value))  # fmt: skip
     return Library(
         str(data["name"]), str(data.get("description", "")), data["model"], data["generations"], nodes,

@@ -1,7 +1,7 @@
-"""Bytes of a device in a training step, with reasons, for many plans at once.
+"""Memory of a device in a training step by reason, for many plans at once.
 
-Activations are counted by what each operation of a layer keeps for its gradient, as Korthikanti et al. (2205.05198)
-do: of an f16 layer without gates 34 bytes per token and width, and 5 per score that is stored.
+Activations are the tensors that each operation of a layer stores for its gradient, after Korthikanti et al.
+(2205.05198): 34 bytes per token and width of an f16 layer without gates, and 5 per stored score.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ __all__ = ["GIB", "REASONS", "Memory", "fullest", "memory", "of_stage"]
 Array = NDArray[np.float64]
 GIB = float(1 << 30)
 REASONS = {
-    "weights": "parameters as products read them, and two gathered layers, or a stage's one, where zero3 divides them",
-    "gradients": "one per parameter, as wide as they are summed",
-    "optimizer": "a master copy where products read less than f32, and two moments",
-    "activations": "what layers keep for their gradients, times the micro-batches that a stage holds",
-    "working": "a layer that is made again; logits and their gradient; layers on their way to the host and back, "
-    "gradients of zero2 to those that keep them",
-    "cache": "keys and values of the sequences of a prefill or decode step",
+    "weights": "parameters in the products' dtype, and two gathered layers (or a stage's only one) with zero3",
+    "gradients": "one per parameter, in the dtype of their reduction",
+    "optimizer": "a master copy for products below f32, and two moments",
+    "activations": "stored tensors of layers for gradients, times the micro-batches in flight",
+    "working": "a recomputed layer; logits and their gradient; layers in transfer to and from the host; "
+    "gradients of zero2 in reduction",
+    "cache": "keys and values of a prefill or decode step",
 }
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes by reason of a device, and of layers alone (between first and last stage), one number per plan."""
+    """Bytes of a device by reason, and of middle stages' layers, one number per plan."""
 
     weights: Array
     gradients: Array
@@ -45,20 +45,20 @@ class Memory:
 
     @property
     def peak(self) -> Array:
-        """All of it."""
+        """The sum."""
         return self.weights + self.gradients + self.optimizer + self.activations + self.working + self.cache
 
 
 def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
-    """Bytes that one layer keeps of one micro-batch: all of it, and its input alone."""
+    """Bytes that one layer stores per micro-batch, and those of its input."""
     e, mask, t = c.element_bytes, 1.0 if dropout else 0.0, c.tensor
     shared = np.where(c.sequence_parallel, t, 1.0)
     per_token = c.hidden
-    # inputs of two normalizations and of what follows each; two masks of dropout
+    # inputs of two normalizations and of their consumers; two dropout masks
     whole = per_token * (4 * e + 2 * mask) / shared
     width = c.heads * c.head_size
     keys = 2 * c.own_kv_heads * c.head_size * e  # and values
-    # divided by heads, what a fused attention gives is kept in both divisions: for its gradient, and the product's
+    # sharded by heads, the output of fused attention is stored in both shardings
     both = np.where(c.by_heads & ~c.unfused, width * e / t, 0.0)
     inside = 2 * width * e / t + keys + both
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance
@@ -66,25 +66,25 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
     scores = c.heads * c.keys / t * (2 * e + mask)
     statistics = c.heads / t * 4
     kept_scores = np.where(c.unfused & (c.recompute != 1.0), scores, np.where(c.unfused, 0.0, statistics))
-    again = c.recompute == 3.0  # minimal: products' outputs alone
+    again = c.recompute == 3.0  # minimal: only products' outputs
     minimal = (2 * width + c.hidden) * e / t + keys + c.ffn * np.where(c.gated, 2, 1) * e / t
     full = np.where(again, minimal + c.hidden * e / shared, whole + inside + inner + kept_scores)
     return c.tokens * full, c.tokens * c.hidden * e / shared
 
 
 def gathered_parameters(c: Columns) -> Array:
-    """Parameters of a layer that are made whole on a device while it runs: of those that zero3 divides."""
+    """Gathered parameters of a running layer with zero3."""
     return np.where(c.shard >= 3, _divided_parameters(c), 0.0)
 
 
 def _divided_parameters(c: Columns) -> Array:
-    """Parameters of a layer that a plan divides over more than one device."""
+    """Parameters of a layer sharded over more than one device."""
     shared = np.where(c.state_replicas > 1, c.shared_layer_parameters, 0.0)
     return shared + np.where(c.state_expert_replicas > 1, c.routed_layer_parameters, 0.0)
 
 
 def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:
-    """Micro-batches whose activations a stage holds, in units of its layers."""
+    """Micro-batches with stored activations on a stage."""
     p, v, m = c.pipeline, c.virtual, c.micro_batches
     held = np.where(v > 1, p + (p - 1 - 2 * stage) / v, p - stage)
     late = np.isin(c.schedule, [SCHEDULES.index(name) for name in ("zb-h1", "zb-v")])  # weight gradients come later
@@ -97,22 +97,22 @@ def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:
 def of_stage(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory:
     """Bytes of a device of one stage in a training step."""
     e = c.parameter_bytes
-    # by level of `shard`: what a device keeps, and what of its layers alone
+    # by level of `shard`: parameters of a device, and of its layers
     every = [c.kept(c.shard >= level, stage) for level in (1, 2, 3)]
     layer = [c.kept_of_layer(c.shard >= level) for level in (1, 2, 3)]
     middle = [c.copies * c.stage_layers * one for one in layer]
     _, most = c.both_layers(stage)
-    # the one that runs and the next, of layers that others hold parts of
+    # the running layer and the next one are gathered
     two = np.minimum(2.0, most)
     gathered = two * gathered_parameters(c) * c.element_bytes
     kept, inputs = layer_activations(c, k["dropout"] > 0)
     once = np.where(c.again, inputs, kept)
     away = (c.offload == 2) | (c.recompute == 4.0)  # to the host
-    # a layer that is made again; two layers on their way to the host, or their state
+    # a recomputed layer; two layers (or their state) in transfer to the host
     working = np.where(c.again, kept, 0.0) + np.where(away, two * once, 0.0)
     logits = c.tokens * c.vocab / c.tensor * (c.element_bytes + 4)
     state = 8.0 + (4.0 if e < 4 else 0.0)
-    # gradients of the layer that runs and of the one before, which are scattered
+    # gradients of the running layer and of the previous one in reduction
     working = working + np.where(c.shard == 2, two * _divided_parameters(c) * k["gradient_bytes"], 0.0)
     offloaded = np.where(c.offload == 1, 0.0, 1.0)
     gradient = k["state_gradient_bytes"]
@@ -129,9 +129,7 @@ def of_stage(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory
 
 
 def fullest(c: Columns, of: Callable[[Array], Memory]) -> Memory:
-    """Bytes of the stage that takes most: the first holds most activations, the last logits; where two copies of the
-    model lie both ways round, the middle may have most layers. No other stage takes more than these.
-    """
+    """Bytes of the fullest stage: the first (most activations), the last (logits), or for dualpipe the middle."""
     found = of(np.zeros(len(c)))
     others = [c.pipeline - 1.0] if np.any(c.pipeline > 1) else []
     others += [np.floor(c.pipeline / 2)] if np.any(c.copies > 1) else []

@@ -1,4 +1,4 @@
-"""From shardings to a program of several devices."""
+"""Partitions a graph with shardings over devices."""
 
 from __future__ import annotations
 
@@ -26,30 +26,29 @@ def partition(
     shardings: Mapping[str, Any] | None = None,
     by: str = "own",
 ) -> Spmd:
-    """The program of each device of a graph for several.
+    """Partitions a graph into a program per device.
 
-    Shardings spread along the axes that operations share; where an operand is divided otherwise than its operation uses
-    it, the moves that send the fewest bytes are put in. `records` of the program says why each is there.
+    Shardings propagate along shared axes of operations; where an operand's sharding differs from its use, resharding
+    with the fewest bytes is inserted. `records` of the program has the reason of each.
 
     Args:
-        graph: of whole tensors, or of a module that is partitioned already.
-        mesh: devices in named axes, {"x": 2, "y": 4} or "x=2, y=4"; the graph's own by default.
-        shardings: by name of a value of the entry function ("function:value" elsewhere), beside those of the graph: per
-            axis the mesh axes that divide it, ("x", None, ("y", "z")), further axes whole; or Shardy's text,
-            '[{"x"}, {}, {"y", "z", ?}]'.
-            Values that are named by nobody are divided as the others suggest.
-        by: who divides. "own": this library. "shardy": Shardy's propagation (of jaxlib) over the rules of our kinds,
-            then our own moves. "xla": XLA's SPMD partitioner (of jaxlib), which compiles the module that the graph was
-            read from, with the shardings of that module, and those given here of inputs and outputs.
+        graph: of global tensors, or of a partitioned module.
+        mesh: devices in named axes, {"x": 2, "y": 4} or "x=2, y=4"; default: the graph's own.
+        shardings: by name of a value of the entry function ("function:value" elsewhere), besides the graph's own: mesh
+            axes that shard each axis, ("x", None, ("y", "z")), with further axes unsharded; or Shardy's text,
+            '[{"x"}, {}, {"y", "z", ?}]'. Other values get propagated shardings.
+        by: the partitioner. "own": Tilesim's. "shardy": Shardy's propagation (of jaxlib) with Tilesim's rules and
+            resharding. "xla": XLA's SPMD partitioner (of jaxlib) on the module that the graph was read from, with the
+            module's shardings and the given ones of inputs and outputs.
 
     Returns:
         The program, with its collectives.
 
     Raises:
-        UserError: for a graph of one device, a mesh or shardings that do not fit (unknown value or axis, another rank,
-            an axis used twice); naming what to install where jaxlib is missing; by="xla" for a graph that no module is
-            known of, or with `shardings` of values inside.
-        Unsupported: where Shardy or XLA refuses, with its words.
+        UserError: for a graph of one device, an invalid mesh or sharding (unknown value or axis, wrong rank, an axis
+        used
+            twice), or missing jaxlib; by="xla" for a graph without its module, or with `shardings` of inner values.
+        Unsupported: if Shardy or XLA rejects the graph, with its message.
     """
     if by not in BY:
         raise user_error(
@@ -62,7 +61,7 @@ def partition(
 
         return partition_by_xla(graph, None if mesh is None else _mesh_text(mesh), named)
     if mesh is None and not named and not needs_partitioning(graph):
-        unused("nothing of the graph is left to divide", "own, or a mesh and shardings", by=(by, "own"))
+        unused("the graph is partitioned already", "own, or a mesh and shardings", by=(by, "own"))
         return Spmd.from_partitioned(graph)
     core = graph.core.copy()
     if mesh is not None or named:
@@ -90,12 +89,12 @@ def partition(
 
 
 def partition_rules(graph: Graph) -> dict[str, tuple[str, list[str]]]:
-    """How each operation of a graph may be divided."""
+    """Sharding rules of each operation of a graph."""
     return dict(_core.partition_rules(graph.core))
 
 
 def spread_shardings(graph: Graph, by: str = "own") -> dict[str, str]:
-    """How each value of a graph is divided once the given shardings have spread."""
+    """Shardings of all values after propagation."""
     if by not in BY[:2]:
         raise user_error("unknown propagation", value=f"'{by}'", allowed=", ".join(BY[:2]))
     if by == "own":
@@ -123,17 +122,17 @@ def _ranks(graph: Graph) -> dict[str, int]:
 
 
 def _text(name: str, given: Any, rank: int) -> str:
-    """A sharding as Shardy's text; axes that it does not name are whole."""
+    """A sharding as Shardy's text; unnamed axes are unsharded."""
     if given is None or isinstance(given, str):
         return given or ""
     allowed = "('x', None, ('y', 'z')) or '[{\"x\"}, {}, {\"y\", \"z\"}]'"
     if not isinstance(given, Sequence):
-        raise user_error("this is no sharding", place=f"shardings['{name}']", value=repr(given), allowed=allowed)
+        raise user_error("not a sharding", place=f"shardings['{name}']", value=repr(given), allowed=allowed)
     parts = []
     for axis in [*given, *[None] * (rank - len(given))]:
         names = [] if axis is None else [axis] if isinstance(axis, str) else axis
         if not isinstance(names, Sequence) or not all(isinstance(part, str) for part in names):
-            raise user_error("this is no axis of a mesh", place=f"shardings['{name}']", value=shown(axis),
+            raise user_error("not an axis of the mesh", place=f"shardings['{name}']", value=shown(axis),
                              allowed=allowed)  # fmt: skip
         parts.append("{" + ", ".join(f'"{part}"' for part in names) + "}")
     return "[" + ", ".join(parts) + "]"

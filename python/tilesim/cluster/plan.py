@@ -1,4 +1,4 @@
-"""How a workload is divided over devices."""
+"""Parallel plans of layered workloads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SIZES = ("tensor", "pipeline", "data", "context", "expert", "virtual", "micro_b
 
 
 class _Unsaid(int):
-    """A number that nobody gave."""
+    """A default number."""
 
     def __reduce__(self) -> str:
         return "_UNSAID"
@@ -39,17 +39,16 @@ _UNSAID = _Unsaid(1)
 
 @dataclass(frozen=True)
 class Plan(Saved):
-    """How a step is divided: tensor innermost, then context, data, pipeline.
+    """A parallel plan: tensor innermost, then context, data, pipeline.
 
-    `tensor`, `pipeline`, `data`, `context` multiply to the devices; `expert` divides the experts over the data axis.
-    `sequence`: passes between products are divided over the tensor axis too. `virtual`: chunks of layers per stage
-    (interleaved). `shard`: what the data axis divides: zero1 optimizer state, zero2 gradients too, zero3 parameters
-    too. `micro_batch`: sequences per device and pass; where none is given, 1 in training, and without gradients all
-    sequences of a replica, of a pipeline a part per stage (`filled`). `recompute`: selective the attention core, full
-    every layer, minimal all but products, offload as full with layers' inputs on the host. `offload`: what lies in the
-    host's memory, the optimizer's state or all activations. `context_kind`: how attention sees tokens of other devices
-    of the context axis; ring: keys and values go round, all_to_all: heads are divided while it runs, and tokens again
-    after it (DeepSpeed-Ulysses, 2309.14509).
+    `tensor`, `pipeline`, `data`, `context` multiply to the devices; `expert` shards the experts over the data axis.
+    `sequence`: operations between products are also sharded over the tensor axis. `virtual`: chunks of layers per stage
+    (interleaved). `shard`: state sharded over the data axis: zero1 optimizer state, zero2 also gradients, zero3 also
+    parameters. `micro_batch`: sequences per device and pass; default: 1 in training; in inference all sequences of a
+    replica, or a part per pipeline stage (`filled`). `recompute`: selective (attention core), full (every layer),
+    minimal (all but products), offload (full, with layer inputs on the host). `offload`: optimizer state or all
+    activations in host memory. `context_kind`: attention over the context axis; ring: keys and values circulate,
+    all_to_all: heads are sharded during attention, tokens afterwards (DeepSpeed-Ulysses, 2309.14509).
     """
 
     tensor: int = 1
@@ -70,7 +69,7 @@ class Plan(Saved):
         for name in _SIZES if self.micro_batch is not _UNSAID else _SIZES[:-1]:
             object.__setattr__(self, name, whole(name, getattr(self, name), 1, 2**31))
         if not isinstance(self.sequence, bool):
-            raise user_error("no truth value", place="sequence", value=shown(self.sequence), allowed="True, False")
+            raise user_error("not a flag", place="sequence", value=shown(self.sequence), allowed="True, False")
         one_of("unknown schedule", "schedule", self.schedule, *SCHEDULES)
         one_of("unknown sharding", "shard", self.shard, *SHARDS)
         one_of("unknown recompute", "recompute", self.recompute, *RECOMPUTE)
@@ -86,67 +85,69 @@ class Plan(Saved):
 
     @property
     def devices(self) -> int:
-        """How many devices the plan uses: a number."""
+        """Number of devices of the plan."""
         return self.tensor * self.pipeline * self.data * self.context
 
     @property
     def by_heads(self) -> bool:
-        """Whether attention is divided by heads over the context axis."""
+        """Whether attention is sharded by heads over the context axis."""
         return self.context > 1 and self.context_kind == "all_to_all"
 
     @checked()
     def filled(self, workload: Layered) -> Plan:
-        """The plan with its micro-batch, where none was given: 1 in training. Without gradients a replica takes its
-        sequences in one pass; through a pipeline in as many passes as stages, or more where these do not divide them.
+        """The plan with a default micro-batch filled in: 1 in training. In inference a replica processes its sequences
+        in one pass, or with a pipeline in at least as many passes as stages.
 
         Args:
-            workload: to be divided.
+            workload: a layered workload.
 
         Returns:
-            The plan; itself where it says its micro-batch.
+            The plan; unchanged if it has a micro-batch.
         """
         if self.micro_batch is not _UNSAID or workload.phase == "train" or workload.global_batch % self.data:
             return self
         sequences = workload.global_batch // self.data
-        groups = self.pipeline if self.virtual > 1 else 1  # interleaved stages take whole groups of micro-batches
+        groups = self.pipeline if self.virtual > 1 else 1  # interleaved stages need whole groups of micro-batches
         passes = (n for n in range(self.pipeline, sequences + 1) if sequences % n == 0 and n % groups == 0)
         return dataclasses.replace(self, micro_batch=sequences // next(passes, sequences))
 
     @checked()
     def check(self, workload: Layered, devices: int | None = None) -> None:
-        """Whether the plan divides a workload, and uses all devices.
+        """Checks that the plan fits a workload and uses all devices.
 
         Args:
-            workload: to be divided.
-            devices: of the cluster; none: any.
+            workload: a layered workload.
+            devices: of the cluster; default: any.
 
         Raises:
-            UserError: for what it does not divide, with the sizes that would do.
+            UserError: for a size that is not divisible, with the allowed sizes.
         """
         for reason in self.reasons(workload, devices):
             raise user_error(*reason[:1], place=reason[1], value=reason[2], allowed=reason[3])
 
     @checked()
     def reasons(self, workload: Layered, devices: int | None = None) -> list[tuple[str, str, str, str]]:
-        """Why the plan cannot be used: what, where, the value, what is allowed; empty if it can.
+        """Problems of the plan: what, where, value, allowed; empty for a valid plan.
 
         Args:
-            workload: to be divided.
-            devices: of the cluster; none: any.
+            workload: a layered workload.
+            devices: of the cluster; default: any.
 
         Returns:
-            The reasons.
+            The problems.
         """
         self = self.filled(workload)
         found: list[tuple[str, str, str, str]] = []
         if devices is not None and self.devices != devices:
             made = f"tensor {self.tensor} × pipeline {self.pipeline} × data {self.data} × context {self.context}"
-            found.append(("plan and cluster differ in devices", "plan", f"{made} = {self.devices}", str(devices)))
+            found.append(
+                ("plan and cluster have different numbers of devices", "plan", f"{made} = {self.devices}", str(devices))
+            )
 
         def divides(what: str, extent: int, axis: str, by: int) -> None:
             if extent % by:
                 allowed = f"divisors of {extent}: {', '.join(map(str, _divisors(extent)))}"
-                found.append((f"{what} does not divide", axis, str(by), allowed))
+                found.append((f"{what} is not divisible", axis, str(by), allowed))
 
         divides("the number of heads", workload.heads, "tensor", self.tensor)
         divides("the feed-forward width", workload.ffn, "tensor", self.tensor)
@@ -165,7 +166,7 @@ class Plan(Saved):
         if self.virtual > 1:
             divides("the number of layers", workload.layers, "virtual", self.pipeline * self.virtual)
         if self.expert > 1 and not workload.experts:
-            found.append(("a model without experts is not divided by them", "expert", str(self.expert), "1"))
+            found.append(("the model has no experts to shard", "expert", str(self.expert), "1"))
         elif self.expert > 1:
             divides("the number of experts", workload.experts, "expert", self.expert)
             divides("the data axis", self.data * self.context, "expert", self.expert)
@@ -185,8 +186,8 @@ class Plan(Saved):
         """A plan from a dict.
 
         Args:
-            value: what `to_dict` gives.
-            place: what errors name.
+            value: the dict of `to_dict`.
+            place: for error messages.
 
         Returns:
             The plan.
@@ -196,23 +197,23 @@ class Plan(Saved):
         """
         if not isinstance(value, dict) or value.get("schema") != SCHEMA or value.get("version") != VERSION:
             allowed = f'"schema": "{SCHEMA}", "version": {VERSION}'
-            raise user_error("no plan", place=place, value=shown(value), allowed=allowed)
+            raise user_error("not a plan", place=place, value=shown(value), allowed=allowed)
         return _made({key: one for key, one in value.items() if key not in ("schema", "version")}, place)
 
     @staticmethod
     @checked()
     def load(source: str | os.PathLike[str] | Mapping[str, Any] | Plan) -> Plan:
-        """A plan from text, a file, or its dict.
+        """A plan from a string, a file, or a dict.
 
         Args:
-            source: pairs joined by commas, as `"tensor=8,pipeline=4,shard=zero1"`; path of a `.json` file; what
-                `to_dict` gives, or a dict of axes as `{"tensor": 8}`; a Plan.
+            source: pairs joined by commas, such as `"tensor=8,pipeline=4,shard=zero1"`; path of a `.json` file; the
+                dict of `to_dict`, or a dict of axes such as `{"tensor": 8}`; a Plan.
 
         Returns:
             The plan.
 
         Raises:
-            UserError: for an unknown name or value, a file that cannot be read or holds something else.
+            UserError: for an unknown name or value, or an invalid file.
         """
         if isinstance(source, Plan):
             return source
@@ -225,9 +226,9 @@ class Plan(Saved):
         for pair in filter(None, (one.strip() for one in text.split(","))):
             key, equals, value = (part.strip() for part in pair.partition("="))
             if not equals:
-                raise user_error("no pair", place="plan", value=shown(pair), allowed="name=value, joined by commas")
+                raise user_error("not a pair", place="plan", value=shown(pair), allowed="name=value, joined by commas")
             if key in values:
-                raise user_error("the plan says something twice", place=key, value=shown(text),
+                raise user_error("the plan has a name twice", place=key, value=shown(text),
                                  allowed="each name once")  # fmt: skip
             values[key] = int(value) if value.isascii() and value.isdigit() else _WORDS.get(value.lower(), value)
         return _made(values, "plan")
@@ -249,7 +250,7 @@ class Plan(Saved):
         return dataclasses.replace(self, **changes)
 
     def text(self) -> str:
-        """What differs from the default, as the command line takes it.
+        """Differences from the default, in the form of the command line.
 
         Returns:
             Pairs, joined by commas.

@@ -1,4 +1,4 @@
-"""What a step of a layered workload takes, and what for."""
+"""The result of a step: time and memory, and their parts."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ _EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")
 class StepResult(ComparableStep, Saved):
     """Time and memory of one step.
 
-    `parts` sum to `seconds`, each the critical stage's share; `exposed_seconds` is communication that nothing hides;
-    `mfu` counts FLOPs without recompute, causal attention halved; `peak_bytes` is of the fullest device, and `memory`
-    says what for. `communication` has a row per axis, operation and part of the step: dimension of the network, calls,
-    bytes of a call, wire_bytes that the fullest device sends in all, seconds of all calls and what of them is exposed.
-    `memory_bytes` is what a device has.
+    `parts` sum to `seconds`, each the critical stage's share; `exposed_seconds` is communication without overlap; `mfu`
+    counts FLOPs without recompute, with causal attention halved; `peak_bytes` is of the fullest device, split in
+    `memory`. `communication` has a row per axis, operation and part of the step: network dimension, calls, bytes of a
+    call, total wire_bytes of the fullest device, seconds of all calls and their exposed part. `memory_bytes` is a
+    device's capacity.
     """
 
     workload: Any  # a Layered workload, or an Spmd
-    plan: Any  # how the workload is divided; none where it says so itself
+    plan: Any  # the parallel plan; None for a program
     cluster: str
     device: str
     devices: int
@@ -90,15 +90,15 @@ class StepResult(ComparableStep, Saved):
         """The result of one row.
 
         Args:
-            workload: that ran.
-            plan: how.
-            fabric: on what.
-            framework: under which.
+            workload: layered workload.
+            plan: its plan.
+            fabric: the links.
+            framework: the framework.
             table: columns with one row.
             found: its times.
             held: its bytes.
-            overlap: as asked for.
-            network: as asked for.
+            overlap: requested overlap.
+            network: requested network model.
 
         Returns:
             The result.
@@ -121,17 +121,17 @@ class StepResult(ComparableStep, Saved):
         )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what runs a step again, which belongs to the call that made the result."""
+        """The state without the function that repeats the step."""
         return {**self.__dict__, "again": None}
 
     @property
     def exposed_seconds(self) -> float:
-        """Communication that nothing hides, in seconds."""
+        """Seconds of communication without overlap."""
         return sum(self.parts[name] for name in _EXPOSED)
 
     @property
     def bubble_seconds(self) -> float:
-        """Seconds in which stages wait for each other."""
+        """Pipeline bubble in seconds."""
         return self.parts["bubble"]
 
     @property
@@ -141,11 +141,11 @@ class StepResult(ComparableStep, Saved):
 
     @property
     def fits(self) -> bool:
-        """Whether the fullest device has as many bytes as the step takes; true where nobody says what it has."""
+        """Whether the step fits into the fullest device's memory; true if the capacity is unknown."""
         return not self.memory_bytes or self.peak_bytes <= self.memory_bytes
 
     def table(self) -> Table:
-        """Parts of the step, the largest first.
+        """Parts of the step, largest first.
 
         Returns:
             Rows: part, seconds, share, what.
@@ -156,7 +156,7 @@ class StepResult(ComparableStep, Saved):
         return f"<{type(self).__name__} {headline(self)}>"
 
     def explain(self) -> str:
-        """Where the time goes, what fills memory, and what would be faster: plans, overlap, network, device, each run.
+        """Explains time and memory, with simulated advice on plans, overlap, network and device.
 
         Returns:
             Lines of text.
@@ -169,18 +169,17 @@ class StepResult(ComparableStep, Saved):
         return "\n".join([*lines, *filled(self), *told(self.advice(), self.memory_bytes)])
 
     def advice(self) -> Table:
-        """What would be faster, each change run: neighbouring plans, overlap, a network of twice the bandwidth or half
-        the latency, a device of twice the arithmetic or memory bandwidth.
+        """Faster alternatives, each evaluated: adjacent plans, overlap, a network of twice the bandwidth or half the
+        latency, a device of twice the arithmetic or memory bandwidth.
 
         Returns:
-            Rows: kind (plan, overlap, network, device), change, seconds, gain, peak_bytes, fits; the largest gain
-            first.
+            Rows: kind (plan, overlap, network, device), change, seconds, gain, peak_bytes, fits; largest gain first.
         """
         return advice(self)
 
     @property
     def breakdown(self) -> Breakdown:
-        """What the step's time goes to: computing, what is exposed by dimension of the network, bubble, recompute,
+        """Breakdown of the step's time: compute, exposed communication by network dimension, bubble, recompute,
         optimizer; rows sum to `seconds`. It prints as bars; `.plot()` draws it."""
         return breakdown(self, PARTS)
 
@@ -188,7 +187,7 @@ class StepResult(ComparableStep, Saved):
         """The breakdown as a bar.
 
         Args:
-            axes: matplotlib axes; none: new ones.
+            axes: matplotlib axes; default: new ones.
 
         Returns:
             The axes.
@@ -199,19 +198,19 @@ class StepResult(ComparableStep, Saved):
         return self.breakdown.plot(axes)
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
-        """Writes trace events for Perfetto: a process per class of devices, a track of computing and one per dimension
-        of the network and axis, flows from sends to receiving passes, counters of bytes sent on each dimension.
+        """Writes trace events for Perfetto: a process per device class, tracks of compute and of each network dimension
+        and axis, flows from sends to receivers, counters of bytes per dimension.
 
         Args:
-            path: a file that ends in .json.
+            path: file to write, .json.
 
         Raises:
-            UserError: for another ending, or where it cannot be written.
+            UserError: for another extension, or when the file cannot be written.
         """
         write_trace(trace(self), path)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every figure, schema `tilesim.cluster_result`.
+        """All figures, schema `tilesim.cluster_result`.
 
         Returns:
             A dict for JSON.
@@ -231,22 +230,22 @@ class StepResult(ComparableStep, Saved):
 
     @staticmethod
     def load(path: str | os.PathLike[str] | Mapping[str, Any]) -> StepResult:
-        """Reads a file that `save` or `tilesim cluster step --json` wrote.
+        """Reads a file of `save` or `tilesim cluster step --json`.
 
         Args:
-            path: of the file; what `to_dict` gives.
+            path: of the file, or the dict of `to_dict`.
 
         Returns:
-            The step; `advice` and `timeline`, which run it again, say that it was loaded.
+            The step, without `advice` and `timeline`, which would repeat it.
 
         Raises:
-            UserError: for a file that cannot be read, or that holds something else.
+            UserError: for an invalid file.
         """
         return _ABOVE["loaded_step"](path)
 
 
 def too_large(result: StepResult, place: str, advice: str) -> Exception:
-    """The error of a step that does not fit into a device's memory."""
+    """The error of a step beyond a device's memory."""
     reasons = ", ".join(f"{key} {value / GIB:.1f}" for key, value in result.memory.items() if value)
     what = "plan" if result.plan is not None else "program"
     return user_error(
@@ -258,8 +257,8 @@ def too_large(result: StepResult, place: str, advice: str) -> Exception:
 
 
 def _classes(phase: str, plan: Plan, table: Columns, framework: Framework) -> list[dict[str, Any]]:
-    """Classes of devices: one per pipeline stage, with its bytes: state (weights, gradients, optimizer), activations,
-    working set and cache."""
+    """Device classes, one per pipeline stage, with bytes of state (weights, gradients, optimizer), activations, working
+    set and cache."""
     rows = []
     for stage in range(plan.pipeline):
         at = float(stage)

@@ -1,4 +1,4 @@
-"""Steps read from files that `StepResult.save` wrote."""
+"""Reads files of `StepResult.save`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["load"]
 
 @dataclass(frozen=True)
 class Workload:
-    """The program of a saved step: its name, and the number of devices it is for (0: unknown)."""
+    """The program of a saved step: name and number of devices (0: unknown)."""
 
     name: str
     devices: int = 0
@@ -47,27 +47,27 @@ def _texts(value: Any) -> bool:
 
 #: by type of a field: the test of a value, and the values that pass
 _TESTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "str": (lambda value: isinstance(value, str), "a text"),
+    "str": (lambda value: isinstance(value, str), "a string"),
     "float": (lambda value: is_number(value) and math.isfinite(value) and value >= 0, "a number from 0 on"),
     "int": (lambda value: type(value) is int and value >= 0, "a whole number from 0 on"),
     "dict[str, float]": (_amounts, "numbers by name"),
     "dict[str, int]": (_amounts, "numbers by name"),
-    "dict[str, str]": (lambda value: isinstance(value, dict) and _texts(value.values()), "texts by name"),
-    "list[str]": (lambda value: isinstance(value, list) and _texts(value), "a list of texts"),
+    "dict[str, str]": (lambda value: isinstance(value, dict) and _texts(value.values()), "strings by name"),
+    "list[str]": (lambda value: isinstance(value, list) and _texts(value), "a list of strings"),
     "list[dict[str, Any]]": (_rows, "a list of rows"),
     "Table": (_rows, "a list of rows"),
 }  # fmt: skip
 
 
 def load(path: str | os.PathLike[str] | Mapping[str, Any]) -> StepResult:
-    """A step from its file; a `UserError` names a figure that is missing, of a wrong type, or unlike the others."""
+    """A step from its file; a `UserError` names a figure that is missing, of a wrong type, or inconsistent."""
     data, place = read_json(path, SCHEMA), "step" if isinstance(path, Mapping) else path_text(path)
 
     def taken(key: str, good: Callable[[Any], bool], allowed: str) -> Any:
         if key not in data:
-            raise user_error("a saved step lacks a key", place=place, value=key, allowed=allowed)
+            raise user_error("missing key of a saved step", place=place, value=key, allowed=allowed)
         if not good(data[key]):
-            raise user_error("a saved step has a value that cannot be", place=f"{place}: {key}", value=shown(data[key]),
+            raise user_error("invalid value in a saved step", place=f"{place}: {key}", value=shown(data[key]),
                              allowed=allowed)  # fmt: skip
         return data[key]
 
@@ -94,5 +94,5 @@ def load(path: str | os.PathLike[str] | Mapping[str, Any]) -> StepResult:
         raise user_error("rows of a saved step are damaged", place=place, value=shown(str(error))) from None
     for key in own.keys() - {"schema", "workload", "plan"}:
         same = partial(_same, own[key])
-        taken(key, same, f"{shown(own[key])}, which follows from the other figures")
+        taken(key, same, f"{shown(own[key])}, by the other figures")
     return step

@@ -1,4 +1,4 @@
-"""All legal plans of a workload on a cluster, priced at once in closed form."""
+"""Search over all legal plans of a workload on a cluster, in closed form."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ __all__ = ["SearchStudy", "search"]
 
 Array = NDArray[np.float64]
 CHUNK = 1 << 15
-ORDERS = 1 << 8  # plans whose orders are carried out at once
+ORDERS = 1 << 8  # plans whose schedules are simulated together
 
 
 @dataclass(frozen=True)
 class SearchStudy(Tabled):
-    """Plans: how many there are (`evaluated`), `fits` into memory and had to be `priced`; the best of them, and those
-    that no other beats in both time and memory. `confirmed` has the fastest run again with messages that share links:
-    plan, seconds, flows_seconds. `frameworks` are those of `plans`; the fastest of each is listed."""
+    """The result of a search: numbers of plans (`evaluated`), that fit into memory (`fits`) and were `priced`; the best
+    plans and the Pareto front of time and memory. `confirmed` has the fastest ones repeated with shared links: plan,
+    seconds, flows_seconds. `frameworks` are those of `plans`, with the fastest plan of each."""
 
     workload: Layered
     cluster: Any
@@ -63,24 +63,24 @@ class SearchStudy(Tabled):
 
     @property
     def reason(self) -> str:
-        """Why there is no best plan; empty where there is one."""
+        """Why the search found no plan; "" otherwise."""
         if self.plans:
             return ""
         if not self.evaluated:
-            return "no plan divides the workload over these devices"
-        return f"no plan of {self.evaluated:,} fits into memory: {self.least_bytes / GIB:.1f} GiB at least"
+            return "the workload has no legal plan on these devices"
+        return f"none of {self.evaluated:,} plans fits into memory: at least {self.least_bytes / GIB:.1f} GiB"
 
     @property
     def best(self) -> StepResult:
         """The step of the fastest plan that fits.
 
         Raises:
-            UserError: where none fits.
+            UserError: if no plan fits.
         """
         if not self.plans:
             raise user_error(
                 "no plan fits into memory", place="search",
-                value=f"{self.evaluated:,} plans, {self.least_bytes / GIB:.1f} GiB at least",
+                value=f"{self.evaluated:,} plans, at least {self.least_bytes / GIB:.1f} GiB",
                 allowed="more devices, or a smaller batch",
             )  # fmt: skip
         return step(self.workload, self.cluster, self.plans[0], framework=self.framework)
@@ -90,14 +90,13 @@ class SearchStudy(Tabled):
         return f"<SearchStudy {self.workload.name} on {self.devices:,} devices, {self.evaluated:,} plans: {found}>"
 
     def explain(self) -> str:
-        """Where the time of the best plan goes, what the second lacks: parts in which they differ, and the best of each
-        framework where there are several.
+        """Explains the best plan, its differences from the second, and the best plan of each framework.
 
         Returns:
             Lines of text.
 
         Raises:
-            UserError: where no plan fits.
+            UserError: if no plan fits.
         """
         best = self.best
         lines = [f"{self.evaluated:,} plans, {self.fits:,} fit", best.explain()]
@@ -111,7 +110,7 @@ class SearchStudy(Tabled):
             lines += [f"  {gap * 1e3:+,.1f} ms {name}: {PARTS[name]}" for gap, name in gaps[:3]
                       if abs(gap) > 1e-6 * best.seconds]  # fmt: skip
         for row in self.confirmed:
-            lines.append(f"links shared: {row['plan']}: {row['flows_seconds'] * 1e3:,.1f} ms as flows, "
+            lines.append(f"shared links: {row['plan']}: {row['flows_seconds'] * 1e3:,.1f} ms as flows, "
                          f"{row['seconds'] * 1e3:,.1f} ms closed")  # fmt: skip
         return "\n".join(lines + said(self.table()))
 
@@ -151,14 +150,14 @@ class SearchStudy(Tabled):
         """The best time of each pair of tensor and pipeline axes.
 
         Returns:
-            Rows tensor, pipeline, seconds, plan, peak_bytes, kind, reason: why a pair has no time. It prints as a
+            Rows tensor, pipeline, seconds, plan, peak_bytes, kind, reason (of a pair without a time). It prints as a
             grid.
         """
         title = f"{self.workload.name} on {self.devices:,} devices: the best time"
         return PlanMap([dict(row) for row in self.cells], title)
 
     def plot(self, axes: Any = None) -> Any:
-        """The map as a picture.
+        """Draws the map.
 
         Args:
             axes: matplotlib axes; none: new ones.
@@ -172,7 +171,7 @@ class SearchStudy(Tabled):
         return self.map().plot(axes)
 
     def pareto(self) -> Table:
-        """Plans that no other beats in both time and memory, the fastest first.
+        """The Pareto front of time and memory, fastest first.
 
         Returns:
             Rows: plan, seconds, peak_bytes, framework.
@@ -200,7 +199,7 @@ def _chunks(which: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
 
 
 def _timed(w: Layered, rows: Array, fabric: Fabric, framework: str | None, price: Any, ordered: Any) -> Array:
-    """Seconds of plans, rows that one framework runs at a time."""
+    """Seconds of plans, by framework."""
     seconds = np.empty(len(rows))
     for own, k in Constants(fabric, w.phase, framework).of(rows):
         for part in _chunks(own):
@@ -221,51 +220,48 @@ def search(
     exhaustive: bool = False,
     confirm: int = 3,
 ) -> SearchStudy:
-    """Finds the best of every plan that divides a workload over all devices of a cluster.
+    """Finds the best plan of a workload over all devices of a cluster.
 
-    Plans that do not fit into memory are not priced, nor are those whose lower bound (products at the device's peak,
-    attention in no time, where times rise with both; of schedules that divide the backward pass their busiest stage)
-    shows that they are not among the fastest, nor the best of their axes, nor unbeaten in both time and memory.
+    Plans beyond memory are skipped, and plans whose lower bound (products at the device's peak, free attention, where
+    times are monotonic in both; for schedules that split the backward pass, their busiest stage) excludes them from the
+    fastest, the best of their axes, and the Pareto front.
 
     Args:
         workload: a layered step, its name, or a file.
-        cluster: a `ts.Cluster`, or a name with devices as "dgx-a100:64".
-        budget: plans at most, evenly spread over all; none: all.
-        executor: of `ts.executors`; plans are priced in parts by its `map`; none: here.
-        store: of priced plans, or its path: an interrupted search goes on from it, and another one of the same
-            workload and links takes what is there.
-        framework: as of `step`.
-        keep: plans that the study lists, the fastest, beside those of the Pareto front and the fastest of each
-            framework.
-        exhaustive: prices all that fit; the study is the same.
-        confirm: of the fastest that many are run again with network="flows", where no library prices communication;
-            `confirmed` and `explain()` say both times.
+        cluster: a `ts.Cluster`, or a name with devices such as "dgx-a100:64".
+        budget: largest number of plans, evenly spread; default: all.
+        executor: of `ts.executors`, for evaluation in parallel; default: this thread.
+        store: of evaluated plans, or its path; an interrupted or repeated search with the same workload and links
+            resumes from it.
+        framework: as in `step`.
+        keep: number of fastest plans to list, besides the Pareto front and the fastest of each framework.
+        exhaustive: evaluate all plans that fit; the result is the same.
+        confirm: number of fastest plans to repeat with network_model="flows", unless a library prices communication;
+            `confirmed` and `explain()` have both times.
 
     Returns:
-        The study; plans that do not fit are counted, not listed.
+        The study; plans beyond memory are only counted.
 
     Raises:
-        UserError: for a cluster without a number of devices, or a workload that no plan divides.
+        UserError: for a cluster without a number of devices, or a workload without a legal plan.
     """
     workload = workload if isinstance(workload, Layered) else layered(workload)
     keep, confirm = whole("keep", keep), whole("confirm", confirm, 0)
     fabric = fabric_of(cluster)
     if not fabric.devices:
-        raise user_error(
-            "a search needs a number of devices", place="cluster", value=str(cluster), allowed="NAME:devices"
-        )
+        raise user_error("missing number of devices", place="cluster", value=str(cluster), allowed="NAME:devices")
     found = study(workload, cluster, fabric, budget, executor, store=store, framework=framework, keep=keep,
                   exhaustive=exhaustive)  # fmt: skip
     if not found.evaluated:
         raise user_error(
-            "no plan divides the workload over these devices", place="cluster", value=f"{fabric.devices:,} devices, "
+            "the workload has no legal plan on these devices", place="cluster", value=f"{fabric.devices:,} devices, "
             f"batch {workload.global_batch:,}, {workload.heads} heads, {workload.layers} layers, "
-            f"sequence {workload.sequence:,}", allowed=f"batches that are multiples of {replicas(workload, fabric):,}",
-            suggestion="Take another batch (global_batch, --batch) or another number of devices",
+            f"sequence {workload.sequence:,}", allowed=f"a batch that is a multiple of {replicas(workload, fabric):,}",
+            suggestion="Change the batch (global_batch, --batch) or the number of devices",
         )  # fmt: skip
     again = []
     if as_run(fabric, Constants(fabric, workload.phase, framework).first).library is not None:
-        confirm = 0  # a library has a form of its own
+        confirm = 0  # a library has its own cost model
     for plan, seconds in zip(found.plans[:confirm], found.seconds, strict=False):
         shared = step(workload, cluster, plan, network_model="flows", framework=framework)
         again.append({"plan": plan.text(), "seconds": seconds, "flows_seconds": shared.seconds})
@@ -277,10 +273,10 @@ def study(
     store: Store | str | os.PathLike[str] | None = None, framework: str | None = None, keep: int = 1,
     exhaustive: bool = False, best_alone: bool = False,
 ) -> SearchStudy:  # fmt: skip
-    """As `search`, without errors where no plan divides the workload: `reason` tells."""
+    """`search` without errors for a workload without plans; see `reason`."""
     if executor is not None and not callable(getattr(executor, "map", None)):
-        allowed = "what has the interface of concurrent.futures.Executor"
-        raise user_error("this is no executor", place="executor", value=shown(executor), allowed=allowed)
+        allowed = "a concurrent.futures.Executor"
+        raise user_error("not an executor", place="executor", value=shown(executor), allowed=allowed)
     rows = candidates(workload, fabric)
     every = len(rows)
     if budget is not None and whole("budget", budget, 1) < len(rows):
@@ -295,7 +291,7 @@ def study(
 
 
 class _Walk:
-    """The plans that fit, by rising lower bound."""
+    """The plans that fit, in order of their lower bound."""
 
     def __init__(
         self, w: Layered, fabric: Fabric, framework: str | None, rows: Array, peak: Array, how: tuple[int, bool, bool]
@@ -310,7 +306,7 @@ class _Walk:
         self.found = Found(peak, cell, self.keep, self.kinds, not best_alone)
 
     def run(self, executor: Any, store: Store | None) -> None:
-        """Prices what may matter: closed forms by bounds of peaks, then orders by bounds of closed forms."""
+        """Evaluates promising plans: closed forms by bounds of peaks, then schedules by bounds of closed forms."""
         w, fabric, framework = self.asked
         which = np.flatnonzero(self.fits)
         price = pricer(fabric.device, w.dtype)
@@ -349,7 +345,7 @@ class _Walk:
 
 @dataclass(frozen=True)
 class _Part:
-    """What an executor calls with some plans: their seconds, at least those where orders are not carried out."""
+    """An executor's task: seconds of some plans, or lower bounds without simulated schedules."""
 
     workload: Layered
     fabric: Fabric

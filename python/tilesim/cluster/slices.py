@@ -12,26 +12,26 @@ __all__ = ["NoSuchSize", "scaled"]
 
 
 class NoSuchSize(UserError):
-    """A cluster does not come with so many devices."""
+    """An unsupported number of devices of a cluster."""
 
 
 def _size(dimension: Mapping[str, Any]) -> int:
     return math.prod(dimension["sizes"]) if "sizes" in dimension else int(dimension["size"])
 
 
-def _refuse(name: str, devices: int, allowed: str) -> Exception:
-    return user_error("the cluster does not come in this size", place=name, value=f"{devices} devices", allowed=allowed,
+def _rejected(name: str, devices: int, allowed: str) -> Exception:
+    return user_error("unsupported size of the cluster", place=name, value=f"{devices} devices", allowed=allowed,
                       sort=NoSuchSize)  # fmt: skip
 
 
 def scaled(data: Mapping[str, Any], devices: int) -> tuple[list[dict[str, Any]], bool]:
-    """The network of a cluster with so many devices."""
+    """The network of a cluster with this number of devices."""
     name, network = str(data.get("name", "cluster")), [dict(one) for one in data["network"]]
     slices = data.get("slices")
     if slices is not None:
         found = slices.get(str(devices))
         if found is None:
-            raise _refuse(name, devices, ", ".join(slices))
+            raise _rejected(name, devices, ", ".join(slices))
         network[-1].update(found)
         return [one for one in network if _size(one) > 1] or network[:1], False
     inner = math.prod(_size(one) for one in network[:-1])
@@ -39,13 +39,13 @@ def scaled(data: Mapping[str, Any], devices: int) -> tuple[list[dict[str, Any]],
         network[0]["size"] = devices
         most = data.get("most")
         if most is not None and devices > most:
-            raise _refuse(name, devices, f"1 ... {most}")
+            raise _rejected(name, devices, f"1 ... {most}")
         return network, True
     if devices <= inner:
         network[0]["size"] = devices
         return network[:1], True
     if devices % inner:
-        raise _refuse(name, devices, f"up to {inner}, or a multiple of {inner}")
+        raise _rejected(name, devices, f"up to {inner}, or a multiple of {inner}")
     network[-1]["size"] = devices // inner
     if network[-1]["kind"] == "fat_tree":
         _enough_levels(network[-1])
@@ -53,7 +53,7 @@ def scaled(data: Mapping[str, Any], devices: int) -> tuple[list[dict[str, Any]],
 
 
 def _enough_levels(tree: dict[str, Any]) -> None:
-    """As many levels of switches as the tree's devices need."""
+    """Sets the number of switch levels for the tree's devices."""
     radix, over = int(tree.get("radix", 64)), float(tree.get("oversubscription", 1))
     down = max(1, int(radix * over / (1 + over)))
     size = _size(tree)

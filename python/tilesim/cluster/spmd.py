@@ -1,4 +1,4 @@
-"""One program for several devices, with what passes between them."""
+"""One program for several devices, with its communication."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Border = dict[str, Any]  # name, dtype, shape (of the whole tensor), view: "divi
 
 @checked_class()
 class Spmd(Saved):
-    """A program of several devices: per class of devices a graph whose collectives are operations, shapes local.
+    """A program of several devices: a graph per device class with collective operations and local shapes.
 
-    Inputs and outputs each have a `view`. "divided": one global tensor, each device has the part its sharding says.
-    "whole": all devices have the same tensor. "own": each device has a tensor of its own. An input with a `weight` is
-    a divided constant of the graph; `range` are the integers that a random one is drawn from.
+    Inputs and outputs each have a `view`. "divided": one global tensor, sharded over devices. "whole": all devices have
+    the same tensor. "own": each device has a different tensor. An input with a `weight` is a sharded constant of the
+    graph; `range` is the range of a random integer input.
     """
 
     def __init__(
@@ -46,19 +46,19 @@ class Spmd(Saved):
         outputs: Sequence[Border] | None = None,
         records: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Holds the program."""
+        """Stores the program."""
         self.graphs, self.devices, self.mesh = list(graphs), int(devices), mesh
         self.classes = [list(part) for part in classes] if classes is not None else [list(range(self.devices))]
         self.records = [dict(record) for record in records]
-        #: the graph of whole tensors that this was partitioned from, and by whom; none: nobody knows
+        #: the global graph and the partitioner, or None if unknown
         self.source: tuple[Graph, str] | None = None
         if sorted(device for part in self.classes for device in part) != list(range(self.devices)):
             raise user_error(
-                "the classes are not all devices", value=str(self.classes)[:200], allowed=f"0 .. {devices - 1}"
+                "the classes do not cover all devices", value=str(self.classes)[:200], allowed=f"0 .. {devices - 1}"
             )
         if len(self.classes) != len(self.graphs):
             raise user_error(
-                "each class of devices has a graph", value=f"{len(self.graphs)} graphs for {len(self.classes)}"
+                "each device class needs one graph", value=f"{len(self.graphs)} graphs for {len(self.classes)}"
             )
         own = [[{**row, "view": "own"} for row in rows] for rows in (self.graphs[0].inputs, self.graphs[0].outputs)]
         self.inputs = [dict(row) for row in (own[0] if inputs is None else inputs)]
@@ -74,21 +74,21 @@ class Spmd(Saved):
 
     @property
     def name(self) -> str:
-        """Of the graph."""
+        """Name of the graph."""
         return self.graph.name
 
     def __repr__(self) -> str:
-        """How many devices, and operations between them."""
-        return f'<Spmd "{self.name}": {self.devices} devices, {len(self.collectives())} operations between them>'
+        """Number of devices and of collectives."""
+        return f'<Spmd "{self.name}": {self.devices} devices, {len(self.collectives())} collectives>'
 
     @classmethod
     def from_partitioned(cls, graph: Graph) -> Spmd:
-        """A module that was partitioned already, or whose regions of a device's own tensors are written by hand.
+        """A module that is already partitioned, or has manual regions of local tensors.
 
         Args:
-            graph: for several devices, with its collectives. Where it has borders between whole tensors and parts (a
-                `shard_map`), inputs and outputs are whole on every device; else shapes are those of one device, and an
-                input or output with a sharding is a part of a global tensor.
+            graph: for several devices, with collectives. With a `shard_map`, inputs and outputs are global on every
+                device; otherwise shapes are local, and an input or output with a sharding is a shard of a global
+                tensor.
 
         Returns:
             The program.
@@ -112,19 +112,19 @@ class Spmd(Saved):
         return cls([graph], devices, mesh=graph.mesh or "", inputs=borders[0], outputs=borders[1])
 
     def collectives(self) -> Table:
-        """What passes between devices.
+        """Communication between devices.
 
         Returns:
-            Per operation: operation, kind, count (calls: trips of loops, calls of functions, the dearest branch),
+            Per operation: operation, kind, count (calls: trips of loops, calls of functions, the costliest branch),
             devices (of a group), groups (of a permute: pairs of source and target), bytes_in, bytes_out and wire_bytes
             (per device and call: 2(n−1)/n of all_reduce's tensor, (n−1)/n of the larger one of a gather, scatter or
             all_to_all, all of a permute's).
         """
         rows = [row for graph in self.graphs for row in collectives(graph.core)]
-        return Table(rows, _shown, empty="nothing passes between devices")
+        return Table(rows, _shown, empty="no communication between devices")
 
     def to_dict(self) -> dict[str, Any]:
-        """Graphs by class of device, and what enters and leaves each device.
+        """Graphs by device class, with inputs and outputs.
 
         Returns:
             A dict for JSON, schema "tilesim.spmd".
@@ -143,7 +143,7 @@ class Spmd(Saved):
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Spmd:
-        """Reads what `to_dict` gives.
+        """Reads the dict of `to_dict`.
 
         Args:
             value: of schema "tilesim.spmd".
@@ -152,7 +152,7 @@ class Spmd(Saved):
             The program.
 
         Raises:
-            UserError: for a value of another kind.
+            UserError: for a value with another schema.
         """
         if not isinstance(value, Mapping) or value.get("schema") != SCHEMA:
             raise user_error("not a program of several devices", allowed=f'"schema": "{SCHEMA}"')
@@ -170,7 +170,7 @@ class Spmd(Saved):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Spmd:
-        """Reads a file that `save` wrote.
+        """Reads a file of `save`.
 
         Args:
             path: of the file.
@@ -179,20 +179,20 @@ class Spmd(Saved):
             The program.
 
         Raises:
-            UserError: for a file that cannot be read or is no such program.
+            UserError: for an invalid file.
         """
         with placed(path_text(path)):
             return cls.from_dict(read_json(path, limit=MAX_BYTES))
 
 
 def communicates(graph: Graph) -> bool:
-    """Whether devices have values of their own anywhere: operations between devices, or their number."""
+    """Whether devices have different values: collectives, or the device's index."""
     return any(entry["kind"] == "device_index" or not entry["functions"] for name in graph.functions
                for entry in graph.core.communications(name))  # fmt: skip
 
 
 def needs_partitioning(graph: Graph) -> bool:
-    """Whether shardings of a graph are still to be carried out: it has some, and not only at a partitioned border."""
+    """Whether a graph needs partitioning: it has shardings not only at a partitioned border."""
     if not graph.shardings or mesh_devices(graph.core) == 1:
         return False
     if not communicates(graph):
@@ -202,7 +202,7 @@ def needs_partitioning(graph: Graph) -> bool:
 
 
 def drawn_as(graph: Graph, rows: list[Border]) -> list[Border]:
-    """Inputs with what the integers among random ones of the whole graph lie in."""
+    """Inputs with the ranges of random integers of the global graph."""
     spans = dict(enumerate(_core.random_ranges(graph.core)))
     return [
         {**row, "range": list(spans[i])} if i in spans and row["dtype"][0] in "iu" else row
@@ -220,30 +220,30 @@ def _border(row: dict[str, Any], mesh: str, sharding: str, whole: bool) -> Borde
 
 
 def _check_parts(data: Mapping[str, Any]) -> None:
-    """Whether lists of a file are lists, and rows of inputs and outputs have what they need."""
+    """Checks lists of a file, and rows of inputs and outputs."""
     for key in ("graphs", "classes", "inputs", "outputs", "records"):
         if not isinstance(data[key], list):
-            raise user_error("this is no list", place=key, value=shown(data[key]), allowed="a list")
+            raise user_error("not a list", place=key, value=shown(data[key]), allowed="a list")
     for key in ("inputs", "outputs"):
         for number, row in enumerate(data[key]):
             for name, good, allowed in _ROW:
                 if not isinstance(row, dict) or not good(row.get(name)):
                     value = shown(row.get(name) if isinstance(row, dict) else row)
-                    raise user_error("a row is not as it has to be", place=f"{key}[{number}].{name}", value=value,
+                    raise user_error("invalid value in a row", place=f"{key}[{number}].{name}", value=value,
                                      allowed=allowed)  # fmt: skip
             if row["view"] == "divided" and not isinstance(row.get("sharding"), str):
-                raise user_error("what is divided has a sharding", place=f"{key}[{number}].sharding",
-                                 value=shown(row.get("sharding")), allowed="a text")  # fmt: skip
+                raise user_error("missing sharding of a sharded tensor", place=f"{key}[{number}].sharding",
+                                 value=shown(row.get("sharding")), allowed="a string")  # fmt: skip
 
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-#: of a row of a file: name, what is good, in words
+#: columns of a row in a file: name, test, allowed
 _ROW: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    ("name", _is_text, "a text"),
-    ("dtype", _is_text, "a text"),
+    ("name", _is_text, "a string"),
+    ("dtype", _is_text, "a string"),
     ("shape", lambda value: isinstance(value, list) and all(type(n) is int and n >= 0 for n in value), "extents"),
     ("view", lambda value: isinstance(value, str) and value in VIEWS, '"divided", "whole", "own"'),
 )

@@ -43,25 +43,23 @@ Array = NDArray[np.float64]
 
 
 def framework_of(device: Device, plan: Plan, phase: str = "train") -> str:
-    """The framework that does so, where none is named: serving without gradients, xla on TPUs, fsdp where zero3 divides
-    something, else megatron.
-    """
+    """The default framework: serving for inference, xla on TPUs, fsdp if zero3 shards parameters, else megatron."""
     if phase != "train":
         return "serving"
     if device.kind == "tpu":
         return "xla"
     replicas = plan.data * plan.context * (2 if plan.schedule == "dualpipe" else 1)
-    return "fsdp" if plan.shard == "zero3" and replicas > 1 else "megatron"  # divided over one device is not divided
+    return "fsdp" if plan.shard == "zero3" and replicas > 1 else "megatron"  # one device shards nothing
 
 
 _PRICERS: dict[tuple[str, str], Pricer] = {}
 
 
 def pricer(device: Device, dtype: str) -> Pricer:
-    """Prices of a device and a workload's dtype, kept from call to call."""
+    """The cached pricer of a device and a workload's dtype."""
     dtype = {"bf16-amp": "bf16"}.get(dtype, dtype)
     kept = _PRICERS.get((device.name, dtype))
-    if kept is None or kept.device != device:  # another device may have the same name
+    if kept is None or kept.device != device:  # a different device of the same name
         kept = _PRICERS[device.name, dtype] = Pricer(device, dtype)
     return kept
 
@@ -98,7 +96,7 @@ def held(phase: str, table: Columns, fabric: Fabric, constants: Mapping[str, flo
 
 
 def plan_for(workload: Layered, fabric: Fabric) -> Plan:
-    """What a plan is where none is given: replicas over all devices that the batch divides into."""
+    """The default plan: replicas over all devices."""
     return Plan(data=max(1, fabric.devices))
 
 
@@ -122,56 +120,54 @@ def step(
     """Time and memory of one step of a layered workload, or of a program of several devices.
 
     Args:
-        workload: as of `ts.workloads.transformer_step`, a name as "gpt3-175b", or a file of one; or a
-            `ts.cluster.Spmd`, a Graph (with shardings it is partitioned first), a StableHLO module, a saved Spmd,
-            or the name of a training graph ("llama3-100m" to "llama3-3b" under FSDP, "resnet18" to "resnet200" with
-            the batch divided).
-        cluster: a `ts.Cluster`, or the name of one as "dgx-a100:64" (devices behind the colon).
-        plan: how a layered workload is divided, as `Plan.load` takes it ("tensor=8,pipeline=4"); none: replicas
-            over all devices.
-        predictor: what segments between communications take: "closed", "table:FILE.csv", "table:FILE.csv:interpolate",
+        workload: a layered workload of `ts.workloads.transformer_step`, its name ("gpt3-175b") or file; or a
+            `ts.cluster.Spmd`, a Graph (with shardings it is partitioned first), a StableHLO module, a saved Spmd, or a
+            training graph's name ("llama3-100m" to "llama3-3b" under FSDP, "resnet18" to "resnet200" with a sharded
+            batch).
+        cluster: a `ts.Cluster`, or its name with a number of devices, such as "dgx-a100:64".
+        plan: of a layered workload, a source for `Plan.load` ("tensor=8,pipeline=4"); default: replicas over all
+            devices.
+        predictor: of segments between communications: "closed", "table:FILE.csv", "table:FILE.csv:interpolate",
             "engine", or an object with `name` and `seconds(segment, device)`. Layered workloads: "closed".
-        network_model: "closed", "flows", "chunks". Layered workloads: "closed", "flows": every call of an axis in all
-            groups that meet in a node, at the framework's shares of the links' rates.
-        overlap: "none": nothing that passes between devices is hidden. Layered: "ready", "library": parameters are
-            gathered ahead, gradients summed behind, at the framework's price. Programs: "ready": all begins when its
-            operands are there and its stream is free; "library": small collectives are combined too, and
-            products run in parts beside the gather or scatter that they depend on where that is shorter.
-        library: a communication library or its name, which prices what passes between devices ("plain": bytes over
-            rates); none: without gradients the cluster's own where its file names one, else shares of link rates of the
-            framework, with which measured steps were compared; of programs the network alone. The heading says which.
-        symmetry: equal devices once, to the same picosecond; the closed form always does so.
-        framework: "megatron", "fsdp", "xla", "serving", "unfitted"; none: what trains, or serves, so. Programs have
-            none.
-        check_memory: a plan or program that does not fit into a device's memory is an error; False: `fits` tells.
-        slow: factors on the computing times of devices by number: {3: 1.1} is a straggler; beside those of a cluster's
-            faults.
-        store: of predictions of a program's segments, or its path: the next step of the same segments, device and
-            predictor takes them from there. Layered workloads have none.
+        network_model: "closed", "flows", "chunks". Layered workloads: "closed", "flows" (concurrent calls of all groups
+            that share links in a node, at the framework's shares of link rates).
+        overlap: "none": communication is fully exposed. Layered: "ready", "library": parameters are prefetched and
+            gradients reduced in the background, at the framework's cost. Programs: "ready": operations start when
+            operands and stream are available; "library": also combine small collectives, and run products in parts
+            concurrently with their gather or scatter if faster.
+        library: a communication library or its name ("plain": bytes over rates); default: for inference the cluster's
+            own library, else the framework's shares of link rates, which were compared with measured steps; for
+            programs only the network. The heading names the choice.
+        symmetry: simulate equal devices once, with the same picoseconds; always true for the closed form.
+        framework: "megatron", "fsdp", "xla", "serving", "unfitted"; default: by plan and phase. Not for programs.
+        check_memory: raise an error if the step exceeds a device's memory; False: see `fits`.
+        slow: factors on compute times of devices by number ({3: 1.1} is a straggler), besides the cluster's faults.
+        store: of predicted segments, or its path, which later steps with the same segments, device and predictor reuse.
+            Not for layered workloads.
 
     Returns:
-        Seconds, by what they go to, and bytes per class of devices.
+        Time by part, and bytes per device class.
 
     Raises:
-        Unsupported: for an operation that the predictor lacks; a loop that communicates as often as data say.
-        UserError: for an unknown name, a plan that does not divide the workload or the cluster, one that does not fit,
-            an offload where the cluster does not say how fast a host's link is.
+        Unsupported: for an operation that the predictor does not support; a data-dependent loop with communication.
+        UserError: for an unknown name, a plan that does not fit workload, cluster or memory, an offload without a host
+            link rate of the cluster.
     """
     if not isinstance(workload, Layered) and not (isinstance(workload, str) and workload in layered_names()):
-        from .programs.calling import Options, program_of, step_program  # takes a while, and layered steps need none
+        from .programs.calling import Options, program_of, step_program  # a slow import, unnecessary for layered steps
 
         program = program_of(workload, cluster)
     else:
         program = None
     if program is not None:
-        unused("a program of several devices says itself how it is divided, and what it runs", "none, or a layered "
-               "workload", plan=(plan, None), framework=(framework, None))  # fmt: skip
+        unused("the option does not apply to a program of several devices", "none, or a layered workload",
+ plan=(plan, None), framework=(framework, None))  # fmt: skip
         return step_program(program, cluster, Options(predictor, network_model, overlap, library, symmetry, slow, store,
                                                       check_memory))  # fmt: skip
     if not isinstance(workload, (Layered, str, os.PathLike)):
-        raise user_error("no workload of a cluster", place="workload", value=shown(workload),
+        raise user_error("not a workload of a cluster", place="workload", value=shown(workload),
                          allowed="a layered workload, a ts.cluster.Spmd, a Graph, a name or file")  # fmt: skip
-    unused("a layered workload has no segments whose predictions are kept", "no store, or a program",
+    unused("the option does not apply to a layered workload", "no store, or a program",
            store=(store, None))  # fmt: skip
     one_of("unknown predictor of layered workloads", "predictor", predictor, "closed")
     one_of("unknown network of layered workloads", "network_model", network_model, "closed", "flows")
@@ -179,15 +175,17 @@ def step(
     workload = workload if isinstance(workload, Layered) else layered(workload)
     plan = None if plan is None else Plan.load(plan)
     named = isinstance(cluster, str) and cluster in Cluster.names()
-    fabric = fabric_of(cluster, plan.devices if named and plan else None)  # a name alone: as many as the plan has
+    fabric = fabric_of(
+        cluster, plan.devices if named and plan else None
+    )  # a name without devices: as many as the plan has
     fabric = slower(with_library(fabric, library), slow)
     given = plan is not None
     plan = plan_for(workload, fabric) if plan is None else plan
     if not given and workload.global_batch % plan.data:
         raise user_error(
-            "no plan was given, and the batch does not divide into replicas over all devices", place="plan",
+            "the default plan needs a batch that is divisible by the devices", place="plan",
             value=f"{workload.global_batch:,} sequences, {plan.data:,} devices", allowed=f"multiples of {plan.data:,}",
-            suggestion="Give a plan as tensor=8, or let `tilesim cluster search`, ts.cluster.search find one",
+            suggestion="Give a plan such as tensor=8, or use tilesim cluster search (ts.cluster.search)",
         )  # fmt: skip
     plan.check(workload, fabric.devices or None)
     plan = plan.filled(workload)
@@ -197,7 +195,7 @@ def step(
     fabric = as_run(fabric, used, network_model)
     if network_model == "flows":
         if library is not None:
-            raise user_error("a library has a form of its own", place="network_model", value="flows",
+            raise user_error("a library has its own cost model", place="network_model", value="flows",
                              allowed="closed, or no library")  # fmt: skip
         fabric = replace(with_prices(fabric, used.constants, plan.devices, "flows"), devices=plan.devices)
         if fabric.prices is None:
@@ -212,10 +210,10 @@ def step(
 
     result = replace(result, again=again)
     if check_memory and not result.fits:
-        advice = "Take more tensor or pipeline, shard=zero1 to zero3, recompute=full, a smaller micro_batch"
+        advice = "Increase tensor or pipeline, or use shard=zero1 to zero3, recompute=full, or a smaller micro_batch"
         if workload.phase != "train":
-            advice = "Take more tensor, pipeline or context, a smaller batch, or a shorter context"
+            advice = "Increase tensor, pipeline or context, or use a smaller batch or a shorter context"
         if not given:
-            advice = "No plan was given: `tilesim cluster search` and ts.cluster.search find those that fit"
+            advice = "Find a plan that fits with tilesim cluster search (ts.cluster.search)"
         raise too_large(result, f"plan {result.plan.text()}", advice)
     return result

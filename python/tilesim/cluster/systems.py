@@ -20,7 +20,7 @@ def systems() -> dict[str, dict[str, Any]]:
 
 
 def system_of(name: str) -> tuple[str, int] | None:
-    """The system that a name is of."""
+    """System and number of devices of a name."""
     own = name.partition(":")[0]
     for key in systems():
         if found := re.fullmatch(key.replace("N", "([0-9]+|N)"), own, re.IGNORECASE):

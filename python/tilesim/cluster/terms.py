@@ -1,6 +1,4 @@
-"""Seconds of one layer, the head and the optimizer on one device, for many plans at once: products, attention and
-passes over memory, each by the closed forms of `tilesim.analytic`.
-"""
+"""Seconds of layers, head and optimizer on one device for many plans, by the closed forms of `tilesim.analytic`."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ _TOTAL = attention.TERMS.index("total")
 
 @dataclass(frozen=True)
 class Pass:
-    """Seconds of a pass of one micro-batch by what bounds them, one number per plan."""
+    """Seconds of a micro-batch's pass by type of operation, one number per plan."""
 
     products: Array
     attention: Array
@@ -35,15 +33,15 @@ class Pass:
 
     @property
     def seconds(self) -> Array:
-        """All of it."""
+        """The sum."""
         return self.products + self.attention + self.vector
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one device computes: a layer forward, backward and what is recomputed of it; the head; the optimizer.
+    """Compute of one device: a layer's forward, backward and recompute; the head; the optimizer.
 
-    `weight_products`, `head_weight`: what of `backward` and `head_backward` are gradients of weights.
+    `weight_products`, `head_weight`: the weight gradients within `backward` and `head_backward`.
     """
 
     forward: Pass
@@ -58,12 +56,7 @@ class Work:
 
 
 class Pricer:
-    """Prices of products and attention on one device, each distinct shape once.
-
-    Args:
-        device: that computes.
-        dtype: of products: bf16, f16, ...
-    """
+    """Times of products and attention on one device, with each distinct shape evaluated once."""
 
     def __init__(self, device: Device, dtype: str) -> None:
         self.device = device
@@ -92,7 +85,7 @@ class Pricer:
         return np.array([self._known[key] for key in keys])[index].reshape(arrays[0].shape)
 
     def product(self, m: Array, n: Array, k: Array, batch: Array | float = 1.0) -> Array:
-        """Seconds of `batch` products of [m, k] by [k, n]; extents are rounded up to whole ones."""
+        """Seconds of `batch` products of [m, k] by [k, n]; extents are rounded up."""
         columns = [np.ceil(np.asarray(value, dtype=np.float64)) for value in (m, n, k, batch)]
 
         def price(m: Array, n: Array, k: Array, batch: Array) -> Array:
@@ -115,7 +108,7 @@ class Pricer:
 
 
 def distinct_rows(table: Array) -> tuple[Array, NDArray[np.int64]]:
-    """The distinct rows of a table, and for each row which of them it is."""
+    """The distinct rows of a table, and the index of each row among them."""
     order = np.lexsort(table.T)
     ordered = table[order]
     first = np.ones(len(table), dtype=bool)
@@ -128,7 +121,7 @@ def distinct_rows(table: Array) -> tuple[Array, NDArray[np.int64]]:
 def layer_products(c: Columns, price: Pricer, backward: bool = True) -> tuple[Array, Array, Array]:
     """Seconds of a layer's products: query, key and value; output; up (and gate); down."""
     forward, back, weights = (np.zeros(len(c)) for _ in range(3))
-    chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance  # of the slowest device
+    chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance  # on the slowest device
     reached = reached_experts(c)
     for n, k, expert in (
         ((c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size, c.hidden, False),
@@ -147,10 +140,10 @@ def layer_products(c: Columns, price: Pricer, backward: bool = True) -> tuple[Ar
 
 
 def reached_experts(c: Columns) -> Array:
-    """Experts of a device, of the axis' slowest one, to which any token of a micro-batch goes.
+    """Experts on the slowest device that receive any token of a micro-batch.
 
-    Of E experts, of which a token chooses k, all alike, B tokens reach E (1 - (1 - k / E)^B) in the mean; those of all
-    devices of the expert axis come together.
+    With E equal experts and k per token, B tokens reach E (1 - (1 - k / E)^B) in the mean; tokens of all devices of the
+    expert axis are combined.
     """
     every = np.maximum(1.0, c.experts)
     found = reached(every, c.experts_chosen / every * c.imbalance, c.tokens * c.expert) / c.expert
@@ -160,14 +153,14 @@ def reached_experts(c: Columns) -> Array:
 def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -> tuple[Array, Array]:
     """Seconds of a layer's attention, forward and backward."""
     depth, batch, keys = c.head_size, c.micro_batch, c.keys
-    over = np.where(c.by_heads, c.context, 1.0)  # each device has all tokens of some heads
+    over = np.where(c.by_heads, c.context, 1.0)  # a device has all tokens of some heads
     heads, queries = c.heads / c.tensor / over, c.queries * over
-    # parts of a divided sequence are dealt so that each sees as many keys: half of all, and half of its own
+    # balanced shards of a sequence see half of all keys plus half of their own
     seen = np.where((c.context > 1) & ~c.by_heads, (keys + queries) / 2, keys)
-    seen = np.where(c.decode, np.ceil(keys / c.context), seen)  # a part of the cache each
+    seen = np.where(c.decode, np.ceil(keys / c.context), seen)  # sharded cache
     kv_heads = np.minimum(np.ceil(c.own_kv_heads / over), np.ceil(heads))
     fused = price.flash(batch, queries, seen, heads, kv_heads, depth)
-    # the backward kernel makes five products where the forward one makes two
+    # five products backward, two forward
     older = price.device.family in ("volta", "turing", "ampere", "ada")
     newer = 1.0 if older or price.device.kind != "gpu" else constants["mma_share"]
     forward = fused / (constants["flash_share"] * newer)
@@ -183,13 +176,13 @@ def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -
 
 
 def layer_bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Array, Array]:
-    """Bytes that passes between products move in a layer."""
+    """Bytes of a layer's operations between products."""
     e = c.element_bytes
     shared = np.where(c.sequence_parallel, c.tensor, 1.0)
     wide = c.tokens * c.hidden * e / shared
     inner = c.tokens * c.ffn * np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance * e / c.tensor
     heads = c.query_bytes + c.key_bytes
-    # what is sent to all, or comes from all, is copied once into the order of the other division: read and written
+    # an all-to-all copies its data into the order of the other sharding: read and written
     turned = np.where(c.by_heads, 2 * (2 * c.query_bytes + 2 * c.key_bytes), 0.0)
     drop = constants["dropout"]
     # two normalizations read and write; two residual sums read twice and write; dropout adds its mask
@@ -205,7 +198,7 @@ def layer_bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Arra
 
 
 def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> Work:
-    """Everything that a device computes in a step, per layer and micro-batch."""
+    """Compute of a device in a step, per layer and micro-batch."""
     memory = price.device.memory.bytes_per_second * constants["memory_share"]
     rate = constants["product_share"]
     products_f, products_b, products_w = (value / rate for value in layer_products(c, price))
@@ -217,7 +210,7 @@ def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> Work:
     backward = Pass(products_b, attention_b, bytes_b / memory)
     full = c.again
     selective = c.recompute == 1.0
-    minimal = c.recompute == 3.0  # products are kept, the passes between them are made again
+    minimal = c.recompute == 3.0  # recomputes only operations between products
     zero = np.zeros(len(c))
     recompute = Pass(
         np.where(full, products_f, zero),

@@ -1,4 +1,4 @@
-"""A step as trace events: a process per class of devices, a track per stream, flows between stages, bytes counted."""
+"""A step as trace events: a process per device class, a track per stream, flows between stages, byte counters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from .views.communication import PASSES, dimensions
 
 __all__ = ["events", "trace"]
 
-MOST = 200_000  # passes of a file
+MOST = 200_000  # most passes in a file
 _DRAWN = ("1f1b", "gpipe", "interleaved")
 _LETTER = {"F": "forward", "B": "backward"}
-_CALLED = {"tensor": "sums", "expert": "tokens to experts and back", "context": "keys and values", "data": "parameters",
-           "offload": "activations of layers"}  # fmt: skip
+_CALLED = {
+    "tensor": "reductions",
+    "expert": "tokens to and from experts",
+    "context": "keys and values",
+    "data": "parameters",
+    "offload": "activations of layers",
+}
 _KINDS = {"F": "forward", "B": "backward", "I": "input gradient", "W": "weight gradient"}
 
 Event = dict[str, Any]
@@ -23,7 +28,7 @@ Event = dict[str, Any]
 
 @dataclass
 class _Stage:
-    """Events of one class of devices; times come in nanoseconds, so that slices that touch do not overlap."""
+    """Events of one device class; times in whole nanoseconds, so that adjacent slices do not overlap."""
 
     pid: int
     tracks: dict[tuple[str, str], int]
@@ -31,14 +36,14 @@ class _Stage:
     sent: dict[str, float] = field(default_factory=dict)
 
     def slice(self, tid: int, name: str, begin: float, end: float, **args: Any) -> None:
-        """Something that takes time on a track; nothing where it takes none."""
+        """Adds a slice to a track, unless it is empty."""
         start, stop = round(begin), round(end)
         if stop > start:
             self.events.append({"ph": "X", "pid": self.pid, "tid": tid, "name": name, "ts": start / 1e3,
                                 "dur": (stop - start) / 1e3, **({"args": args} if args else {})})  # fmt: skip
 
     def move(self, row: Event, name: str, begin: float, end: float, wire: float) -> None:
-        """Bytes on a dimension, counted when they are through."""
+        """Adds a transfer on a dimension, counted at its end."""
         dimension, axis = row["dimension"], row["axis"]
         self.slice(self.tracks[dimension, axis], name, begin, end, operation=row["operation"], bytes=round(wire))
         self.sent[dimension] = self.sent.get(dimension, 0.0) + wire
@@ -47,7 +52,7 @@ class _Stage:
 
 
 class _Drawing:
-    """One result, drawn pass by pass, each stage with its own."""
+    """Draws one result pass by pass for each stage."""
 
     def __init__(self, result: Any) -> None:
         self.result, self.plan, self.times = result, result.plan, result.stage
@@ -66,7 +71,7 @@ class _Drawing:
         tracks = {(row["dimension"], row["axis"]) for row in result.communication}
         tracks |= {(self.dimension(kind, place), "pipeline") for kind in "FB" for place in self.sending(kind)}
         self.tracks = {track: number + 2 for number, track in enumerate(sorted(tracks))}
-        most = float(self.times["layers"]) / self.plan.virtual  # of a chunk of the stages that the times are of
+        most = float(self.times["layers"]) / self.plan.virtual  # layers per chunk of the timed stages
         self.share = self.of.layers / most
         self.scale = float(self.times["through"] / self.of.pipe.seconds * 1e-3)  # nanoseconds per picosecond
         self.what = "embedding, head" + (", loss" if len(self.whens) > 1 else "")
@@ -74,22 +79,22 @@ class _Drawing:
         self.waiting: dict[tuple[str, int, int, int], Event] = {}
 
     def target(self, kind: str, stage: int, chunk: int) -> tuple[int, int] | None:
-        """Where a micro-batch goes on."""
+        """The next stage and chunk of a micro-batch."""
         placed = self.of.pipe.placement
         return (placed.after if kind == "F" else placed.before)[stage, chunk]
 
     def sending(self, kind: str) -> list[tuple[int, int]]:
-        """Stages and chunks whose passes send something."""
+        """Stages and chunks with sends."""
         every = [(stage, chunk) for stage, row in enumerate(self.of.layers) for chunk in range(len(row))]
         places = [(place, self.target(kind, *place)) for place in every if kind == "F" or len(self.whens) > 1]
         return [place for place, to in places if to is not None and to[0] != place[0]]
 
     def dimension(self, kind: str, place: tuple[int, int]) -> str:
-        """The dimension over which a pass sends."""
+        """The network dimension of a pass's send."""
         return dimensions(self.result.fabric)[int(self.of.out[kind][place])]
 
     def draw(self) -> None:
-        """All passes, and what follows them."""
+        """Draws all passes and the end of the step."""
         times = self.of.pipe.times
         for stage, row in enumerate(self.of.pipe.passes):
             for one, begin, end in zip(row, times.starts[stage], times.ends[stage], strict=True):
@@ -100,7 +105,7 @@ class _Drawing:
             self.around(own, self.first + self.times["through"] * 1e9)
 
     def around(self, own: _Stage, through: float, begin: float = 0.0) -> None:
-        """What a stage whose step starts at `begin` does before the first pass, and after the last one at `through`."""
+        """Draws a stage's work before the first pass (from `begin`) and after the last (at `through`)."""
         whole = through + self.result.seconds * 1e9 - self.first - self.times["through"] * 1e9
         update = whole - self.result.parts["optimizer"] * 1e9
         for row, *_ in self.rows.get("forward", ()):
@@ -108,15 +113,15 @@ class _Drawing:
                 own.slice(self.tracks[row["dimension"], "data"], "parameters of the first layer",
                           begin, begin + self.first)  # fmt: skip
         at = through + self.times["tables"] * 1e9
-        own.slice(1, "slowed by what passes of tables", through, at)
+        own.slice(1, "slowed by communication of tables", through, at)
         for row, _, exposed, wire in self.rows.get("tables", ()):
             own.move(row, "tables", at, at + exposed * 1e9, wire)
             at += exposed * 1e9
         for row, seconds, exposed, wire in self.rows.get("end", ()):
-            if row["axis"] == "offload":  # goes on while parameters are updated
+            if row["axis"] == "offload":  # overlaps with the update
                 own.move(row, "state", whole - seconds * 1e9, whole, wire)
             elif row["axis"] == "pipeline" and own.pid not in (1, len(self.stages)):
-                at += exposed * 1e9  # the first stage and the last have the table
+                at += exposed * 1e9  # only the first and the last stage have the table
             else:
                 own.move(row, "gradients", at, min(update, at + exposed * 1e9), wire)
                 at += exposed * 1e9
@@ -127,11 +132,11 @@ class _Drawing:
 
     def _pass(self, stage: int, one: Any, begin: float, end: float) -> None:
         own, when, place = self.stages[stage], _LETTER[one.kind], (stage, one.chunk)
-        chunks, second = self.plan.virtual, self.scale * 1e12  # nanoseconds of a second
+        chunks, second = self.plan.virtual, self.scale * 1e12  # nanoseconds per second
         share, late = float(self.share[place]), float(self.of.late[place])
         name = f"{when} {one.micro}" + (f", chunk {one.chunk}" if chunks > 1 else "")
         head, ends = f"{self.what} {one.micro}", float(self.of.ends[one.kind][place])
-        layers = begin + (ends * second if one.kind == "B" else 0.0)  # the gradient of the head comes first
+        layers = begin + (ends * second if one.kind == "B" else 0.0)  # the head's gradient comes first
         own.slice(1, head, begin, layers)
         again, computed = self.times.get(f"{when}_recompute", 0.0), self.times[f"{when}_compute"]
         at = layers
@@ -139,18 +144,18 @@ class _Drawing:
             (f"recompute {one.micro}", again * share / chunks),
             (name, computed * share / chunks),
             (f"launches {one.micro}", self.times[f"{when}_host"] * share / chunks),
-            (f"slowed by what passes {one.micro}", self.times[f"{when}_interference"] * share / chunks),
+            (f"slowed by communication {one.micro}", self.times[f"{when}_interference"] * share / chunks),
             (f"waits for a slow device {one.micro}", late * ((again + computed) * share / chunks + ends)),
         ):
             first, at = at, at + seconds * second
             own.slice(1, label, first, at)
-        beside: dict[str, float] = {}  # what passes while something is computed begins with it
+        beside: dict[str, float] = {}  # overlapped communication starts with compute
         for row, seconds, exposed, wire in self.rows.get(when, ()):
             heads = row["axis"] == "context" and row["operation"] == "all_to_all"
             told = f"{'heads' if heads else _CALLED.get(row['axis'], row['axis'])} {one.micro}"
             hides = seconds > exposed * (1 + 1e-9)
             first = beside.get(row["axis"], layers) if hides else at
-            if hides and exposed > 0:  # what is left of it ends with what is exposed
+            if hides and exposed > 0:  # partly exposed communication
                 first = max(first, at + (exposed - seconds) * share * second)
             last = min(end, first + (seconds if hides else exposed) * share * second)
             own.move(row, told, first, last, wire * share)
@@ -161,12 +166,12 @@ class _Drawing:
         self._send(stage, one, end)
 
     def _send(self, stage: int, one: Any, end: float) -> None:
-        """To the stage that goes on with a micro-batch, until the pass ends."""
+        """Draws the send to the next stage at the end of a pass."""
         place, second = (stage, one.chunk), self.scale * 1e12
         target, hop = self.target(one.kind, *place), float(self.of.sends[one.kind][place]) * second
         gathered = self.sent.get("tensor", (0.0, 0.0, 0.0))[0] * second
         at = end - hop - gathered
-        if target is None and len(self.whens) == 1:  # the form counts a send for each stage
+        if target is None and len(self.whens) == 1:  # the closed form counts a send per stage
             self.stages[stage].slice(1, f"counted as a send {one.micro}", at, end)
         if target is None or target[0] == stage:
             return
@@ -182,7 +187,7 @@ class _Drawing:
                 self.stages[stage].move(row, f"gather {what}", at + hop, end, wire)
 
     def _flows(self) -> None:
-        """From each send to the pass that it lets begin."""
+        """Draws flows from sends to receiving passes."""
         for stage, row in enumerate(self.of.pipe.passes):
             own = self.stages[stage].events
             first: dict[float, int] = {}
@@ -218,21 +223,21 @@ def _named(result: Any, tracks: dict[tuple[str, str], int]) -> list[Event]:
 
 
 def _why_not(result: Any) -> str:
-    """Why passes are not drawn; empty where they are."""
+    """Why passes cannot be drawn; "" if they can."""
     plan, micros = result.plan, result.workload.global_batch // (result.plan.data * result.plan.micro_batch)
     forward = result.workload.phase != "train"
     if "through" not in result.stage or result.passes is None or (plan.schedule not in _DRAWN and result.pipe is None):
         return "this step has no timeline of passes"
     if forward and plan.virtual > 1:
-        return "chunks of a stage have no order where nothing goes back"
+        return "chunks of a stage have no order in inference"
     passes = (1 if forward else 2) * micros * plan.pipeline * plan.virtual
     if result.pipe is not None:
         passes = sum(map(len, result.pipe.passes))
-    return f"{passes:,} passes are more than a file holds, {MOST:,}" if passes > MOST else ""
+    return f"{passes:,} passes exceed the limit of {MOST:,}" if passes > MOST else ""
 
 
 def _in_turn(result: Any) -> list[Event]:
-    """The parts of the critical stage, one after the other."""
+    """The parts of the critical stage in sequence."""
     rows = _named(result, {})
     for row in result.classes:
         stage, at = _Stage(row["stage"] + 1, {}), 0.0
@@ -244,7 +249,7 @@ def _in_turn(result: Any) -> list[Event]:
 
 
 def _ordered(result: Any) -> list[Event]:
-    """Passes of a schedule that divides the backward pass, as it orders them, and what follows them."""
+    """Passes of a schedule that splits the backward pass, and the end of the step."""
     drawing, lasts = _Drawing(result), []
     for own, order, starts, ends in zip(
         drawing.stages, result.pipe.passes, result.pipe.times.starts, result.pipe.times.ends, strict=True
@@ -254,7 +259,7 @@ def _ordered(result: Any) -> list[Event]:
             own.slice(1, name, drawing.first + start / 1e3, drawing.first + end / 1e3)
         lasts.append(drawing.first + ends[-1] / 1e3)
     for own, last, starts in zip(drawing.stages, lasts, result.pipe.times.starts, strict=True):
-        if result.plan.schedule in PERIODIC:  # no stage waits for the others
+        if result.plan.schedule in PERIODIC:  # stages do not wait for each other
             drawing.around(own, last, starts[0] / 1e3)
             own.events = _folded(own.events, round(result.seconds * 1e9) / 1e3)
         else:
@@ -265,7 +270,7 @@ def _ordered(result: Any) -> list[Event]:
 
 
 def _folded(events: list[Event], period: float) -> list[Event]:
-    """Events of a stage within one period: what lies behind its end stands at its beginning, as of the step before."""
+    """Events of a stage within one period; events beyond its end wrap to the start."""
     found = []
     for event in events:
         over = round(event["ts"] + event.get("dur", 0.0) - period, 3)
@@ -275,22 +280,22 @@ def _folded(events: list[Event], period: float) -> list[Event]:
             found.append(event | {"ts": round(event["ts"] - period, 3)})
         else:
             found.append(event | {"dur": round(period - event["ts"], 3)})
-            found.append(event | {"ts": 0.0, "dur": over, "name": f"{event['name']} (goes on)"})
+            found.append(event | {"ts": 0.0, "dur": over, "name": f"{event['name']} (continued)"})
     return found
 
 
 def trace(result: Any) -> Event:
-    """A file of trace events, as Perfetto and Chrome read it."""
+    """A file of trace events for Perfetto and Chrome."""
     told = {"workload": result.workload.name, "plan": result.plan.text(), "cluster": result.cluster,
             "seconds": result.seconds}  # fmt: skip
     note = _why_not(result)
     if note:
-        told["note"] = f"parts of the critical stage one after the other: {note}"
+        told["note"] = f"parts of the critical stage in sequence: {note}"
         return {"displayTimeUnit": "ms", "otherData": told, "traceEvents": _in_turn(result)}
     if result.pipe is not None:
-        told["note"] = "what passes between devices in a pass is drawn as part of it"
+        told["note"] = "communication in a pass is drawn as part of it"
         if result.plan.schedule in PERIODIC:
-            told["note"] += "; one step of many: what stages end when the next step has begun stands at the beginning"
+            told["note"] += "; one step of many: work beyond its end is drawn at the start"
         return {"displayTimeUnit": "ms", "otherData": told, "traceEvents": _ordered(result)}
     drawing = _Drawing(result)
     told["stretched"] = drawing.scale * 1e3

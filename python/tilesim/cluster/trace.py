@@ -1,4 +1,4 @@
-"""Traces: what each device computes and sends, and what waits for what."""
+"""Traces: compute, communication and dependencies of each device."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ COLLECTIVES = (
 
 @dataclass(slots=True)
 class TraceNode:
-    """One thing that a device does.
+    """One node of a device's trace.
 
     `deps` are numbers of nodes of the same device. `duration_ps` of a compute or memory node is its time; of a
-    collective one that was recorded, taken only for operations that no network model has. `bytes` of a collective is
-    the larger of what a device puts in and takes out, of a send or a receive the message. `group` names a kind of
-    groups (see `Trace.groups`); "" is all devices. `peers` are the devices that each device of the class sends to or
-    receives from. `attributes` are kept for files; names to numbers, texts, flags, bytes or lists of them. `stream` is
-    what collectives and messages go through one after another; "": one per kind of groups, one for messages.
+    collective the recorded one, used only for operations without a network model. `bytes` of a collective is the larger
+    of a device's input and output, of a send or receive the message. `group` names a kind of groups (see
+    `Trace.groups`); "" is all devices. `peers` are the communication partners of each device of the class.
+    `attributes` (numbers, strings, flags, bytes or lists) are kept for files. `stream` serializes collectives and
+    messages; "": one per kind of groups, one for messages.
     """
 
     id: int
@@ -48,7 +48,7 @@ class TraceNode:
 
 @dataclass(slots=True)
 class TraceClass:
-    """Devices that do the same; `source` says where it was read."""
+    """Devices with equal traces; `source` is the file."""
 
     devices: list[int]
     nodes: list[TraceNode]
@@ -57,10 +57,10 @@ class TraceClass:
 
 @dataclass(slots=True)
 class Trace:
-    """What all devices do.
+    """The trace of all devices.
 
-    `groups` has, per kind, lists of devices; a device is in at most one list of a kind. `notes` say what reading it had
-    to assume.
+    `groups` has lists of devices per kind; a device is in at most one list of a kind. `notes` are assumptions of the
+    reader.
     """
 
     name: str
@@ -70,20 +70,20 @@ class Trace:
     notes: list[str] = field(default_factory=list)
 
     def place(self, part: TraceClass, node: TraceNode | None = None) -> str:
-        """Where something is wrong.
+        """The place of a node, for messages.
 
         Args:
-            part: class of devices.
+            part: device class.
             node: of the class.
 
         Returns:
-            A text for messages.
+            The text.
         """
         where = part.source or f"trace {self.name}, device {part.devices[0] if part.devices else '?'}"
         return where if node is None else f"{where}: node {node.id} ({node.name})"
 
     def check(self) -> None:
-        """Whether every device is there once, and every node has what its kind needs.
+        """Checks that every device occurs once and every node is complete.
 
         Raises:
             UserError: naming class and node.
@@ -92,12 +92,12 @@ class Trace:
         if sorted(of_device) != list(range(self.devices)):
             missing = sorted(set(range(self.devices)) - set(of_device))
             value = f"without {listed(map(str, missing), 8)}" if missing else listed(map(str, of_device), 8)
-            raise user_error("a trace has each device once", place=f"trace {self.name}", value=value,
+            raise user_error("each device must occur once in a trace", place=f"trace {self.name}", value=value,
                              allowed=f"0 to {self.devices - 1}")  # fmt: skip
         for kind, groups in self.groups.items():
             members = [device for group in groups for device in group]
             if len(set(members)) != len(members) or not set(members) <= set(range(self.devices)):
-                raise user_error("groups of a kind overlap, or have devices that are not there",
+                raise user_error("groups of a kind overlap or have unknown devices",
                                  place=f"trace {self.name}, group {kind!r}", value=shown(groups))  # fmt: skip
         for part in self.classes:
             self._check_class(part)
@@ -105,14 +105,14 @@ class Trace:
     def _check_class(self, part: TraceClass) -> None:
         known = {node.id for node in part.nodes}
         if len(known) != len(part.nodes):
-            raise user_error("two nodes have one number", place=self.place(part))
+            raise user_error("two nodes have the same number", place=self.place(part))
         for node in part.nodes:
             place = self.place(part, node)
             if node.kind not in KINDS:
                 raise user_error("unknown type of node", place=place, value=shown(node.kind), allowed=", ".join(KINDS),
                                  suggestion=nearest(str(node.kind), KINDS))  # fmt: skip
             if missing := [dep for dep in node.deps if dep not in known]:
-                raise user_error("a node waits for one that is not there", place=place, value=str(missing[0]))
+                raise user_error("a node depends on an unknown node", place=place, value=str(missing[0]))
             if node.duration_ps < 0 or node.bytes < 0:
                 value = f"{node.duration_ps} ps, {node.bytes} bytes"
                 raise user_error("negative time or size", place=place, value=value)
@@ -120,10 +120,10 @@ class Trace:
                 self._check_collective(part, node)
             if node.kind in ("send", "recv"):
                 if len(node.peers) != len(part.devices):
-                    raise user_error("a send or receive has one peer per device of its class", place=place,
+                    raise user_error("a send or receive needs one peer per device of its class", place=place,
                                      value=str(len(node.peers)), allowed=str(len(part.devices)))  # fmt: skip
                 if away := [peer for peer in node.peers if not 0 <= peer < self.devices]:
-                    raise user_error("the peer is not there", place=place, value=f"device {away[0]}",
+                    raise user_error("unknown peer", place=place, value=f"device {away[0]}",
                                      allowed=f"0 to {self.devices - 1}")  # fmt: skip
 
     def _check_collective(self, part: TraceClass, node: TraceNode) -> None:
@@ -135,10 +135,10 @@ class Trace:
             return
         if node.group not in self.groups:
             allowed, near = listed(self.groups) or "no groups", nearest(node.group, self.groups)
-            raise user_error("the group is not there", place=place, value=node.group, allowed=allowed, suggestion=near)
+            raise user_error("unknown group", place=place, value=node.group, allowed=allowed, suggestion=near)
         members = {device for group in self.groups[node.group] for device in group}
         if away := [device for device in part.devices if device not in members]:
-            raise user_error("a device takes part in a collective of a group that it is not in", place=place,
+            raise user_error("a device is outside the group of its collective", place=place,
                              value=f"device {away[0]}")  # fmt: skip
 
 
@@ -152,18 +152,18 @@ def fsdp_trace(
     backward_ps: int,
     groups: Sequence[Sequence[int]] | None = None,
 ) -> Trace:
-    """A step whose weights are divided over devices: gathered before use, their gradients scattered.
+    """A step with sharded weights, which are gathered before use and whose gradients are reduce-scattered.
 
     Args:
-        devices: of the trace, all alike.
-        layers: each four nodes: gather, forward compute, backward compute, scatter of gradients.
+        devices: number of equal devices.
+        layers: number of layers, with four nodes each: gather, forward, backward, scatter of gradients.
         layer_bytes: of the weights of a layer.
         forward_ps: picoseconds of a layer's forward pass.
         backward_ps: of its backward pass.
-        groups: over which weights are divided; none: all devices.
+        groups: of devices that share weights; default: all devices.
 
     Returns:
-        A trace of one class; the weights stay gathered until the backward pass.
+        A trace of one class; weights stay gathered until the backward pass.
     """
     devices, layers = whole("devices", devices), whole("layers", layers)
     layer_bytes = whole("layer_bytes", layer_bytes, 0)

@@ -1,1 +1,1 @@
-"""What a simulation tells: figures, advice, pages, traces."""
+"""Results: figures, advice, pages, traces."""

@@ -1,4 +1,4 @@
-"""How far the results of a quantized graph lie from those of its form in f32."""
+"""Errors of a quantized graph's results against its f32 form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Accuracy", "row_of"]
 
 
 class Accuracy(Tabled):
-    """Errors of outputs against another graph, as `Result.accuracy` holds them beside the time."""
+    """Errors of outputs against another graph (`Result.accuracy`)."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         """Wraps the JSON form."""
@@ -22,20 +22,20 @@ class Accuracy(Tabled):
 
     @property
     def against(self) -> str:
-        """What the results were compared with."""
+        """The baseline's name."""
         return str(self.data["against"])
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Per output: output, elements, max_error and mean_error (absolute), largest (magnitude compared with),
-        relative_error (root mean square of the error over that of the values), snr_db (the same in decibels; none where
-        nothing differs), different (places where one is NaN or infinite and the other is not the same).
+        relative_error (root mean square of the error over that of the values), snr_db (the same in decibels; None for
+        equal outputs), different (elements where one is NaN or infinite and the other differs).
         """
         return list(self.data["rows"])
 
     @property
     def relative_error(self) -> float:
-        """The largest of all outputs: the ratio of the root mean squares of error and values."""
+        """The largest relative error of all outputs: root mean square of the error over that of the values."""
         return max((float(row["relative_error"]) for row in self.rows), default=0.0)
 
     @property
@@ -45,7 +45,7 @@ class Accuracy(Tabled):
 
     @property
     def snr_db(self) -> float:
-        """The least ratio of signal to noise of all outputs, in decibels; infinite where nothing differs."""
+        """The lowest signal-to-noise ratio of all outputs, in decibels; infinite for equal outputs."""
         return min((math.inf if row["snr_db"] is None else float(row["snr_db"]) for row in self.rows), default=math.inf)
 
     def table(self) -> Table:
@@ -57,7 +57,7 @@ class Accuracy(Tabled):
         return Table(self.rows)
 
     def __repr__(self) -> str:
-        """What was compared, and the worst output."""
+        """The baseline and the worst error."""
         worst = "equal" if math.isinf(self.snr_db) else f"{100 * self.relative_error:.3g} % of the root mean square"
         signal = "" if math.isinf(self.snr_db) else f", {self.snr_db:.1f} dB"
         return f"against {self.against}: {worst}{signal}"

@@ -1,4 +1,4 @@
-"""Advice: changes to a machine, or to how a graph is compiled for it, that are worth simulating."""
+"""Advice: simulated changes to a machine or to the compilation for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["LEAST_GAIN", "Advice", "Advices", "Stored", "change_text", "changes_to_try"]
 
-# What advice tries: settings that are doubled, with their largest value, and costs that are taken away.
+# Changes to try: settings to double, with their largest value, and costs to remove.
 DOUBLED: dict[str, float] = {
     "memory.bandwidth": math.inf,
     "core.array.count": 16,  # a program names at most 32 queues
@@ -23,26 +23,26 @@ REMOVED: dict[str, Any] = {
     "core.dma.latency_cycles": 0,
     "memory.latency": "0 ns",
 }
-# The same for networks of routers, for memory with banks, and for results with a host.
+# The same for router networks, for memory with banks, and for results with a host.
 ROUTED_DOUBLED: dict[str, float] = {"network.flit_bytes": 1 << 16}
-# Memory with banks has the bandwidth and the latency of its part: channels take the place of both.
+# The part fixes bandwidth and latency of memory with banks, so advice doubles its channels.
 BANK_DOUBLED: dict[str, float] = {"memory.channels": 1024}
 HOST_DOUBLED: dict[str, float] = {"host.bandwidth": math.inf}
 HOST_REMOVED: dict[str, Any] = {"host.latency": "0 ns"}
 
 
 LEAST_GAIN = 1.01
-"""What is listed as advice gains this much or more."""
+"""The least speed-up of listed advice."""
 
 
 class _Without(dict[str, Any]):
-    """Instructions of the machine's own but for one."""
+    """The machine's custom instructions without one."""
 
     text = ""
 
 
 def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str, Any]]:
-    """Each setting of the two tables with its new value, where that differs from the present one."""
+    """Each setting to double or to remove with its new value."""
 
     def now(path: str) -> Any:
         value: Any = configuration
@@ -68,7 +68,7 @@ def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str
         elif value > 0 and value * 2 <= most:
             changes.append({path: value * 2})
     changes += [{path: value} for path, value in removed.items() if now(path) != value]
-    own = configuration["core"].get("isa", {}).get("functions") or {}  # "": none
+    own = configuration["core"].get("isa", {}).get("functions") or {}  # may be ""
     for function, one in own.items():
         rest = _Without({name: other for name, other in own.items() if name != function})
         rest.text = f"without the instruction '{one['instruction'].split()[0]}' for {function}"
@@ -77,7 +77,7 @@ def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str
 
 
 def change_text(change: Mapping[str, Any]) -> str:
-    """A change as people read it."""
+    """A change as text."""
     removed = REMOVED | HOST_REMOVED
     parts = []
     for key, value in change.items():
@@ -92,27 +92,27 @@ def change_text(change: Mapping[str, Any]) -> str:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             parts.append(f"{key} tuned: {names[0] if names else 'nothing'}{more}")
         elif key == "fuse" and not isinstance(value, str):
-            parts.append("without its fusion")
+            parts.append("without this fusion")
         else:
             parts.append(f"{key} = {value}")
     return ", ".join(parts)
 
 
 class Advice:
-    """One change that was simulated again: of the machine, or of how the graph is compiled for it."""
+    """One simulated change of the machine or of the compilation."""
 
     def __init__(self, change: dict[str, Any], cycles: int, before: int, kind: str = "machine") -> None:
-        """Holds the outcome of one change."""
+        """Stores the outcome of one change."""
         self.change, self.cycles, self.before, self.kind = change, cycles, before, kind
 
     @property
     def text(self) -> str:
-        """The change as people read it."""
+        """The change as text."""
         return change_text(self.change)
 
     @property
     def gain(self) -> float:
-        """Speed-up, a ratio: time before divided by time after; below 1 for a change that slows."""
+        """Speed-up: time before divided by time after; below 1 for a slower change."""
         return 1.0 if self.cycles == self.before else self.before / max(1, self.cycles)
 
     @property
@@ -121,34 +121,34 @@ class Advice:
         return self.gain >= LEAST_GAIN
 
     def __repr__(self) -> str:
-        """The change and its measured gain, or loss."""
+        """The change and its speed-up or slow-down."""
         gain = self.gain
         speed = f"{gain:.2f} times faster" if gain >= 1 else f"{1 / gain:.2f} times slower" if gain else "slower"
         return f"{self.text}: {speed} ({self.cycles:,} cycles)"
 
 
 class Stored(Advice):
-    """One change as a file tells of it: its text is known, not its values."""
+    """One change read from a file: it has a text, but no values."""
 
     def __init__(self, text: str, cycles: int, before: int, kind: str) -> None:
-        """Holds the outcome of one change."""
+        """Stores the outcome of one change."""
         super().__init__({}, cycles, before, kind)
         self._text = text
 
     @property
     def text(self) -> str:
-        """The change as people read it."""
+        """The change as text."""
         return self._text
 
 
 class Advices(list[Advice]):
-    """All that was simulated, the fastest first; printed, those that gain 1.01 or more."""
+    """All simulated changes, fastest first; printed, those with a speed-up of 1.01 or more."""
 
     def __repr__(self) -> str:
-        """A line for each change that is worth telling."""
+        """A line for each change with enough gain."""
         told = [repr(item) for item in self if item.worth_telling]
         left = len(self) - len(told)
-        more = f"{left} more: less than {LEAST_GAIN - 1:.0%} faster, or slower" if left else ""
-        return "\n".join([*told, *([more] if more else [])]) or "nothing to change"
+        more = f"{left} more changes gain less than {LEAST_GAIN - 1:.0%} or slow down" if left else ""
+        return "\n".join([*told, *([more] if more else [])]) or "no change to try"
 
     __str__ = __repr__

@@ -1,4 +1,4 @@
-"""What a result is asked that needs compiling and simulating: calls of packages above, by name."""
+"""Late-bound calls of a result that need compilation or simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of rooms above that `compare` sets side by side too."""
+"""Results of higher modules that `compare` accepts."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ __all__ = ["Comparable"]
 
 
 class Comparable:
-    """A result that knows how it stands beside others of its kind."""
+    """A result that can be compared with others of its kind."""
 
     @abstractmethod
     def beside(self, others: Sequence[Any], names: Sequence[str] | None = None) -> Any:
-        """This result and others, side by side.
+        """Compares this result with others.
 
         Args:
             others: of the same kind.
-            names: what each is, this one first; none: what tells them apart.
+            names: of the results, this one first; default: their differences.
 
         Returns:
             The comparison.
 
         Raises:
-            UserError: for a result of another kind, or a number of names that is not theirs.
+            UserError: for a result of another kind, or a wrong number of names.
         """

@@ -1,4 +1,4 @@
-"""The least that a workload needs, beside what was reached."""
+"""Lower bounds of a workload's bytes and time."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ _PARTS = {"array": "arrays", "vector": "vector units", "memory": "memory"}
 
 
 class Bound(Tabled):
-    """Bytes and seconds that no schedule undercuts, from the graph and the machine's figures alone.
+    """Schedule-independent lower bounds of bytes and seconds, from the graph and the machine's parameters.
 
-    `bytes` (off-chip) is the larger of `compulsory_bytes` (inputs, weights and outputs once, parameters that fold into
-    one another as one, rows that indices choose as far as they must differ) and `capacity_bytes`
-    (products of which so little fits on the chip: 2 multiply-adds / sqrt(S) - 2 S words for S words of scratchpads and
-    caches, Hong and Kung 1981; convolutions divided by the square root of kernel area over stride area; less where an
-    operand or result need not pass through memory, nothing for attention).
-    `seconds` is the longest of `array_seconds` (whole tiles of the arrays in the better orientation, at least the load
-    of their weights; a product that the vector unit alone does sooner counts there), `vector_seconds` (functions by
-    class; of what is combined along rows a half, since the cross-lane unit may take the rest) and
-    `memory_seconds` (`bytes` over the bandwidth that the memory reaches: the peak times
-    `memory.efficiency`, the peak alone where banks are simulated).
+    `bytes` (off-chip) is the larger of `compulsory_bytes` (inputs, weights and outputs once; parameters that fold
+    into one another count once; of gathered rows, the ones that must differ) and `capacity_bytes` (traffic of products
+    that exceed on-chip memory: 2 multiply-adds / sqrt(S) - 2 S words for S words of scratchpads and caches, Hong and
+    Kung 1981; convolutions divide by the square root of kernel area over stride area; less where an operand or result
+    can stay on chip, zero for attention). `seconds` is the longest of `array_seconds` (whole tiles of the arrays in the
+    better orientation, at least the load of their weights; products that are faster on the vector unit count there),
+    `vector_seconds` (functions by class; half of row reductions, since the cross-lane unit may take the rest) and
+    `memory_seconds` (`bytes` over the attainable bandwidth: the peak times `memory.efficiency`, or the peak where banks
+    are simulated).
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
-        """Wraps the JSON form, as results hold it."""
+        """Wraps the JSON form."""
         self.data = data
 
     def and_further(self, further: float) -> Bound:
-        """The bound of a run of which more is known.
+        """The bound with additional compulsory bytes.
 
         Args:
-            further: compulsory bytes that this one leaves out, since data alone say that they are read.
+            further: compulsory bytes that only data show to be read.
 
         Returns:
-            Another one.
+            The larger bound.
         """
         if further <= 0:
             return self
@@ -55,60 +54,60 @@ class Bound(Tabled):
 
     @property
     def bytes(self) -> int:
-        """Bytes that pass between chip and memory at least."""
+        """Least bytes between chip and memory."""
         return int(self.data["bytes"])
 
     @property
     def compulsory_bytes(self) -> int:
-        """Bytes of inputs, weights and outputs once: what is read of them, what is written of updated ones."""
+        """Bytes of inputs, weights and outputs, each once; updated ones count reads and writes."""
         return int(self.data["compulsory_bytes"])
 
     @property
     def capacity_bytes(self) -> int:
-        """Bytes that products move at least with the memory that the chip has; 0 where they fit."""
+        """Least bytes that products move with the chip's memory; 0 where they fit."""
         return int(self.data["capacity_bytes"])
 
     @property
     def seconds(self) -> float:
-        """Seconds at least."""
+        """Least time in seconds."""
         return float(self.data["seconds"])
 
     @property
     def array_seconds(self) -> float:
-        """Seconds of all arrays together at least."""
+        """Least seconds of all arrays together."""
         return float(self.data["array_seconds"])
 
     @property
     def vector_seconds(self) -> float:
-        """Seconds of all vector units together at least."""
+        """Least seconds of all vector units together."""
         return float(self.data["vector_seconds"])
 
     @property
     def memory_seconds(self) -> float:
-        """Seconds in which the memory moves the bytes at its peak."""
+        """Seconds for the bytes at the attainable memory bandwidth."""
         return float(self.data["memory_seconds"])
 
     @property
     def part(self) -> str:
-        """Which part the time is of: array, vector, memory; none where nothing takes time."""
+        """The part that sets the time: array, vector, memory, or none without any time."""
         return str(self.data["part"])
 
     @property
     def why(self) -> str:
-        """What the bound is made of, in a sentence."""
+        """The bound in a sentence."""
         kept = self.data["capacity_bytes"] > self.data["compulsory_bytes"]
-        moved = "products of which so little fits on the chip" if kept else "inputs, weights and outputs once"
+        moved = "traffic of products that exceed on-chip memory" if kept else "inputs, weights and outputs once"
         text = f"{size(self.bytes)}: {moved}"
         if self.part == "none":
-            return f"{text}; nothing takes time"
+            return f"{text}; no operation takes time"
         return f"{text}; {self.seconds * 1e3:.4g} ms of the {_PARTS[self.part]}"
 
     def table(self) -> Table:
-        """Per operation that computes, the longest first.
+        """Lower bounds per computing operation, longest first.
 
         Returns:
-            Rows with operation, kind, count (runs), multiply_adds, array_seconds, vector_seconds: the least of all its
-            runs with every core at work on it.
+            Rows with operation, kind, count (runs), multiply_adds, array_seconds, vector_seconds (of all its
+            runs, on all cores).
         """
         rows = sorted(self.data["operations"], key=lambda row: -(row["array_seconds"] + row["vector_seconds"]))
         return Table([dict(row) for row in rows])

@@ -1,4 +1,4 @@
-"""What of a result lies outside of what bounds and closed forms say: a fault, or an operation worth a look."""
+"""Sanity checks of a result: operations outside their bounds or far from their closed form."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from .rates import Rates
 __all__ = ["FAR", "FROM_BOUND", "LINE", "SHARE", "checks_of", "closed_form", "least", "told"]
 
 FAR = 3.0
-"""Times of the closed form beyond which an operation is noted."""
+"""Multiple of the closed form beyond which an operation is reported."""
 FROM_BOUND = 20.0
-"""Times of its bound beyond which an operation is noted, round trips to memory left out."""
+"""Multiple of its bound beyond which an operation is reported, without round trips to memory."""
 SHARE = 0.02
-"""Of the run's time: shorter operations are not compared with the closed form, nor from above with their bound."""
+"""Share of the run's time below which only the lower bound is checked."""
 TRIPS = 8
-"""Round trips to memory that a run of a kernel may wait for, one after the other."""
+"""Serial round trips to memory that one run of a kernel may need."""
 BELOW = "below its bound"
 LINE = "checks: "
-"""How the line among the approximations begins."""
+"""Prefix of the line among the approximations."""
 SLACK = 0.001
-"""Of the bound: what rounding to whole cycles may take from it."""
+"""Tolerance of the bound for rounding to cycles."""
 LONG, LONG_SLACK = 4_000_000, 0.1
-"""Tile operations beyond which steady loops may be extended linearly; what that may take from the bound."""
+"""Tile operations beyond which steady loops are extrapolated, and the tolerance for that."""
 
 
 def least(row: Mapping[str, Any], rates: Rates, cached: bool, padded: float = 0.0) -> float:
-    """Cycles that no schedule goes below for what an operation has counted."""
+    """Lower bound of an operation's cycles from its counts."""
     peak = rates.multiply_adds()
     moved = 0 if cached else max(0.0, row["load_bytes"] + row["store_bytes"] - padded)
     return max(
@@ -39,7 +39,7 @@ def least(row: Mapping[str, Any], rates: Rates, cached: bool, padded: float = 0.
 
 
 def closed_form(row: Mapping[str, Any], rates: Rates, settings: Mapping[str, Any], on_chip: float = 0.0) -> float:
-    """Cycles of an operation with the same mapping, its parts one after the other."""
+    """Cycles of an operation with the same mapping, with its parts in sequence."""
     moved = row["load_bytes"] + row["store_bytes"]
     ports = moved / rates.port + on_chip / settings["core"]["dma"]["bytes_per_cycle"] / rates.cores
     computed = row["array_busy"] + row["vector_busy"] + row["launch"]
@@ -47,7 +47,7 @@ def closed_form(row: Mapping[str, Any], rates: Rates, settings: Mapping[str, Any
 
 
 def _trip(settings: Mapping[str, Any], rates: Rates) -> float:
-    """Cycles of a transfer of no bytes, and of the arrays' way."""
+    """Cycles of an empty transfer and of filling the arrays."""
     core, network = settings["core"], settings["network"]
     latency = float(_core.parse_duration(str(settings["memory"]["latency"]))) * 1e-12 * rates.hertz
     fixed = core["dma"]["issue_cycles"] + core["dma"]["latency_cycles"] + 2 * network["latency_cycles"]
@@ -57,13 +57,12 @@ def _trip(settings: Mapping[str, Any], rates: Rates) -> float:
 def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Compares every operation with its bound and with the closed form of its mapping.
 
-    An operation is noted where the time from its start to its end is below what it counted at the machine's peaks, or
-    where the time that is counted as its own is more than `FAR` times the closed form and `SHARE` of the run; the whole
-    program, where its run is shorter than the bound of its graph and none of its operations shows why. The
-    limits stand where the zoo ends. Of 4,832 operations in 164 runs (nine networks, ten presets, both lowerings, with
-    banks and without) none is below its bound. Of the 1,526 that take 2 % of a run half are below 0.61 times the closed
-    form (its parts overlap), 99 % below 1.32 times, and one is above 3: pairs of a recommender's features on mesh-16,
-    gathered in pieces so small that their latencies are the time.
+    An operation is reported if its duration is below its counts at the machine's peaks, or if its attributed time
+    exceeds `FAR` times the closed form and `SHARE` of the run; the program, if its run is shorter than its graph's
+    bound and no operation shows why. The limits enclose the model zoo: of 4,832 operations in 164 runs (nine networks,
+    ten presets, both lowerings, with and without banks) none is below its bound. Of the 1,526 that take 2 % of a run,
+    half are below 0.61 times the closed form (its parts overlap), 99 % below 1.32 times, and one is above 3: a
+    recommender's pairwise features on mesh-16, gathered in small pieces whose latencies dominate.
     """
     settings = data["configuration"]
     if data["source"] != "engine" or "core" not in settings:
@@ -76,7 +75,7 @@ def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     padded = _of_each(data, "padded memory bytes")
     found = []
     for row in data["operations"]:
-        if row["bound"] in ("host", "link"):  # their time is a closed form, of another machine
+        if row["bound"] in ("host", "link"):  # closed forms of another machine
             continue
         bound = least(row, rates, cached)
         if row["cycles"] < bound * (1 - slack) - row["count"]:
@@ -103,23 +102,23 @@ def _row(name: str, what: str, cycles: int, against: float) -> dict[str, Any]:
 
 
 def _on_chip(data: Mapping[str, Any]) -> dict[str, float]:
-    """Bytes between tiles and values that stay in scratchpads, by operation."""
+    """Bytes between tiles and resident values in scratchpads, by operation."""
     asked = {row["name"]: row["load_bytes"] + row["store_bytes"] for row in data["operations"]}
     held = _of_each(data, "scratchpad bytes (DMA side)")
     return {name: max(0.0, (number - asked.get(name, 0)) / 2) for name, number in held.items()} | {"": 0.0}
 
 
 def _of_each(data: Mapping[str, Any], item: str) -> dict[str, float]:
-    """What was counted of an item, by operation."""
+    """Counts of an item by operation."""
     return {name: number for row in data["counts"] if row["item"] == item for name, number in row["operations"]}
 
 
 def told(data: Mapping[str, Any]) -> list[str]:
-    """What a result says of `checks_of` among its approximations."""
+    """The line about `checks_of` among a result's approximations."""
     rows = checks_of(data)
     if not rows:
         return []
     first = max(rows, key=lambda row: max(row["ratio"], 1 / max(1e-9, row["ratio"])))
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
     says = f"{first['operation']} takes {first['cycles']:,} cycles, {first['what']} of {first['against']:,.0f}{more}"
-    return [f"{LINE}{says}: Result.checks lists them, Result.why tells more"]
+    return [f"{LINE}{says}; see Result.checks and Result.why"]

@@ -25,28 +25,32 @@ def compare(a: Comparable, b: Any = None, *more: Any, names: Sequence[str] | Non
 
 @checked()
 def compare(a: Any, b: Any = None, *more: Any, names: Sequence[str] | None = None) -> Comparison | Any:
-    """Results side by side: of different machines, mappings, versions, dtypes; steps of many devices among themselves.
+    """Compares results of different machines, mappings, versions or dtypes, or cluster steps with one another.
 
     Args:
-        a: what the others are compared with.
-        b: the second.
-        more: any number of further ones.
-        names: what each is, in their order; none: what tells them apart.
+        a: the baseline.
+        b: the second result.
+        more: further results.
+        names: of the results, in order; default: their differences.
 
     Returns:
-        Their comparison: `print` shows it; `.table()` has totals, `.operations()` (of steps `.breakdown()`) where the
-        time goes in each, `.headline()` where the difference lies, `.to_html(path)` a page, `.check(tolerance)` what
-        changed by more than a tolerance.
+        The comparison: `print` shows it; `.table()` has totals, `.operations()` (of steps `.breakdown()`) the time of
+        each part, `.headline()` the main difference, `.to_html(path)` a page, `.check(tolerance)` the changes beyond a
+        tolerance.
 
     Raises:
-        UserError: for anything but two results or more of one kind.
+        UserError: unless there are two or more results of one kind.
     """
     if b is None:
-        raise user_error("one result has nothing to be compared with", suggestion="ts.compare(a, b, ...)")
+        raise user_error("compare needs at least two results", suggestion="Try ts.compare(a, b, ...)")
     if isinstance(a, Comparable):
         return a.beside([b, *more], names)
     for letter, one in zip(letters(), (a, b, *more), strict=False):
         if not isinstance(one, Result):
-            raise user_error("not a result", place=f"compare: {letter}", value=shown(one),
-                             allowed="what ts.simulate and ts.run return; steps of many devices apart")  # fmt: skip
+            raise user_error(
+                "not a result",
+                place=f"compare: {letter}",
+                value=shown(one),
+                allowed="a ts.Result, as ts.simulate and ts.run return; cluster steps separately",
+            )
     return Comparison(a, b, *more, names=names)

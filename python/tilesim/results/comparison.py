@@ -1,4 +1,4 @@
-"""Results side by side: totals, operations matched by what they compute, where the difference lies."""
+"""Comparison of results: totals, operations matched by the work they do, main differences."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ REST = "(outside of operations)"
 
 @checked_class()
 class Comparison(SideBySide):
-    """Results side by side: the first one, and what differs from it in each other one.
+    """A comparison of results with the first one.
 
-    Results are called a, b, c, ... in the order in which they were given; `names` says what each of them is. Times are
-    cycles where all clocks are equal, otherwise seconds (`unit`).
+    Results are called a, b, c, ... in order; `names` describes them. Times are cycles if all clocks are equal,
+    otherwise seconds (`unit`).
     """
 
     def __init__(self, a: Result, b: Result, *more: Result, names: Sequence[str] | None = None) -> None:
@@ -51,9 +51,7 @@ class Comparison(SideBySide):
         rows = [result.data["operations"] for result in self.results]
         aliases: list[dict[str, str]] = [{} for _ in rows]
         if len({result.data.get("source") for result in self.results}) > 1:
-            self.notes.append(
-                "closed forms and simulations side by side: a part of the difference is that of the models"
-            )
+            self.notes.append("estimates and simulations are mixed: part of the difference comes from the models")
             closed = [result.data.get("source") != "engine" for result in self.results]
             sides = [[row for own, one in zip(rows, closed, strict=True) if one == side for row in own]
                      for side in (False, True)]  # fmt: skip
@@ -66,12 +64,12 @@ class Comparison(SideBySide):
         return found
 
     def _shared(self, found: list[Match], used: list[set[str]], index: int) -> None:
-        """Says how much of two results has a partner."""
+        """Notes how much of two results is matched."""
         both = [match for match in found if match.rows[0] and match.rows[index]]
         if used[0] and used[index] and not both:
             first, other = (self.results[i].data["program"] for i in (0, index))
-            self.notes.append(f"{self.letters[index]} ({other}) and a ({first}) have no operation in common: each "
-                              "operation is in one of them alone")  # fmt: skip
+            self.notes.append(f"{self.letters[index]} ({other}) and a ({first}) have no operation in common: "
+                              "every operation belongs to one of them")  # fmt: skip
             return
         known = used[0] | used[index]
         matched = {name for match in both for name in match.operations} & known
@@ -83,7 +81,7 @@ class Comparison(SideBySide):
             told = [f"{figures.percent(s)} of {self.letters[i]}" for s, i in zip(shares, (0, index), strict=True)]
             self.notes.append(
                 f"{len(matched):,} of {len(known):,} operations of a and {self.letters[index]} matched: "
-                f"{', '.join(told)} by time; the others have a row of their own"
+                f"{', '.join(told)} by time; the others have separate rows"
             )
 
     def total(self, index: int) -> float:
@@ -93,7 +91,7 @@ class Comparison(SideBySide):
             index: of the result, from 0 on.
 
         Returns:
-            Cycles or seconds, as `unit` says.
+            Cycles or seconds (`unit`).
         """
         return self._time(index, self.results[index].cycles)
 
@@ -104,7 +102,7 @@ class Comparison(SideBySide):
         """Totals of all results and their ratios to the first.
 
         Returns:
-            One row per figure: cycles, seconds, memory_bytes, joules (where all results state them), bottleneck.
+            One row per figure: cycles, seconds, memory_bytes, joules (if all results have them), bottleneck.
         """
         rows = []
         names = ["cycles", "seconds", "memory_bytes"]
@@ -118,18 +116,17 @@ class Comparison(SideBySide):
         return Table(rows)
 
     def operations(self) -> Table:
-        """Per operation: its time in each result, and its share of the difference; the largest difference first.
+        """Time of each operation in each result, and its share of the difference; largest difference first.
 
-        Kernels are matched by the operations of the graph that they compute. Where results group operations
-        differently, a row has all kernels of the least groups that they have in common.
+        Kernels are matched by the graph operations that they compute. If results group operations differently, a row
+        has all kernels of the smallest common groups.
 
         Returns:
             Rows with operation (its longest kernel), operations (all of them), a, b, ... (cycles or seconds: `unit`),
             difference (b less a) and share (of the difference of the totals: they add up to 1; nan where the totals
             are equal), `difference_b`, `share_b`, `difference_c`, ... for three results and more, bound_a, bound_b, ...
-            (of the longest kernel), kernels (how many in each result) and joined (why several kernels are one row).
-            What no operation is known for has a row of
-            its own, so that the columns add up to the totals.
+            (of the longest kernel), kernels (their number in each result) and joined (why several kernels are one row).
+            Time without an operation has a separate row, so that the columns add up to the totals.
         """
         return Table([dict(row) for row in self._rows])
 
@@ -150,7 +147,7 @@ class Comparison(SideBySide):
         return self._figures(name, match.operations, cycles) | self._parts(match)
 
     def _name(self, match: Match) -> str:
-        """What the longest kernel is called, in words that every result which has a part of this row understands."""
+        """The longest kernel's name, such that every result of this row resolves it."""
         there = [index for index, rows in enumerate(match.rows) if rows]
         longest = [(row, index) for index in there if (row := match.longest(index))]
         longest.sort(key=lambda one: -one[0]["exclusive"])
@@ -187,7 +184,7 @@ class Comparison(SideBySide):
         return self._rows
 
     def totals(self, index: int) -> list[tuple[str, str, float, float]]:
-        """What `check` holds one result to beside its operations: time, memory_bytes, joules where both state them.
+        """Totals that `check` compares: time, memory_bytes, joules if both results have them.
 
         Args:
             index: of the result, from 1 on.
@@ -204,7 +201,7 @@ class Comparison(SideBySide):
         return found
 
     def modelled(self, index: int) -> list[str]:
-        """What one result approximates.
+        """Approximations of one result.
 
         Args:
             index: of the result, from 0 on.
@@ -215,11 +212,11 @@ class Comparison(SideBySide):
         return list(self.results[index].approximations)
 
     def folded(self) -> list[dict[str, Any]]:
-        """`operations` with repeated layers as one row, the largest difference first.
+        """`operations` with repeated layers folded, largest difference first.
 
         Returns:
-            Rows as of `operations`, with layers (how many there are) and rows (those folded); the name has "*" for the
-            numbers of layers.
+            Rows of `operations` with layers (their number) and rows (the folded ones); the name has "*" for layer
+            numbers.
         """
         return list(self._folded)
 
@@ -238,7 +235,7 @@ class Comparison(SideBySide):
         return self.largest(found)
 
     def differences(self) -> Table:
-        """What differs between the results beside their times: program, machine and its settings, versions, options.
+        """Differences between the results other than times: program, machine, settings, versions, options.
 
         Returns:
             Rows with what, and its value in each result.
@@ -250,7 +247,7 @@ class Comparison(SideBySide):
         """The comparison as JSON values.
 
         Returns:
-            names, unit, headline, totals, differences, operations, notes; numbers that are not finite are none.
+            names, unit, headline, totals, differences, operations, notes; numbers that are not finite become None.
         """
         tables = {"totals": self.table(), "differences": self.differences(), "operations": self.operations()}
         rows = {key: [{k: finite(v) for k, v in row.items()} for row in table.rows] for key, table in tables.items()}

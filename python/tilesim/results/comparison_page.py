@@ -1,4 +1,4 @@
-"""A comparison as text, in a notebook, and as one HTML page, of the elements that all pages have."""
+"""A comparison as text, notebook view and HTML page."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["differences_table", "page", "picture", "text", "totals_table"]
 
 _SHOWN = 20  # operations in a text
 _PICTURE = 16  # operations in a notebook
-_PAGE = 2000  # of a page
-_SETTINGS = 8  # what differs, in a text
+_PAGE = 2000  # operations in a page
+_SETTINGS = 8  # differences in a text
 _NAME = 14  # characters of a name at least
-_NEVER = 10**9  # rows from which on a short table would sort and filter
-_NOTHING = ["Nothing was approximated."]
+_NEVER = 10**9  # a table that never sorts or filters
+_NOTHING = ["No approximation was made."]
 
 
 def _signed(value: float, unit: str) -> str:
@@ -29,7 +29,7 @@ def _plain(value: float, unit: str) -> str:
 
 
 def _change(row: dict[str, Any], letter: str) -> str:
-    """How a figure changed from the first result to another."""
+    """The relative change of a figure from the first result to another."""
     if not row["a"]:
         return "new" if row[letter] else "0.0 %"
     share = row[letter] / row["a"] - 1
@@ -48,7 +48,7 @@ def _total_cell(figure: str, value: Any) -> str:
 
 
 def _totals(comparison: Any) -> list[list[str]]:
-    """Cells of the totals, the head first."""
+    """Cells of the totals with header."""
     head = ["", *comparison.letters, *(f"{letter}/a" for letter in comparison.letters[1:])]
     rows = []
     for row in comparison.table().rows:
@@ -60,16 +60,16 @@ def _totals(comparison: Any) -> list[list[str]]:
 
 
 def _shares_of_whole(comparison: Any) -> bool:
-    """Whether the operations' differences are parts of the whole: all of its sign, but for what rounds to nothing."""
+    """Whether all operations differ in the direction of the total, up to rounding."""
     return all(-5e-4 < row["share"] < 1.0005 for row in comparison.folded())
 
 
 def _operations(comparison: Any, rows: list[dict[str, Any]]) -> list[list[str]]:
-    """Cells of the operations, the head first; of two results with the share, of more with the change of each."""
+    """Cells of the operations with header; shares for two results, changes for more."""
     unit = comparison.unit
     said = "" if unit == "s" else ", cycles"
     if len(comparison.results) == 2:
-        whole = _shares_of_whole(comparison)  # else some operations take back what others bring
+        whole = _shares_of_whole(comparison)  # else gains and losses cancel
         cells = [
             [_plain(row["a"], unit), _plain(row["b"], unit), _signed(row["difference"], unit),
              figures.percent(row["share"]) if whole else _change(row, "b")]
@@ -95,7 +95,7 @@ def _title(row: dict[str, Any]) -> str:
 
 
 def _lines(cells: list[list[str]], width: int) -> list[str]:
-    """Aligned columns: the first one gives way, then the last ones are left out."""
+    """Aligned columns: the first one shrinks, then the last ones are left out."""
     columns = len(cells[0])
     widths = [max(len(row[i]) for row in cells) for i in range(columns)]
     while columns > 2 and _NAME + sum(2 + one for one in widths[1:columns]) > width:
@@ -107,7 +107,7 @@ def _lines(cells: list[list[str]], width: int) -> list[str]:
         lines.append((figures.short(row[0], name).ljust(name) + rest).rstrip())
     left = len(cells[0]) - columns
     if left:
-        lines += _wrapped(f"({left} more column{'s' * (left > 1)}: in a wider terminal, --json, --html)", width)
+        lines += _wrapped(f"({left} more column{'s' * (left > 1)}: use a wider terminal, --json or --html)", width)
     return lines
 
 
@@ -116,7 +116,7 @@ def _wrapped(line: str, width: int, indent: str = "  ") -> list[str]:
 
 
 def _differences(comparison: Any) -> list[str]:
-    """What differs, a line each."""
+    """Differences, one line each."""
     lines = []
     for row in comparison.differences().rows:
         values = [str(row[letter]) or "–" for letter in comparison.letters]
@@ -141,11 +141,11 @@ def text(comparison: Any, width: int = 100) -> str:
     alike = len(rows) - len(changed)
     if alike:
         number = f"{alike:,} {comparison.noun}{'s' * (alike > 1)}"
-        folded = " (repeated layers as one)" if comparison.noun == "operation" else ""
-        lines += _wrapped(f"{number}{folded} with the same time in all", width)
+        folded = " (repeated layers folded)" if comparison.noun == "operation" else ""
+        lines += _wrapped(f"{number}{folded} with equal times", width)
     differ = _differences(comparison)
     if differ:
-        lines += ["", "What differs:"]
+        lines += ["", "Other differences:"]
         for line in differ[:_SETTINGS]:
             lines += _wrapped(f"  {line}", width, "    ")
         if len(differ) > _SETTINGS:
@@ -160,7 +160,7 @@ def _changes(comparison: Any, row: dict[str, Any]) -> bool:
 
 
 def _sums(comparison: Any, rows: list[dict[str, Any]]) -> str:
-    """What rows that are not shown differ by."""
+    """Differences of the rows that are not shown."""
     told = []
     for letter in comparison.letters[1:]:
         difference = sum(row[letter] - row["a"] for row in rows)
@@ -173,7 +173,7 @@ def _forms(comparison: Any) -> str:
 
 
 def totals_table(comparison: Any, name: str) -> Rows:
-    """Totals side by side."""
+    """A table of the totals."""
     head, *lines = _totals(comparison)
     keys = ["figure", *head[1:]]
     rows = [dict(zip(keys, line, strict=True)) for line in lines]
@@ -181,16 +181,16 @@ def totals_table(comparison: Any, name: str) -> Rows:
 
 
 def differences_table(comparison: Any, name: str) -> Rows | None:
-    """What differs beside the times."""
+    """A table of differences other than times."""
     rows = comparison.differences().rows
-    columns = [Column("what", "what differs", "text")]
+    columns = [Column("what", "difference", "text")]
     columns += [Column(letter, comparison.called(i), "text") for i, letter in enumerate(comparison.letters)]
     plain = [{key: str(value) or "–" for key, value in row.items()} for row in rows]
     return Rows(name, columns, plain, what="differences", most=12) if rows else None
 
 
 def _bars(comparison: Any, rows: list[dict[str, Any]]) -> Bars:
-    """For each operation a bar of each result, all on one scale."""
+    """A bar per operation and result on one scale."""
     called = [comparison.called(i) for i in range(len(comparison.letters))]
     colours = {name: palette.SERIES[i % len(palette.SERIES)] for i, name in enumerate(called)}
     bars = []
@@ -205,7 +205,7 @@ def _bars(comparison: Any, rows: list[dict[str, Any]]) -> Bars:
 
 
 def _rows_of_page(comparison: Any) -> tuple[list[dict[str, Any]], str]:
-    """Rows that a page holds, each kernel by itself where they are few, and what it leaves out."""
+    """Rows of a page (every kernel if they are few), and a note about the others."""
     rows = comparison.parts()
     if len(rows) <= _PAGE:
         return rows, ""
@@ -232,13 +232,13 @@ def _table(comparison: Any) -> tuple[Rows, str]:
         enumerate(comparison.letters) if rows and f"bound_{letter}" in rows[0]
     ]  # fmt: skip
     shares = len(comparison.results) == 2 and _shares_of_whole(comparison)
-    hint = "Shares are of the difference of the totals." if shares else ""
+    hint = "Shares refer to the difference of the totals." if shares else ""
     what = f"{comparison.noun}s"
     return Rows("operations", columns, rows, "operation", most=_PICTURE, what=what, hint=hint, least=2), left
 
 
 def picture(comparison: Any) -> str:
-    """What a notebook shows."""
+    """HTML for a notebook."""
     rows = comparison.folded()
     left = rows[_PICTURE:]
     said = [f"and {len(left):,} more: {_sums(comparison, left)}"] if left else []
@@ -248,17 +248,17 @@ def picture(comparison: Any) -> str:
 
 
 def page(comparison: Any) -> str:
-    """A whole document that opens in any browser and loads nothing: its tables sort, filter and fold."""
+    """A self-contained HTML page whose tables sort, filter and fold."""
     title = " · ".join(comparison.called(i) for i in range(len(comparison.results)))
     table, left = _table(comparison)
     sections = [
         Section("", [Notes(comparison.headline().splitlines()), totals_table(comparison, "totals")]),
         Section("", [Notes(comparison.notes)] if comparison.notes else []),
-        Section("Where the difference lies", [_bars(comparison, comparison.folded()[:_PICTURE])], "difference"),
+        Section("Largest differences", [_bars(comparison, comparison.folded()[:_PICTURE])], "difference"),
         Section(f"{comparison.noun.capitalize()}s", [table, *([Notes([left])] if left else [])], "operations"),
     ]
     if (differ := differences_table(comparison, "differences")) is not None:
-        sections.append(Section("What differs", [differ], "differs"))
+        sections.append(Section("Other differences", [differ], "differs"))
     for i in range(len(comparison.results)):
         said = f"How {comparison.called(i)} was modelled"
         sections.append(Section(said, [Notes(comparison.modelled(i) or _NOTHING)], f"modelled-{i}"))

@@ -1,4 +1,4 @@
-"""What tells results apart: program, machine and its settings, options, versions."""
+"""Differences of results: program, machine and its settings, options, versions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _flat(value: Any, path: str = "") -> dict[str, str]:
 
 
 def _facts(result: Result) -> dict[str, str]:
-    """What a result says of itself, by name."""
+    """Facts of a result by name."""
     data = result.data
     facts = {"program": data["program"], "machine": data["machine"]}
     facts["how"] = _NAMES.get(str(data.get("source")), str(data.get("source", "")))
@@ -42,22 +42,22 @@ def _facts(result: Result) -> dict[str, str]:
 
 
 def _of_all(facts: Sequence[dict[str, str]]) -> list[tuple[str, list[str]]]:
-    """Those that are not the same in all."""
+    """Facts that differ."""
     names = dict.fromkeys(name for one in facts for name in one)
     rows = [(name, [one.get(name, "") for one in facts]) for name in names]
     return [(name, own) for name, own in rows if len(set(own)) > 1]
 
 
 def differing(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
-    """Everything that differs beside times."""
+    """All differences other than times."""
     settings = [_flat(result.data.get("configuration", {})) for result in results]
-    common = set.intersection(*(set(one) for one in settings))  # a device has other settings than a machine
+    common = set.intersection(*(set(one) for one in settings))  # devices and machines have different settings
     shared = [{path: value for path, value in one.items() if path in common} for one in settings]
     return _of_all([_facts(result) for result in results]) + _of_all(shared)
 
 
 def summaries(results: Sequence[Result]) -> list[str]:
-    """Each result in the words in which it differs from the others."""
+    """Descriptions of results by their differences."""
     facts = _of_all([_facts(result) for result in results])
     chosen = [(name, own) for name, own in facts if not name.startswith(("fidelity", "version"))] or facts
     if not chosen:

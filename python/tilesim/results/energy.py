@@ -1,4 +1,4 @@
-"""Energy of a result by part, with units and what is not known."""
+"""Energy of a result by part."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ HOW = 'machine.replace({"energy.mac": "0.5 pJ", "energy.memory_byte": "20 pJ"}) 
 
 
 class Energy(dict[str, float]):
-    """Joules by part; printed, a line for each."""
+    """Joules by part; printed, one line each."""
 
     def __init__(self, rows: Sequence[dict[str, Any]] = ()) -> None:
-        """Of the parts whose energy is known."""
+        """Takes parts with known energy."""
         super().__init__({row["part"]: row["femtojoules"] * 1e-15 for row in rows if row["known"]})
         self.unknown = [str(row["part"]) for row in rows if not row["known"]]
 
@@ -27,15 +27,15 @@ class Energy(dict[str, float]):
         return Energy, ([*rows, *({"part": part, "femtojoules": 0, "known": False} for part in self.unknown)],)
 
     def __repr__(self) -> str:
-        """A part a line; what is unknown, and how it is set."""
+        """One line per part; unknown parts, and how to set them."""
         if not self:
-            return f"no energy: the machine's file names no figures for it (settings energy.*); {HOW}"
-        width = max(len(part) for part in [*self, "together"])
+            return f"no energy, because the machine's energy.* settings are missing; {HOW}"
+        width = max(len(part) for part in [*self, "total"])
         lines = [f"{part:{width}}  {figures.energy(joules)}" for part, joules in self.items()]
         if len(self) > 1:
-            lines.append(f"{'together':{width}}  {figures.energy(sum(self.values()))}")
+            lines.append(f"{'total':{width}}  {figures.energy(sum(self.values()))}")
         if self.unknown:
-            lines.append(f"not known: {', '.join(self.unknown)} (settings energy.*)")
+            lines.append(f"unknown: {', '.join(self.unknown)} (settings energy.*)")
         return "\n".join(lines)
 
     __str__ = __repr__

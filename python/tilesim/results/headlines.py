@@ -1,4 +1,4 @@
-"""Words and figures of a comparison: names of results, tolerances, where a difference lies."""
+"""Headlines of a comparison: names of results, tolerances, main differences."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..base.errors import shown, user_error
 
 __all__ = ["headline", "letters", "tolerance_of"]
 
-TOLERANCES = "a share such as 2%, 0.02; 100% and more with the sign %"
-_HEADLINE = 3  # groups of operations that a headline names at most
-_NAMED = 0.1  # share of the difference from which on it names them
+TOLERANCES = "a share such as 2% or 0.02; values from 1 on need the % sign"
+_HEADLINE = 3  # most operations in a headline
+_NAMED = 0.1  # least share of the difference that a headline names
 
 
 def letters() -> Iterator[str]:
@@ -33,19 +33,19 @@ def _words(length: int) -> Iterator[str]:
 
 
 def tolerance_of(text: Any) -> float:
-    """A share that a figure may change by."""
+    """A relative tolerance."""
     found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*(%?)\s*", text) if isinstance(text, str) else None
     plain = float(found[1]) if found else float(text) if is_number(text) else math.nan
     percent = bool(found and found[2])
     if not math.isfinite(plain) or plain < 0 or (plain >= 1 and not percent):
         meant = f"{plain:g}%" if math.isfinite(plain) and plain >= 1 else ""
-        raise user_error("this is no tolerance", place="tolerance", value=shown(text), allowed=TOLERANCES,
+        raise user_error("not a tolerance", place="tolerance", value=shown(text), allowed=TOLERANCES,
                          suggestion=meant)  # fmt: skip
     return plain / 100 if percent else plain
 
 
 def headline(comparison: Any, index: int) -> str:
-    """Where the difference of one result from the first lies."""
+    """The main differences of one result from the first."""
     before, after = comparison.total(0), comparison.total(index)
     whole, unit = after - before, comparison.unit
     pair = f"{comparison.called(index)} against {comparison.called(0)}"
@@ -56,7 +56,7 @@ def headline(comparison: Any, index: int) -> str:
         if not changed:
             return f"{pair}: no difference"
         most = f"{figures.amount_of(abs(changed[0][key]), unit)} in {_title(changed[0])}"
-        return f"{pair}: the same time in all, of other parts: the largest difference is {most}"
+        return f"{pair}: the same total time; the largest difference of a part is {most}"
     word = "faster" if whole < 0 else "slower"
     times = max(before, after) / min(before, after) if min(before, after) > 0 else math.inf
     speed = f"{figures.ratio(times)} {word}" if round(times, 2) >= 1.01 and math.isfinite(times) else word
@@ -70,7 +70,7 @@ def headline(comparison: Any, index: int) -> str:
     alone = math.isclose(there, whole, rel_tol=1e-9)
     if there / whole > 1 and not alone:
         amount, most, back = (figures.amount_of(abs(one), unit) for one in (whole, there, there - whole))
-        return f"{pair}: {speed} by {amount}: {most} in {where}, of which others take back {back}"
+        return f"{pair}: {speed} by {amount}: {most} in {where}, less {back} in others"
     if there / whole < _NAMED:
         amount, most = figures.amount_of(abs(whole), unit), figures.amount_of(abs(named[0][key]), unit)
         spread = f"spread over {len(changed):,} {comparison.noun}s, at most {most} in {_title(named[0])}"

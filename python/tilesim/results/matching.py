@@ -1,4 +1,4 @@
-"""Kernels of several results, brought together by the operations of the graph that they compute."""
+"""Matches kernels of several results by the graph operations that they compute."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Rows = Sequence[dict[str, Any]]
 
 @dataclass
 class Match:
-    """The same work in every result: its operations, and the rows of each result that compute them."""
+    """Equal work in every result: its operations, and each result's rows for them."""
 
     operations: list[str]
     rows: list[list[dict[str, Any]]] = field(default_factory=list)
 
     def cycles(self, index: int) -> int:
-        """Cycles of one result that are attributed to it."""
+        """Attributed cycles in one result."""
         return sum(int(row["exclusive"]) for row in self.rows[index])
 
     def longest(self, index: int) -> dict[str, Any] | None:
@@ -30,18 +30,18 @@ class Match:
 
 
 def operations_of(row: dict[str, Any]) -> list[str]:
-    """The operations that a row of a result computes."""
+    """The operations of a result's row."""
     return row["operation"] or [row["name"]]
 
 
 class _Sets:
-    """Names in sets that grow together."""
+    """Disjoint sets of names (union-find)."""
 
     def __init__(self) -> None:
         self.parent: dict[str, str] = {}
 
     def of(self, name: str) -> str:
-        """The name that stands for its set."""
+        """The representative of a name's set."""
         root = name
         while self.parent.setdefault(root, root) != root:
             root = self.parent[root]
@@ -50,17 +50,17 @@ class _Sets:
         return root
 
     def join(self, names: Sequence[str]) -> None:
-        """Brings sets together."""
+        """Merges sets."""
         first = self.of(names[0])
         for name in names[1:]:
             self.parent[self.of(name)] = first
 
 
 def matches(results: Sequence[Rows], names: Sequence[dict[str, str]] | None = None) -> list[Match]:
-    """Rows of several results by what they compute.
+    """Matches rows of several results by their operations.
 
-    Kernels of the same operations in every result belong together. The others are joined until no operation is in two
-    of the joined groups: these are the least that have the same work in each result.
+    Kernels with equal operations in every result match. Others are merged until no operation is in two groups, which
+    gives the smallest groups with equal work in each result.
     """
     common = names or [{} for _ in results]
     twice = _in_several_functions(results, common)
@@ -75,7 +75,7 @@ def matches(results: Sequence[Rows], names: Sequence[dict[str, str]] | None = No
     found: dict[Any, Match] = {}
     for index, rows in enumerate(keyed):
         for key, row in rows:
-            # a set that stands alone and a joined one never have the same key: text and frozenset
+            # keys of single sets (frozenset) and merged ones (text) never collide
             group = found.setdefault(key if key in alike else sets.of(next(iter(key))), Match([]))
             while len(group.rows) < len(results):
                 group.rows.append([])
@@ -85,13 +85,13 @@ def matches(results: Sequence[Rows], names: Sequence[dict[str, str]] | None = No
 
 
 def _key(row: dict[str, Any], name: str, alias: dict[str, str], twice: set[str]) -> str:
-    """An operation as all results know it; with the number of its runs where several functions have one of its name."""
+    """An operation's common name, with its run count if several functions use the name."""
     known = alias.get(name, name)
     return f"{known}\0{row['count']}" if known in twice else known
 
 
 def _in_several_functions(results: Sequence[Rows], common: Sequence[dict[str, str]]) -> set[str]:
-    """Names of operations that functions with other numbers of runs have too, the same in every result."""
+    """Names that functions with different run counts share, in every result alike."""
     counts: list[dict[str, set[int]]] = []
     for rows, alias in zip(results, common, strict=True):
         counts.append({})
@@ -104,7 +104,7 @@ def _in_several_functions(results: Sequence[Rows], common: Sequence[dict[str, st
 
 
 def joined(match: Match, letters: Sequence[str]) -> str:
-    """Why kernels are one row: no finer groups have the same work in each result."""
+    """Why several kernels are one row."""
     if sum(len(rows) > 1 for rows in match.rows) == 0:
         return ""
     found: list[tuple[int, str]] = []
@@ -121,7 +121,7 @@ def joined(match: Match, letters: Sequence[str]) -> str:
 
 
 def _starts(names: Iterable[str]) -> set[str]:
-    """Names, and what stands before each of their dots."""
+    """Names and their prefixes up to each dot."""
     found = set()
     for name in names:
         while name and name not in found:
@@ -131,10 +131,10 @@ def _starts(names: Iterable[str]) -> set[str]:
 
 
 def same_names(first: Rows, other: Rows) -> tuple[dict[str, str], dict[str, str]]:
-    """What operations are called in common, where one result names every layer and the other a function once.
+    """Common names, where one result names every layer and the other names a function once.
 
     "encoder.layer.0.attention.self" to "encoder.layer.11.attention.self" are the function's "attention.self" that runs
-    twelve times; its "attention.self.scores" is a part of "attention.self", where the other knows no parts.
+    twelve times; "attention.self.scores" is a part of "attention.self" if the other result has no parts.
     """
     sides = [_counted(first), _counted(other)]
     common: list[dict[str, str]] = [{}, {}]
@@ -162,7 +162,7 @@ def same_names(first: Rows, other: Rows) -> tuple[dict[str, str], dict[str, str]
 
 
 def _counted(rows: Rows) -> dict[str, int]:
-    """Operations with how often they run."""
+    """Operations with their run counts."""
     found: dict[str, int] = {}
     for row in rows:
         for name in operations_of(row):
@@ -171,7 +171,7 @@ def _counted(rows: Rows) -> dict[str, int]:
 
 
 def _ending(layers: list[str], starts: dict[str, int]) -> str:
-    """The longest ending of these names that the other result runs as often as there are names; "" for none."""
+    """The longest common ending that the other result runs once per name; "" if missing."""
     endings = [name.split(".") for name in layers]
     for cut in range(1, len(endings[0])):
         ending = ".".join(endings[0][cut:])

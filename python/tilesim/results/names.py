@@ -1,4 +1,4 @@
-"""Names of a result's kernels in tables: each of them asks back for its own row."""
+"""Unique names of a result's kernels in tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Names", "known_names", "source_of"]
 
 
 def _tails(names: Iterable[str]) -> set[str]:
-    """Names with any number of leading parts left out: operations of a repeated layer have its name before theirs."""
+    """Names and their suffixes after each dot: operations of a repeated layer have its name as prefix."""
     found = set(names)
     for name in list(found):
         while "." in name:
@@ -21,12 +21,12 @@ def _tails(names: Iterable[str]) -> set[str]:
 
 
 def known_names(data: Mapping[str, Any]) -> set[str]:
-    """Operations of the graph by every name that they may have in a kernel's."""
+    """All names that graph operations can have in kernels."""
     return _tails(row["operation"] for row in (data.get("bounds") or {}).get("operations", ()))
 
 
 def source_of(name: str, known: set[str]) -> str:
-    """The operation of the graph that one of a kernel comes from."""
+    """The graph operation of a kernel's operation."""
     start = name
     while start and start not in known:
         start = start.rpartition(".")[0]
@@ -37,10 +37,10 @@ _NUMBERED = re.compile(r"(.+)\[([0-9]{1,9})\]")
 
 
 class Names:
-    """The names of a result's kernels, and which of its kernels each name asks for."""
+    """Names of a result's kernels, and the kernels of each name."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        """Finds what kernels are made of."""
+        """Finds the graph operations of kernels."""
         self.rows: Sequence[dict[str, Any]] = data["operations"]
         self._known = known_names(data)
         self._sources = [source_of(str(row["name"]), self._known) for row in self.rows]
@@ -58,9 +58,9 @@ class Names:
 
     @cached_property
     def own(self) -> list[str]:
-        """A name for each kernel that is no other's: "attention.self[3]" is the third kernel of "attention.self".
+        """A unique name for each kernel: "attention.self[3]" is the third kernel of "attention.self".
 
-        It has a number behind it where several kernels have the name or are made of the operation of that name.
+        A name is numbered if several kernels have it or compute the operation of that name.
         """
         found = [str(row["name"]) for row in self.rows]
         taken = set(self._groups)
@@ -73,7 +73,7 @@ class Names:
         return found
 
     def knows(self, name: str) -> bool:
-        """Whether a name asks for something of the result."""
+        """Whether a name belongs to the result."""
         return bool(self.asked(name)) or name in self._all
 
     @cached_property

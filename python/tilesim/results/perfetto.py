@@ -1,4 +1,4 @@
-"""Writes traces for Perfetto: a few protobuf messages, encoded here so that no package is needed, or JSON events."""
+"""Writes traces for Perfetto, as protobuf (encoded here, without a package) or JSON events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT = ".json"
 
 
 def _varint(value: int) -> bytes:
-    """A number of 64 bits; a negative one in two's complement, as protobuf writes an int64."""
+    """A 64-bit varint of protobuf; negative numbers in two's complement."""
     if 0 <= value < 0x80:
         return value.to_bytes(1, "little")
     value &= 0xFFFF_FFFF_FFFF_FFFF
@@ -46,17 +46,17 @@ def _packet(body: bytes, nanoseconds: int | None = None) -> bytes:
 
 
 def check_ending(path: str | os.PathLike[str]) -> bool:
-    """What a trace's file holds, by its ending."""
+    """Whether a trace file is JSON, by its extension."""
     name = path_text(path)
     ending = os.path.splitext(name)[1].lower()
     if ending not in ("", TEXT, *BINARY):
         allowed = f"{', '.join(BINARY)} (Perfetto's protobuf), {TEXT} (trace events)"
-        raise user_error("no trace has this ending", place=name, value=ending, allowed=allowed)
+        raise user_error("unknown extension of a trace file", place=name, value=ending, allowed=allowed)
     return ending == TEXT
 
 
 def write_trace(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes the intervals of a result as a trace, one track per unit, a counter per memory channel."""
+    """Writes a result's intervals as a trace: a track per unit, a counter per memory channel."""
     events = check_ending(path)
     if not data["intervals"]:
         raise user_error("no timeline was recorded", suggestion="Simulate with timeline=True")

@@ -1,4 +1,4 @@
-"""Results as data frames, and as pictures of matplotlib; the same figures as the page's."""
+"""Results as pandas DataFrames and matplotlib charts, with the page's figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST = 20
 
 
 def frame(result: Any) -> Any:
-    """All operations, the longest first."""
+    """All operations, longest first."""
     pandas = need("pandas", "notebook")
     hertz, total = result.data["hertz"], max(1, result.cycles)
     rows = []
@@ -51,7 +51,7 @@ def frame(result: Any) -> Any:
 
 
 def plot(result: Any, what: str, axes: Any) -> Any:
-    """Draws one picture."""
+    """Draws one chart."""
     makers = {
         "bytes": _bytes,
         "memory": _memory,
@@ -61,7 +61,7 @@ def plot(result: Any, what: str, axes: Any) -> Any:
     }
     if what not in makers:
         hint, allowed = nearest(what, WHAT) if isinstance(what, str) else "", ", ".join(WHAT)
-        raise user_error("unknown picture", place="what", value=shown(what), allowed=allowed, suggestion=hint)
+        raise user_error("unknown plot", place="what", value=shown(what), allowed=allowed, suggestion=hint)
     return makers[what](result, axes)
 
 
@@ -70,7 +70,7 @@ def _named(result: Any) -> str:
 
 
 def _legend(axes: Any, colours: dict[str, str]) -> None:
-    """What colours mean, without a mark for each shape."""
+    """Adds a legend of colours."""
     if colours:
         from matplotlib.patches import Patch
 
@@ -104,7 +104,7 @@ def _operations(result: Any, axes: Any) -> Any:
 def _roofline(result: Any, axes: Any) -> Any:
     points, left = roof_points(result)
     if not points:
-        raise user_error("no operation both computes and moves bytes of memory", place="what", value="'roofline'")
+        raise user_error("no operation both computes and accesses memory", place="what", value="'roofline'")
     axes = axes_or_new(axes)
     rates, memory = ceilings(result)
     spread = [row["intensity"] for row in points]
@@ -114,7 +114,7 @@ def _roofline(result: Any, axes: Any) -> Any:
     colours = [BOUND.get(row["bound"], OTHER) for row in points]
     axes.scatter(spread, [row["attained"] for row in points], c=colours, s=18, zorder=3)
     axes.set(xscale="log", yscale="log", title=_named(result), ylabel="attained")
-    axes.set_xlabel("FLOP / byte" + (f"; {left:,} operations compute or move nothing" if left else ""))
+    axes.set_xlabel("FLOP / byte" + (f"; {left:,} operations without compute or memory accesses" if left else ""))
     _said(axes.yaxis, lambda value: figures.rate(value, "FLOP/s"))
     _legend(axes, {row["bound"]: BOUND.get(row["bound"], OTHER) for row in points})
     return axes
@@ -162,9 +162,9 @@ def _memory(result: Any, axes: Any) -> Any:
     axes.step(range(len(live)), live, color="black", linewidth=1, where="post")
     peak = plan.peak_bytes["memory"]
     axes.set(xlim=(0, max(1, plan.kernels)), ylim=(0, 1.05 * peak or 1), xlabel="kernel", ylabel="address")
-    axes.set_title(plain(f"{result.data['program']}: {figures.size(peak)} at the peak; the line: bytes in use"))
+    axes.set_title(plain(f"{result.data['program']}: {figures.size(peak)} at the peak; line: bytes in use"))
     _said(axes.yaxis, figures.size)
-    _legend(axes, {"the whole time": SERIES[0], "for a time": SERIES[1]})
+    _legend(axes, {"permanent": SERIES[0], "temporary": SERIES[1]})
     return axes
 
 

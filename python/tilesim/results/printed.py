@@ -1,4 +1,4 @@
-"""Tables of results as they are printed: repeated layers as one row, numbers as people read them, the longest first."""
+"""Printed tables of results: longest first, with repeated layers folded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _megabytes(size: float) -> str:
 def operation_lines(
     rows: list[dict[str, Any]], everything: bool = False, room: int | None = None, how: str = "--all shows every one"
 ) -> Lines:
-    """Operations, longest first; repeated layers as one row."""
+    """Operations, longest first; repeated layers are folded."""
     if not everything:
         rows = folded(rows, ("cycles", "share", "count", "bytes"), alike=("bound",), means=("busy",), weight="cycles")
     columns = [name("operation"), number("runs", 2), number("cycles"), number("share, %"), bar()]
@@ -45,9 +45,9 @@ def operation_lines(
 def verified_lines(
     rows: list[dict[str, Any]], everything: bool = False, room: int | None = None, how: str = "--all shows every one"
 ) -> Lines:
-    """Tensors of a verification: what is wrong first, then what comes nearest to its bound."""
+    """Tensors of a verification: errors first, then by closeness to their bound."""
     rows = sorted(rows, key=lambda row: (row["ok"], -max(row["ratio"], row.get("integer_ratio", 0))))
-    if not everything:  # of repeated layers the worst
+    if not everything:  # the worst of repeated layers
         groups = fold(rows, lambda row: row["operation"], lambda row: row["ok"])
         rows = [
             {**members[0], "operation": f"{shape} ×{len(members)}", "folded": len(members)}
@@ -56,7 +56,7 @@ def verified_lines(
             for (shape, _), members in groups.items()
         ]
     columns = [name("operation"), name("tensor", 2), number("elements", 5), number("error"), number("bound", 1)]
-    columns += [number("error / bound"), number("on whole numbers", 3), name("right", least=5), text("rounds", 4, 12)]
+    columns += [number("error / bound"), number("integer ratio", 3), name("right", least=5), text("rounds", 4, 12)]
     cells = [
         [
             row["operation"],
@@ -76,27 +76,27 @@ def verified_lines(
 def _folded_keys(
     rows: list[dict[str, Any]], sums: tuple[str, ...], means: tuple[str, ...], weight: str, shares: tuple[str, ...] = ()
 ) -> Lines:
-    """Repeated layers as one row, under the rows' keys, as Python prints them."""
+    """A printed table under the rows' keys, with repeated layers folded."""
     whole = folded(rows, sums, alike=("bound",), means=means, weight=weight)
     plain = [{key: row[key] for key in rows[0]} for row in whole[:ROWS]]
     room = screen.page()
     return [
         *keyed(plain, dict.fromkeys(shares, figures.percent), room),
-        *cut(whole, False, how="`.rows` has every one"),
+        *cut(whole, False, how="`.rows` has all"),
     ]
 
 
 def printed_operations(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of `Result.table` as Python prints them."""
+    """Prints rows of `Result.table`."""
     sums = ("cycles", "share", "count", "bytes", "multiply_adds")
     return _folded_keys(rows, sums, ("busy",), "cycles", ("share", "busy"))
 
 
 def printed_roofline(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of `Roofline.table` as Python prints them."""
+    """Prints rows of `Roofline.table`."""
     return _folded_keys(rows, ("least_ms", "flops", "bytes"), ("intensity", "ceiling_tflops"), "bytes")
 
 
 def printed_tensors(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of a verification as Python prints them."""
+    """Prints rows of a verification."""
     return keyed(rows, room=screen.page())

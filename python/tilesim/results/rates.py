@@ -1,4 +1,4 @@
-"""What the machine of a result can do at most, in units per cycle of its core clock."""
+"""Peak rates of a result's machine, per cycle of its core clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Rates"]
 
 
 def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """One sort of cores: what it does not say is as in the base."""
+    """A core type: its settings override the base."""
     found = dict(base)
     for key, value in changes.items():
         own = found.get(key)
@@ -23,19 +23,19 @@ class Rates:
     """Peaks of all cores together: `multiply_adds` by dtype, `vector` operations, and bytes per cycle.
 
     Bytes: of the `memory`, of the cores' ports (the narrower of DMA and network, `port`) and of the `links` between
-    regions of memory, 0 where there is none.
+    memory regions (0 with one region).
 
-    Arrays count all their cells at the rate of the dtype, twice as many where they take operands in the pattern 2:4;
-    vector units all their lanes at the cost of their cheapest class of functions. Memory counts the bandwidth that it
-    reaches: the peak times `memory.efficiency`, the peak alone where banks are simulated; 0 where it is ideal.
+    Arrays count all their cells at the dtype's rate, twice with 2:4 sparsity; vector units count all lanes at the cost
+    of their cheapest function class. Memory counts its attainable bandwidth: the peak times `memory.efficiency`, or the
+    peak where banks are simulated; 0 if ideal.
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        """Reads the figures."""
+        """Reads the configuration of a result."""
         settings = data["configuration"]
         self.hertz = int(data["hertz"])
         self.by_dtype: dict[str, float] = {}
-        if "device" in settings:  # of a closed form
+        if "device" in settings:  # an estimate
             self._device(settings["device"])
             return
         core = settings["core"]

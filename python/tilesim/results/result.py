@@ -1,4 +1,4 @@
-"""Results: what happened, as an object, a table, a file, a timeline."""
+"""The result of a simulation or an estimate."""
 
 from __future__ import annotations
 
@@ -22,40 +22,39 @@ from .measured import Measured
 __all__ = ["Advice", "Result", "Table"]
 
 _COMPILED = {"serving": "framework serving (captured graphs, fused kernels)"}
-_KERNELS_ADVISED = 1000  # of results whose report simulates changes by itself
+_KERNELS_ADVISED = 1000  # largest result whose page simulates advice by default
 
 
 @checked_class()
 class Result(Measured):
-    """Cycles, bytes, utilisation, energy and what bounds each operation; the same type from engine and closed form."""
+    """Cycles, bytes, utilisation, energy and bounds of each operation, from a simulation or an estimate."""
 
     def __init__(self, data: dict[str, Any], again: Callable[[dict[str, Any]], Result] | None = None) -> None:
-        """Wraps the JSON form; made by `simulate` and `estimate`."""
+        """Wraps the JSON form; `simulate` and `estimate` call this."""
         self.data = data
         self._again = again
-        self._held: dict[str, Any] = {}  # what a file told for its page
+        self._held: dict[str, Any] = {}  # page data read from a file
         self._advised: list[Advice] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled and copied: the figures, not the workload that `explain` simulates again."""
+        """Pickles the figures without the workload that `explain` simulates again."""
         return {**self.__dict__, "_again": None}
 
     def advice(self) -> Iterator[Advice]:
-        """Changes that were simulated again, each as its simulation ends, with all options and data of this one.
+        """Simulates changes with the options and data of this result, and yields each one when it ends.
 
-        First other lowerings and mappings of the same graph on the same machine, of those the ones that gain 1.01 or
-        more; then changes to the machine, whatever they gain; last, mappings of the longest kernels that were tuned.
-        A program that was compiled for this machine is compiled again for the changed one, in the same way; others
-        stay as they are.
+        First come other lowerings and mappings of the graph on the same machine (those that gain 1.01 or more), then
+        changes to the machine with any gain, then tuned mappings of the longest kernels. A program compiled for this
+        machine is compiled again for the changed one in the same way; other programs stay unchanged.
 
         Yields:
-            Each change with the gain of its own run.
+            Each change with its gain.
 
         Raises:
-            UserError: for a result read from a file or a pickle, which cannot be simulated again.
+            UserError: for a result read from a file or a pickle.
         """
         if self._again is None:
-            what = "a result that was stored cannot be simulated again"
+            what = "a stored result cannot be simulated again"
             raise user_error(what, suggestion="Simulate the program first")
         otherwise, tuned = ASKED["advice"](self)
         yield from otherwise
@@ -64,32 +63,30 @@ class Result(Measured):
         yield from tuned
 
     def explain(self) -> list[Advice]:
-        """All of `advice`, the fastest first.
+        """All changes of `advice`, fastest first.
 
         Returns:
-            Each change with the gain of its own run; printed, the list has those that gain 1.01 or more
-            (`worth_telling`) alone.
+            The changes with their gains; printed, only those that gain 1.01 or more (`worth_telling`).
 
         Raises:
-            UserError: for a result read from a file or a pickle, which cannot be simulated again.
+            UserError: for a result read from a file or a pickle.
         """
         self._advised = Advices(sorted(self.advice(), key=lambda item: item.cycles))
         return self._advised
 
     def why(self, name: str, *, intervals: bool = True) -> Any:
-        """Why an operation takes as long as it does: bound, terms between bound and time, tiles, alternatives.
+        """Explains the time of an operation: lower bound, terms above it, tiles, alternatives.
 
         Args:
-            name: of a kernel (a row of any table); of an operation of the graph, that is one or several kernels, or a
-                part of one; with a number in brackets behind it for one of these kernels; with "*" for the numbers of
-                repeated layers; or what several names begin with.
-            intervals: simulate once more with intervals where the result has none, to tell waits apart.
+            name: a kernel (a row of any table), a graph operation (one or several kernels, or part of one), one of
+                these kernels by "[number]", a pattern with "*" for layer numbers, or a common prefix.
+            intervals: simulate again with intervals if the result has none, to distinguish waits.
 
         Returns:
-            A `Why`: `terms`, `alternatives`, `tiles`, `roofline`, `table()`; printed, the answer as text.
+            A `Why` with `terms`, `alternatives`, `tiles`, `roofline`, `table()`; it prints as text.
 
         Raises:
-            UserError: for a name that no operation has, with the nearest.
+            UserError: for an unknown name.
         """
         return ASKED["why"](self, name, intervals=intervals)
 
@@ -103,7 +100,7 @@ class Result(Measured):
         return dict(read_json(configs_dir() / "schemas" / "result.json"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the JSON form, and under "page" what a page shows of the program: memory plan, graph, advice if made.
+        """Writes the JSON form, with data for its page under "page": memory plan, graph, advice.
 
         Args:
             path: file to write.
@@ -129,8 +126,7 @@ class Result(Measured):
             The result.
 
         Raises:
-            UserError: for a file that is no result, with line and path: keys, types or ranges that the schema excludes,
-                or sums that do not agree.
+            UserError: for a file that violates the schema or whose sums disagree, with line and path.
         """
         name = path_text(path)
         if name.endswith(".tsim") and os.path.isfile(name):
@@ -154,23 +150,23 @@ class Result(Measured):
         return found
 
     def timing_hash(self) -> str:
-        """Hash over everything that timing decides.
+        """A hash of all figures of timing.
 
         Returns:
             16 hex digits, equal on every machine and build.
         """
-        timed = {key: value for key, value in self.data.items() if key != "accuracy"}  # which the core does not have
+        timed = {key: value for key, value in self.data.items() if key != "accuracy"}  # unknown to the core
         return _core.Result.from_json(json.dumps(timed)).timing_hash()
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
         """Writes a trace for Perfetto (open it at ui.perfetto.dev).
 
         Args:
-            path: file to write: Perfetto's own form (.pftrace, .perfetto-trace, .perfetto, .trace, .pb, no ending), or
-                trace events as JSON (.json).
+            path: file to write: Perfetto's format (.pftrace, .perfetto-trace, .perfetto, .trace, .pb, no extension), or
+                JSON trace events (.json).
 
         Raises:
-            UserError: when the simulation recorded no timeline (`simulate(..., timeline=True)`); for another ending.
+            UserError: without a recorded timeline (`simulate(..., timeline=True)`), or for another extension.
         """
         from .perfetto import write_trace
 
@@ -180,8 +176,8 @@ class Result(Measured):
         """The headline.
 
         Returns:
-            Cycles, time, bottleneck and bytes in one line; with a host, its share of the time. Of closed forms
-            "estimated" stands before the cycles.
+            Cycles, time, bottleneck and bytes in one line; with a host, its share of the time. Estimates have
+            "estimated" before the cycles.
         """
         host = f", {percent(self.host_share)} of the time on the host and its link" if self.host_share > 0 else ""
         setting = f", {self.data['setting']}," if self.data.get("setting") else ""
@@ -210,52 +206,49 @@ class Result(Measured):
         return picture(self)
 
     def to_pandas(self) -> Any:
-        """All operations as a pandas DataFrame, the longest first.
+        """All operations as a pandas DataFrame, longest first.
 
         Returns:
-            The rows of `table()`, with time in seconds, bytes loaded and stored, FLOPs, intensity (FLOP per byte) and
-            the rate that was attained (FLOP per second).
+            The rows of `table()` with seconds, loaded and stored bytes, FLOPs, intensity (FLOP per byte) and attained
+            rate (FLOP per second).
 
         Raises:
-            UserError: without pandas, naming what to install.
+            UserError: when pandas is not installed.
         """
         from .plots import frame
 
         return frame(self)
 
     def plot(self, what: str = "operations", axes: Any = None) -> Any:
-        """Draws one picture of the result.
+        """Draws one chart of the result.
 
         Args:
             what: "operations" (the longest), "roofline", "timeline" (needs `simulate(timeline=True)`), "memory" (the
-                plan over time; not of a result from a file) or "bytes" (by level).
-            axes: matplotlib axes; none: new ones.
+                plan over time; not for a result from a file) or "bytes" (by level).
+            axes: matplotlib axes; default: new ones.
 
         Returns:
             The axes.
 
         Raises:
-            UserError: for another picture, a result that lacks what it shows, or without matplotlib.
+            UserError: for an unknown chart, a result without its data, or without matplotlib.
         """
         from .plots import plot
 
         return plot(self, what, axes)
 
     def to_html(self, path: str | os.PathLike[str], advice: bool | None = None, baseline: Result | None = None) -> None:
-        """Writes one HTML page that opens in any browser and loads nothing: headline, where the time goes, all
-        operations, timeline, roofline, bytes, memory plan, graph, what would help, what was modelled and how. A click
-        on an operation tells why it takes its time, as `why` does.
+        """Writes a self-contained HTML page: headline, time by operation, timeline, roofline, bytes, memory plan,
+        graph, advice and approximations. A click on an operation explains its time, as `why` does.
 
-        A program of up to 300,000 tile operations that recorded no timeline is simulated once more for it. Charts zoom
-        where the package bokeh is installed (extra "notebook"), whose script the page then holds.
+        A program of up to 300,000 tile operations without a timeline is simulated again to record one. Charts zoom if
+        bokeh is installed (extra "notebook"); the page embeds its script.
 
         Args:
             path: file to write.
-            advice: whether to simulate changes again, as `explain` does, some ten times what compiling and simulating
-                took; by default for results of up to 1,000 kernels. A result read from a file has what it was saved
-                with.
-            baseline: a result that each operation is compared with: its time there, the difference and the change
-                stand in the table.
+            advice: whether to simulate changes as `explain` does, which takes some ten times as long as compiling and
+                simulating; default: up to 1,000 kernels. A result read from a file shows its stored advice.
+            baseline: a result to compare each operation with; the table shows its time, the difference and the change.
 
         Raises:
             UserError: for a file that cannot be written.
@@ -268,8 +261,8 @@ class Result(Measured):
         left_out = ""
         known = self._again is not None or getattr(self, "_redo", None) is not None
         if known and not wanted:
-            why = "Not asked for" if advice is False else f"Not simulated by itself for {kernels:,} kernels"
-            left_out = f"{why}: Result.explain(), or report(path, advice=True)."
+            why = "Not requested" if advice is False else f"Not simulated by default for {kernels:,} kernels"
+            left_out = f"{why}: use Result.explain() or to_html(path, advice=True)."
         told = self.explain() if known and wanted else self._advised if not known and advice is not False else None
         text = page(self, told or None, left_out, baseline)
         with writing(path) as file:
@@ -277,6 +270,6 @@ class Result(Measured):
 
 
 def _no_result(name: str) -> Exception:
-    remedy = "Other kinds: ts.Graph.load, ts.Program.load, ts.Machine.load, ts.cluster.StepResult.load"
-    allowed = "a .json that Result.save wrote, of schema tilesim.result"
+    remedy = "For other kinds use ts.Graph.load, ts.Program.load, ts.Machine.load, ts.cluster.StepResult.load"
+    allowed = "a .json file of Result.save (schema tilesim.result)"
     return user_error("not a result", place=name, allowed=allowed, suggestion=remedy)

@@ -1,4 +1,4 @@
-"""What every comparison is: results with letters and names, totals, rows of their parts, what changed, one page."""
+"""The base class of comparisons: results with letters and names, totals, parts, changes, page."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["SideBySide"]
 
 @checked_class()
 class SideBySide(ABC):
-    """Results side by side: the first one, and what differs from it in each other one.
+    """A comparison of results with the first one.
 
-    Results are called a, b, c, ... in the order in which they were given; `names` says what each of them is; `unit`
-    is that of times; `noun` what the rows of `parts` are; `notes` what a reader has to know.
+    Results are called a, b, c, ... in order; `names` describes them; `unit` is the unit of times, `noun` names the rows
+    of `parts`, and `notes` has remarks.
     """
 
     noun = "operation"
@@ -34,7 +34,7 @@ class SideBySide(ABC):
         self.letters = [letter for letter, _ in zip(letters(), self.results, strict=False)]
         if names is not None and len(names) != len(self.results):
             number = f"{len(self.results)} names"
-            raise user_error("each result has one name", place="names", value=f"{len(names)} names", allowed=number)
+            raise user_error("a wrong number of names", place="names", value=f"{len(names)} names", allowed=number)
         self.names = list(names) if names is not None else told(self.results)
         self.notes: list[str] = []
 
@@ -59,7 +59,7 @@ class SideBySide(ABC):
 
     @abstractmethod
     def differences(self) -> Table:
-        """What differs between the results beside their times.
+        """Differences between the results other than times.
 
         Returns:
             Rows with what, and its value in each result.
@@ -67,23 +67,23 @@ class SideBySide(ABC):
 
     @abstractmethod
     def folded(self) -> list[dict[str, Any]]:
-        """Parts of the results, the largest difference first.
+        """Parts of the results with repeated layers folded, largest difference first.
 
         Returns:
-            Rows with operation (what the part is called), a, b, ..., difference, share, layers, rows.
+            Rows with operation (the part's name), a, b, ..., difference, share, layers, rows.
         """
 
     @abstractmethod
     def parts(self) -> list[dict[str, Any]]:
-        """Parts of the results, each by itself, the largest difference first.
+        """Parts of the results, largest difference first.
 
         Returns:
-            Rows with operation (what the part is called), a, b, ..., difference, share.
+            Rows with operation (the part's name), a, b, ..., difference, share.
         """
 
     @abstractmethod
     def totals(self, index: int) -> list[tuple[str, str, float, float]]:
-        """What `check` holds one result to beside its parts.
+        """Totals that `check` compares.
 
         Args:
             index: of the result, from 1 on.
@@ -97,12 +97,12 @@ class SideBySide(ABC):
         """The comparison as JSON values.
 
         Returns:
-            Names, unit, headline, totals, differences, parts, notes; numbers that are not finite are none.
+            Names, unit, headline, totals, differences, parts, notes; numbers that are not finite become None.
         """
 
     @abstractmethod
     def modelled(self, index: int) -> list[str]:
-        """What one result took for granted.
+        """Approximations of one result.
 
         Args:
             index: of the result, from 0 on.
@@ -112,14 +112,14 @@ class SideBySide(ABC):
         """
 
     def column(self, name: str, letter: str) -> str:
-        """A column of one difference.
+        """The name of a difference column.
 
         Args:
             name: "difference" or "share".
             letter: of the result.
 
         Returns:
-            The name, with the letter where there are three results or more.
+            The name, with the letter for three results or more.
         """
         return name if len(self.results) == 2 else f"{name}_{letter}"
 
@@ -131,20 +131,20 @@ class SideBySide(ABC):
             values: in each result.
 
         Returns:
-            figure, a, b, ..., b/a, ...; not a number where the first is zero.
+            figure, a, b, ..., b/a, ...; NaN if the first is zero.
         """
         ratios = {f"{letter}/a": value / values[0] if values[0] else math.nan
                   for letter, value in zip(self.letters[1:], values[1:], strict=True)}  # fmt: skip
         return {"figure": name, **dict(zip(self.letters, values, strict=True)), **ratios}
 
     def apart(self, times: Sequence[float]) -> dict[str, Any]:
-        """A part's time in each result, its difference to the first and what share of the whole difference that is.
+        """A part's time in each result, its difference from the first and its share of the total difference.
 
         Args:
             times: of the part in each result, in `unit`.
 
         Returns:
-            Columns a, b, ..., difference, share; a share is not a number where the totals are equal and it is not.
+            Columns a, b, ..., difference, share; a share is NaN if only the totals are equal.
         """
         row: dict[str, Any] = dict(zip(self.letters, times, strict=True))
         for index, letter in enumerate(self.letters[1:], 1):
@@ -154,50 +154,50 @@ class SideBySide(ABC):
         return row
 
     def largest(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Rows, the largest difference first.
+        """Sorts rows, largest difference first.
 
         Args:
             rows: with the columns of `apart`.
 
         Returns:
-            Them, sorted.
+            The sorted rows.
         """
         columns = [self.column("difference", letter) for letter in self.letters[1:]]
         return sorted(rows, key=lambda row: (-max(abs(row[one]) for one in columns), -row["a"]))
 
     def headline(self) -> str:
-        """Where the difference lies, in a line for each result beside the first.
+        """The main differences, a line for each result after the first.
 
         Returns:
-            As "b (tpu-v4) against a (tpu-v3): 1.13 × faster; 120 of 162 thousand cycles in intermediate.dense".
+            Such as "b (tpu-v4) against a (tpu-v3): 1.13 × faster; 120 of 162 thousand cycles in intermediate.dense".
         """
         return "\n".join(headline(self, index) for index in range(1, len(self.results)))
 
     def called(self, index: int) -> str:
-        """One result as texts name it.
+        """The name of one result in texts.
 
         Args:
             index: of the result, from 0 on.
 
         Returns:
-            As "b (tpu-v4)".
+            Such as "b (tpu-v4)".
         """
         name = self.names[index]
         return f"{self.letters[index]} ({name})" if name else self.letters[index]
 
     def check(self, tolerance: float | str = 0.02) -> Table:
-        """What changed from the first result by more than a tolerance, for tests of one version against another.
+        """Changes from the first result beyond a tolerance, for regression tests.
 
         Args:
             tolerance: share of a figure's value in the first result: 0.02, "2%".
 
         Returns:
             Rows with result (its letter), kind ("total", or `noun`), name, unit, before, after, change (share of the
-            value before; infinite where that is 0), totals first, then parts with the largest difference first; none
-            where nothing changed by more.
+            value before; infinite if that is 0), totals first, then parts by difference; empty if no change exceeds the
+            tolerance.
 
         Raises:
-            UserError: for a tolerance that is no share.
+            UserError: for an invalid tolerance.
         """
         most = tolerance_of(tolerance)
         rows = []
@@ -212,7 +212,7 @@ class SideBySide(ABC):
         return Table(rows)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes one HTML page that loads nothing: totals, what differs, parts with bars.
+        """Writes a self-contained HTML page: totals, differences, parts with bars.
 
         Args:
             path: file to write.
@@ -232,7 +232,7 @@ class SideBySide(ABC):
             width: characters of a line.
 
         Returns:
-            Lines: headline, totals, what differs, the parts that differ most.
+            Lines: headline, totals, differences, the parts that differ most.
         """
         from .comparison_page import text
 
@@ -253,5 +253,5 @@ class SideBySide(ABC):
 
 
 def finite(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value for JSON: None unless finite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

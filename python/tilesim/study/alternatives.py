@@ -1,4 +1,4 @@
-"""What else could be done with a program: other mappings, lowerings, layouts and fusion, each simulated."""
+"""Alternatives of a program: other mappings, lowerings, layouts and fusion, each simulated."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .samplers import sampler_of
 __all__ = ["advice", "offers", "simulated", "tuned"]
 
 CANDIDATES = 8
-"""Mappings of one kernel that are simulated alone."""
+"""Mappings of one kernel to simulate standalone."""
 SCHEMES = {"i8": "i8", "fp8": "f8e4m3fn", "w4a16": ""}
-"""Quantizations with the dtype that the arrays must multiply; none: the graph's own."""
+"""Quantizations, each with the dtype that the arrays must support ("": the graph's own)."""
 LONGEST, WORTH = 4, 0.8
-"""Kernels that advice tunes: as many of the longest, or fewer that take this share of the time."""
+"""Number of longest kernels that advice tunes, or fewer that cover this share of the time."""
 LARGEST = 400_000
-"""Tile operations beyond which no mapping is tuned unless asked for."""
+"""Tile operations beyond which advice tunes no mapping."""
 
 
 def offers(again: Again, kernel: str = "") -> Iterator[dict[str, Any]]:
-    """Options of `compile` that are worth a simulation."""
+    """Options of `compile` to simulate."""
     if not again.compiled or isinstance(again.program, MixedProgram):
         return
     program, options = again.program, again.program.options
@@ -61,14 +61,14 @@ def offers(again: Again, kernel: str = "") -> Iterator[dict[str, Any]]:
 
 
 def _zeros_in(again: Again) -> bool:
-    """Whether a weight that is given has tiles of zeros; found out once."""
+    """Whether a given weight has zero tiles (cached)."""
     if "zero tiles" not in again.known:
         again.known["zero tiles"] = again.workload is not None and has_zero_tiles(again.workload)
     return bool(again.known["zero tiles"])
 
 
 def _rules_of(program: Any, kernel: str) -> set[str]:
-    """Rules by which operations became this kernel."""
+    """Fusion rules that formed this kernel."""
     if not program.fusion.known:
         return set()
     rows = program.fusion.table().rows
@@ -81,11 +81,11 @@ def _rules_of(program: Any, kernel: str) -> set[str]:
 
 
 def advice(result: Result) -> tuple[Iterator[Advice], Iterator[Advice]]:
-    """How else the graph of a result could be compiled for its machine, as far as that is faster."""
+    """Faster ways to compile a result's graph for its machine."""
     again = result._again
     if not isinstance(again, Again) or not again.compiled:
         return iter(()), iter(())
-    if isinstance(again.program, MixedProgram):  # narrower numbers may run on the machine; its parts keep their rules
+    if isinstance(again.program, MixedProgram):  # only quantization applies
         return iter(()), _narrower(result, again)
     return _by_rule(result, again), chain(_narrower(result, again), _tuned(result, again))
 
@@ -98,9 +98,9 @@ def _by_rule(result: Result, again: Again) -> Iterator[Advice]:
 
 
 def _narrower(result: Result, again: Again) -> Iterator[Advice]:
-    """Quantized graphs, for arrays that multiply their numbers; scales of 1, which is enough for times.
+    """Quantized graphs with supported dtypes (scales of 1 suffice for timing).
 
-    Graphs with products in f32 or f64 are cast to 16 bits first; of bf16 and f16 the faster one is told.
+    Graphs with f32 or f64 products are first cast to the faster of bf16 and f16.
     """
     quantize = ASKED["quantize"]
     rates = again.target.get("core.array.rates")
@@ -121,7 +121,7 @@ def _narrower(result: Result, again: Again) -> Iterator[Advice]:
 
 
 def _quantized(again: Again, quantize: Any, scheme: str) -> Result | None:
-    """The graph in other numbers; none where there is nothing to quantize, or the machine cannot run it."""
+    """The quantized graph's result; None if it cannot be quantized or run."""
     try:
         return again.otherwise(quantize(again.workload, scheme))
     except (_core.UserError, _core.Unsupported):
@@ -150,7 +150,7 @@ def _faster(result: Result, other: Result | None, change: dict[str, Any]) -> Ite
 
 
 def simulated(again: Again, change: Mapping[str, Any]) -> Result | None:
-    """The program with other options."""
+    """The result of the program with other options."""
     try:
         return again.otherwise(**change)
     except (_core.UserError, _core.Unsupported):
@@ -158,37 +158,37 @@ def simulated(again: Again, change: Mapping[str, Any]) -> Result | None:
 
 
 def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> dict[str, Any]:
-    """Better mappings of kernels, each found by simulating it alone."""
+    """Better mappings of kernels, each simulated standalone."""
     program, target = again.program, again.target
     mapping = program.options.get("mapping", "profile")
     if not again.compiled or program.workload is None or not isinstance(mapping, (str, dict)) or program.sort:
         return {}
     if isinstance(program, MixedProgram):
-        return {}  # the machine's parts are programs of their own
+        return {}  # the machine's parts are separate programs
     if mapping == "tuned":
-        return {}  # each kernel is tuned already
+        return {}  # already tuned
     given = mapping if isinstance(mapping, dict) else {}
     rule = "profile" if given or str(mapping).endswith(".json") else str(mapping)
     if rule != "profile" and has_profile(target):
-        return {}  # the other kernels would be mapped by the profile
+        return {}  # other kernels would follow the profile
     fuse = rules_text(program.options.get("fuse", "all"))
     found: dict[str, Any] = {}
-    graph = program.graph if program.graph is not None else program.workload  # with tiles of zeros, integer products
+    graph = program.graph if program.graph is not None else program.workload  # with zero tiles, integer products
     contexts = program.options.get("contexts") or 1
     try:
         every = kernels(graph, target, fuse=fuse, mapping=rule, contexts=contexts)
-    except _core.Unsupported:  # the host runs it
+    except _core.Unsupported:  # it runs on the host
         return {}
     every = [one for one in every if one.operation not in _skipping(program)]
     if str(mapping).endswith(".json"):
         given = MappingTable.load(str(mapping)).nests_for(graph, target, fuse)
-    elif rule != "profile":  # the others stay as the rule maps them: where there are nests, "profile" maps the rest
+    elif rule != "profile":  # keep the rule's nests for other kernels
         named = Counter(one.operation for one in every)
         given = {one.operation: dict(one.nest) for one in every if named[one.operation] == 1}
     chosen = [one for one in every if one.operation in names]
     for kernel in chosen:
         if sum(one.operation == kernel.operation for one in chosen) > 1:
-            continue  # the name occurs in several functions
+            continue  # several functions use the name
         offered = sampler_of("model", kernel, candidates + 1, 0).ask(candidates + 1)
         now = given.get(kernel.operation, dict(kernel.nest))
         nests = [now, *(nest for nest, _ in offered if nest != now)][: candidates + 1]
@@ -201,19 +201,19 @@ def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> d
 
 
 def _skipping(program: Any) -> set[str]:
-    """Products that skip tiles of zeros: with a mapping that is given they would not."""
+    """Products that skip zero tiles, which they would not with a given mapping."""
     sign = ": tiles of zeros"
     return {note.split(sign)[0] for note in program.notes if sign in note and "neither loaded nor" in note}
 
 
 _ALONE = ("cores", "contexts", "layout")
-"""Options of the run that a kernel alone is compiled with, too; not those that choose what stays between kernels."""
+"""Options of the run that also apply to a standalone kernel; not those about residency between kernels."""
 
 
 def _alone(again: Again, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any]) -> float:
     memory = again.options.memory or str(again.target.get("memory.kind"))
     if memory == "bank":
-        memory = "simple"  # candidates are many; what is proposed is simulated as asked for
+        memory = "simple"  # faster for candidates; the chosen one is simulated as requested
     try:
         options = {name: again.program.options[name] for name in _ALONE if again.program.options.get(name) is not None}
         program = _core.compile(

@@ -1,4 +1,4 @@
-"""How each operation of a graph is modelled, and which share of work and time that is."""
+"""Model of each operation of a graph, with shares of work and time."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["Attribution", "Coverage", "Key", "coverage", "runs_of"]
 
 Key = tuple[str, str]  # function, operation
 
-#: kinds that compute nothing: their time is that of moving bytes
+#: kinds that only move bytes
 MOVES = frozenset(row["name"] for row in _core.kinds() if row["movement"])
 ORDER = ("array", "vector unit", "copy", "host", "link", "view", "weight")
 
 
 def runs_of(graph: Graph) -> dict[str, int]:
-    """How often each function runs."""
+    """Run count of each function."""
     runs = {name: 0 for name in graph.functions}
 
     def visit(name: str, times: int) -> None:
@@ -45,20 +45,20 @@ def runs_of(graph: Graph) -> dict[str, int]:
 
 @dataclass
 class Attribution:
-    """Kernels of a result and the operations of the graph that they serve."""
+    """Kernels of a result by graph operation."""
 
-    #: per operation the cycles of the kernels that are named after it
+    #: per operation, cycles of the kernels named after it
     cycles: dict[Key, int] = field(default_factory=dict)
-    #: per operation the names of the kernels that it is part of
+    #: per operation, names of its kernels
     kernels: dict[Key, list[str]] = field(default_factory=dict)
-    #: operations that are part of a kernel with products on an array
+    #: operations in a kernel with array products
     on_array: set[Key] = field(default_factory=set)
-    #: rows that serve no operation of the graph: transfers over the link
+    #: rows without a graph operation: transfers over the link
     others: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
     def of(cls, graph: Graph, program: Program, result: Result) -> Attribution:
-        """Resolves the names that lowering gave."""
+        """Resolves names of lowering."""
         names = {name: {op["name"] for op in graph.operations(name)} for name in graph.functions}
         main, found = graph.core.main, cls()
         places: dict[tuple[str, tuple[str, ...]], deque[str]] = {}
@@ -83,7 +83,7 @@ class Attribution:
 
 
 def resolved(name: str, known: set[str]) -> str:
-    """The operation that a name of lowering comes from; empty where none is known."""
+    """The operation of a lowered name; "" if unknown."""
     return next((prefix for prefix in prefixes(name) if prefix in known), "")
 
 
@@ -97,33 +97,33 @@ def _scopes(program: Program, main: str) -> Iterator[tuple[str, str, tuple[str, 
 
 @checked_class()
 class Coverage(Tabled):
-    """Per operation: what models it, and its share of FLOPs, bytes and time."""
+    """Model of each operation, with shares of FLOPs, bytes and time."""
 
     def __init__(self, rows: list[dict[str, Any]], result: Result) -> None:
-        """Holds the rows; made by `coverage`."""
+        """Stores the rows; `coverage` calls this."""
         self.rows, self.result = rows, result
 
     @property
     def unsupported(self) -> list[str]:
-        """Operations that the machine cannot run, each with the reason; they are timed on the host."""
+        """Operations that the machine cannot run, with reasons; the host runs them."""
         rows = [row for row in self.rows if row["on"] == "host" and row["lacking"]]
         return [f"{row['operation']} ({row['kind']}): {row['reason']}" for row in rows]
 
     def table(self) -> Table:
-        """Per operation, longest first.
+        """Rows per operation, longest first.
 
         Returns:
             Rows with operation, function, kind, runs, on (array, vector unit, copy, host, link, view, weight), kernel
-            (where its time is counted), reason, lacking (whether the machine cannot run it), flops, bytes
-            (compulsory), cycles, and the shares of each as fractions.
+            (which has its time), reason, lacking (whether the machine cannot run it), flops, bytes (compulsory),
+            cycles, and the shares of each as fractions.
         """
         return Table(sorted(self.rows, key=lambda row: (-row["cycles"], -row["flops"])))
 
     def summary(self) -> Table:
-        """Per way of modelling.
+        """Shares per model.
 
         Returns:
-            Rows with on, operations (a number), and fractions of FLOPs, bytes and time.
+            Rows with on, operations (their number), and fractions of FLOPs, bytes and time.
         """
         rows = []
         for on in ORDER:
@@ -134,9 +134,9 @@ class Coverage(Tabled):
         return Table(rows)
 
     def __repr__(self) -> str:
-        """Summary, and what is unsupported."""
+        """Summary, and unsupported operations."""
         lines = [self.result.summary(), str(self.summary())]
-        return "\n".join(lines + [f"not on this machine: {line}" for line in self.unsupported])
+        return "\n".join(lines + [f"unsupported: {line}" for line in self.unsupported])
 
 
 def _row(key: Key, op: Mapping[str, Any], runs: int, found: Attribution, reason: Mapping[str, str]) -> dict[str, Any]:
@@ -170,15 +170,15 @@ def _row(key: Key, op: Mapping[str, Any], runs: int, found: Attribution, reason:
 
 @checked()
 def coverage(graph: GraphLike, machine: MachineLike = "tpu-v3", **options: Any) -> Coverage:
-    """How each operation is modelled on a machine: nothing is left out, and what the machine lacks is named.
+    """Reports how each operation is modelled on a machine, including unsupported ones.
 
     Args:
-        graph: the workload, as `compile` takes it.
+        graph: a workload, as for `compile`.
         machine: preset name, file, dict or Machine.
         options: of `compile` (mapping, lowering, ...) or `simulate` (memory, ...).
 
     Returns:
-        The coverage; operations that the machine cannot run are placed on its host.
+        The coverage; unsupported operations run on the host.
 
     Raises:
         UserError: when no tile of an operation fits the scratchpad; for an unknown option.

@@ -1,4 +1,4 @@
-"""What a result says of some of its operations together."""
+"""Sums of a result's figures over some operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Counts", "Facts"]
 
 
 class Counts:
-    """What a result counted, by operation: made once, for the facts of any number of them."""
+    """A result's counts by operation, read once."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         """Reads the counts."""
@@ -36,7 +36,7 @@ class Counts:
 
 @dataclass
 class Facts:
-    """What a result says of some operations together, in cycles and bytes."""
+    """Sums over some operations, in cycles and bytes."""
 
     rows: list[dict[str, Any]]
     names: list[str]
@@ -49,9 +49,9 @@ class Facts:
     padded_multiply_adds: float = 0.0
     array_busy: float = 0.0  # mean over the cores
     vector_operations: float = 0.0
-    bytes: float = 0.0  # of elements; behind a cache those that reach the memory
+    bytes: float = 0.0  # of elements; with a cache, bytes that reach the memory
     padded_bytes: float = 0.0
-    asked_bytes: float = 0.0  # with padding, as cores ask for them
+    asked_bytes: float = 0.0  # requested by cores, with padding
     sent_bytes: float = 0.0
     least_bytes: float = 0.0
     inner_bytes: float = 0.0
@@ -86,7 +86,7 @@ class Facts:
         return own
 
     def bounds(self, rates: Rates) -> dict[str, float]:
-        """Cycles that each part needs at least."""
+        """Least cycles of each part."""
         peak = rates.multiply_adds(self.dtype)
         return {
             "memory": self.least_bytes / rates.memory if rates.memory else 0.0,

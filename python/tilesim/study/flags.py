@@ -1,4 +1,4 @@
-"""Points of a sweep at which more of a resource takes longer, and why."""
+"""Flags points of a sweep where more of a resource takes longer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .points import better, readable, unit_of
 
 __all__ = ["LONGEST", "SLOWER", "flagged", "longest"]
 
-LONGEST = 24  # operations that a point remembers
-SLOWER = 1.001  # how much longer is no rounding
+LONGEST = 24  # operations stored per point
+SLOWER = 1.001  # least slow-down beyond rounding
 
 
 def longest(operations: list[dict[str, Any]]) -> list[list[Any]]:
-    """The operations of a result that take longest, repeated layers as one."""
+    """The longest operations of a result, with repeated layers folded."""
     sums: dict[str, int] = {}
     for row in operations:
         name = pattern(str(row["name"]))
@@ -25,9 +25,9 @@ def longest(operations: list[dict[str, Any]]) -> list[list[Any]]:
 
 
 def flagged(points: list[dict[str, Any]], settings: list[str]) -> dict[int, str]:
-    """What to say of points that are slower than their neighbour with less of one resource.
+    """Flags of points that are slower than the adjacent point with less of one resource.
 
-    Neighbours differ in one setting alone, by one step of it; with latencies less is more.
+    Adjacent points differ by one step of one setting; for latencies, less is better.
     """
     found: dict[int, list[str]] = {}
     for path in settings:
@@ -62,7 +62,7 @@ def _why(less: dict[str, Any], more: dict[str, Any], path: str) -> str:
         longer = figures.duration(both[name])
         where = f"{figures.short(name, 60)} takes {longer} longer ({figures.duration(whole)} in all)"
     else:
-        where = "other operations: kernels are divided or fused in another way"
+        where = "kernels are split or fused differently"
     if more["bottleneck"] != less["bottleneck"]:
         where += f", bound by {more['bottleneck']} instead of {less['bottleneck']}"
     return f"{text}: {where}"

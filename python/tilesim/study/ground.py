@@ -1,4 +1,4 @@
-"""What every answer about the operations of one result stands on: rates, counts, operands, recorded intervals."""
+"""Data for explaining operations of a result: rates, counts, operands, recorded intervals."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from .spans import Spans
 __all__ = ["RECORDED", "Ground"]
 
 RECORDED = 1_000_000
-"""Tile operations up to which a run is simulated once more with its intervals."""
+"""Largest number of tile operations for which a run is simulated again with intervals."""
 
 _MEASURED = (
-    "Each instant of the time that is counted as the operation's belongs to one state of each core, from the recorded "
-    "intervals: the bounding part works, then other units, then transfers. The bounding part's work is divided by what "
-    "it counts (useful, padded, moved again). While units wait for data, padding, values between kernels, repeated "
-    "reads and the port are charged first, at the rate of memory and port; the rest is the wait."
+    "Each instant of the operation's time belongs to one state of each core, by the recorded "
+    "intervals: the bounding part works, then other units, then transfers. The bounding part's work is split by its "
+    "counters (useful, padded, moved again). While units wait for data, padding, values between kernels, repeated "
+    "reads and the port are charged first, at the rates of memory and port; the rest is the wait."
 )
 _COUNTED = (
-    "From the counters of the operation alone: the work of the part that bounds, divided by what it counts, and "
-    "launches. Other units and waits are one term: intervals tell them apart, which {reason}."
+    "From the counters of the operation: the bounding part's work, split by its counters, and launches. Other units "
+    "and waits are one term, because intervals are missing: {reason}."
 )
-_CLOSED = "A closed form, not a simulation: peak and launch are known, the rest is one term; `Estimate.terms` has more."
-_UNKNOWN = " What is moved more than once is not known without the program: the bound counts all."
+_CLOSED = "An estimate, not a simulation: peak and launch are separate, the rest is one term; see `Estimate.terms`."
+_UNKNOWN = " Without the program, repeated traffic is unknown and counts towards the bound."
 
 
 class Ground:
-    """A result with what is known about all of its operations."""
+    """A result with data about all of its operations."""
 
     def __init__(self, result: Result, operands: bool = True) -> None:
         """Reads the result."""
@@ -58,7 +58,7 @@ class Ground:
 
     @cached_property
     def _schemes(self) -> dict[str, set[str]]:
-        """Schemes by operation, of an estimate that was made here."""
+        """Schemes by operation, for an estimate."""
         found: dict[str, set[str]] = {}
         for row in self.result.terms().rows if isinstance(self.result, Estimate) else ():
             if row["scheme"]:
@@ -66,18 +66,18 @@ class Ground:
         return found
 
     def counted(self, name: str) -> tuple[Any, ...]:
-        """What was counted of one kernel, as a key."""
+        """The counts of one kernel, as a key."""
         return tuple(self._counts.of([name]).items())
 
     def facts(self, rows: Sequence[dict[str, Any]]) -> Facts:
-        """What is known of some operations together."""
+        """Facts of some operations together."""
         found = Facts.of(self._counts, rows)
         if self.operands is not None:
             least, inner = self.operands.least([(row["name"], int(row["count"])) for row in rows])
             found.least_bytes, found.inner_bytes = min(found.bytes, least), inner
             found.least_known = True
             found.dtype = self.operands.dtype(found.names)
-        if self.closed:  # what caches answered does not reach the memory
+        if self.closed:  # cache hits do not reach the memory
             busy = sum(row["memory_busy"] for row in rows)
             found.least_bytes = min(found.bytes, busy * self.rates.memory)
             dtypes = {scheme(one).arithmetic for name in found.names for one in self._schemes.get(name, ())}
@@ -85,27 +85,29 @@ class Ground:
         return found
 
     def spans(self, intervals: bool = True, recorded: Result | None = None) -> tuple[Spans | None, str]:
-        """The recorded intervals, or why there are none."""
+        """The recorded intervals, or None and the reason."""
         data, again = self.result.data, self.again
         if self.closed:
-            return None, "the result has none of"
+            return None, "the result has none"
         if not data.get("intervals") and intervals and again is not None:
             if data["tile_operations"] > RECORDED:
-                return None, f"a run of more than {RECORDED:,} tile operations is not recorded for"
+                return None, f"runs of more than {RECORDED:,} tile operations are not recorded"
             if "spans" not in again.known:
                 other = (recorded or again.recorded()).data
                 whole = other["cycles"] == data["cycles"] and not other["intervals_dropped"]
                 again.known["spans"] = Spans(other) if whole and other["intervals"] else None
             found: Spans | None = again.known["spans"]
-            return found, "the result cannot be had with"
+            return found, "another run does not reproduce this result"
         if not data.get("intervals"):
-            return None, "the result has none of"
+            return None, "the result has none"
         if data["intervals_dropped"] or data.get("jobs"):
-            return None, "the result has in part" if data["intervals_dropped"] else "several jobs share"
+            return None, "the result has only a part of them" if data[
+                "intervals_dropped"
+            ] else "several jobs share them"
         return Spans(data), ""
 
     def attribution(self, measured: bool, reason: str) -> str:
-        """How terms were told apart."""
+        """Attribution of time to terms."""
         if self.closed:
             return _CLOSED
         return (_MEASURED if measured else _COUNTED.format(reason=reason)) + ("" if self.operands else _UNKNOWN)

@@ -1,4 +1,4 @@
-"""What a sweep asks of each result."""
+"""Metrics of a sweep."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PLAIN = ("cycles", "seconds", "milliseconds", "bottleneck", "lowering", "memory
 
 
 def _joules(result: Result) -> float | None:
-    """Of all parts; none where the machine states no energy."""
+    """Joules of all parts; None without energy settings."""
     own = getattr(result, "joules", None)
     if own is not None:
         return float(own)
@@ -65,7 +65,7 @@ def asked(metrics: Any) -> tuple[Metric, ...]:
     found: list[Metric] = []
     for metric in several:
         if not (is_text(metric) or callable(metric)):
-            raise user_error("this is no metric", place="metrics", value=shown(metric),
+            raise user_error("not a metric", place="metrics", value=shown(metric),
                              allowed=f"{', '.join(KNOWN)}, a function of the Result")  # fmt: skip
         if isinstance(metric, str) and metric not in KNOWN:
             raise user_error("unknown metric", place="metrics", value=f"'{metric}'", allowed=", ".join(KNOWN),
@@ -74,20 +74,20 @@ def asked(metrics: Any) -> tuple[Metric, ...]:
     names = [metric_name(metric) for metric in found]
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if not found or twice is not None:
-        what = "two metrics have one name" if found else "a sweep needs a metric"
+        what = "a metric is given twice" if found else "missing metric"
         raise user_error(what, place="metrics", value=shown(twice or metrics), allowed="names and functions, each once")
     return tuple(found)
 
 
 def check_portable(metrics: Sequence[Metric]) -> None:
-    """Refuses functions that other processes cannot be told of."""
+    """Raises an error for functions that cannot be pickled."""
     for metric in metrics:
         try:
             pickle.dumps(metric)
-        except Exception:  # of the function's own making
-            what = "this function does not travel to other processes"
+        except Exception:  # pickling may raise anything
+            what = "the function cannot be pickled for other processes"
             raise user_error(
-                what, place="metrics", value=metric_name(metric), allowed="functions of a module"
+                what, place="metrics", value=metric_name(metric), allowed="a function defined at module level"
             ) from None
 
 
@@ -102,8 +102,10 @@ def value_of(metric: Metric, result: Result, machine: Machine) -> Any:
         if found is None or isinstance(found, (bool, str)):
             return found
         if not is_number(found):
-            allowed = "a number, a text, True, False, None"
-            raise user_error("a metric is one value", place=metric_name(metric), value=shown(found), allowed=allowed)
+            allowed = "a number, a string, True, False, None"
+            raise user_error(
+                "a metric must return one value", place=metric_name(metric), value=shown(found), allowed=allowed
+            )
         return found.item() if hasattr(found, "item") else found
     if metric == "mm2":
         area = getattr(machine, "area", None)

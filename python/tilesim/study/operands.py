@@ -1,4 +1,4 @@
-"""Which tensors kernels of a tile program read and write, and the bytes that no other tiles would save."""
+"""Tensors that kernels of a tile program read and write, and their compulsory bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Operands", "Use"]
 
 @dataclass
 class Use:
-    """Tensors of one kernel: bytes of each in memory that one run touches at most, read and written."""
+    """Tensors of one kernel: largest number of bytes that one run reads and writes of each."""
 
     reads: dict[str, float] = field(default_factory=dict)
     writes: dict[str, float] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Operands:
         """Walks the statements."""
         form = json.loads(program)
         self._tensors = {row["name"]: row for row in form["tensors"]}
-        self._given: dict[str, str] = {}  # of a function's tensors those of its first call that lie in memory
+        self._given: dict[str, str] = {}  # a function's tensors, by those of its first call in memory
         bodies = [("", form["do"]), *((one["name"], one["do"]) for one in form.get("functions", ()))]
         for _, body in bodies:
             for call in _calls(body):
@@ -59,7 +59,7 @@ class Operands:
         return bool(self._tensors.get(name, {}).get("level") == "scratchpad")
 
     def _root(self, name: str) -> str:
-        """The tensor whose bytes these are."""
+        """The tensor that owns the storage."""
         for _ in range(len(self._tensors) + 1):
             parent = self._tensors.get(name, {}).get("alias_of")
             if not parent:
@@ -68,7 +68,7 @@ class Operands:
         return name
 
     def _declared(self, name: str) -> dict[str, Any] | None:
-        """The row of a tensor, of a function's the one that it is given."""
+        """The row of a tensor; a function's tensor resolves to its argument."""
         for _ in range(len(self._given) + 1):
             if name in self._tensors or name not in self._given:
                 break
@@ -99,7 +99,7 @@ class Operands:
         return found.pop() if len(found) == 1 else ""
 
     def tiles(self, kernels: Sequence[str]) -> list[dict[str, Any]]:
-        """How kernels are cut into tiles, as the program has it."""
+        """Tilings of kernels."""
         found = []
         for statement in (one for name in dict.fromkeys(kernels) for one in self._scoped.get(name, ())):
             loops: dict[str, Any] = {}
@@ -110,7 +110,7 @@ class Operands:
         return found
 
     def least(self, kernels: Sequence[tuple[str, int]]) -> tuple[float, float]:
-        """Bytes that kernels move at least, if each of their tensors passed once."""
+        """Least bytes of kernels if each tensor moves once."""
         runs = dict(kernels)
         outer = inner = 0.0
         for function in dict.fromkeys(function for kernel in runs for function in self._places.get(kernel, ())):
@@ -131,7 +131,7 @@ class Operands:
 
 
 def _calls(body: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
-    """Tensors that calls give to functions."""
+    """Tensor arguments of calls."""
     for statement in body:
         if "call" in statement:
             yield statement["tensors"]
@@ -148,7 +148,7 @@ def _extent(dim: Mapping[str, Any], shape: Sequence[int]) -> float:
 
 
 def _walk(body: Sequence[Mapping[str, Any]], cores: float) -> Iterator[tuple[str, Mapping[str, Any], float]]:
-    """Every load and store with its kernel and how often it runs at most (infinite where not constant)."""
+    """Every load and store with its kernel and largest trip count (infinite if not constant)."""
     open_: list[tuple[str, Mapping[str, Any], float]] = [("", statement, cores) for statement in reversed(body)]
     while open_:
         kernel, statement, trips = open_.pop()
@@ -175,7 +175,7 @@ def _scopes(body: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 
 
 def _inside(statement: Mapping[str, Any], loops: dict[str, Any], buffers: dict[str, dict[str, Any]]) -> bool:
-    """Loops and slots of a kernel, with the tiles that move or are computed there first; whether anything does."""
+    """Collects loops and slots of a kernel with their first tiles; returns whether it does any work."""
     works = not statement.keys() & _SYNCHRONIZES
     fresh = statement.get("for") if statement.get("for") not in loops else None
     for slot in statement.get("slots", ()):
@@ -201,7 +201,7 @@ _SYNCHRONIZES = {"acquire", "release", "commit", "wait", "signal", "wait_counter
 
 
 def _tile_of(buffers: dict[str, dict[str, Any]], slot: str, extents: Sequence[Any]) -> None:
-    """Notes the extents of a tile, those of one element left out; of ragged ends the whole tile's."""
+    """Records the extents of a tile, without those of 1; ragged ends use the whole tile's."""
     if slot in buffers and not buffers[slot]["tile"]:
         sizes = [(found and int(found[1])) or one for one in extents for found in [re.match(r"min\((\d+),", str(one))]]
         buffers[slot]["tile"] = [one for one in sizes if one != 1] or [1]

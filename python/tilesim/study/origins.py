@@ -1,4 +1,4 @@
-"""Which kernels of a result an operation's name means."""
+"""Finds the kernels of a result by an operation's name."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..results.names import Names, known_names, source_of
 __all__ = ["Chosen", "chosen"]
 
 MOST = 5000
-"""Names that are compared with a mistyped one."""
+"""Names to compare with a mistyped one."""
 
 
 _FOLDED = re.compile(r"( ×[\d,]+| \([\d,]+( ×)?\))$")
-"""What tables put behind the name of repeated layers."""
+"""Suffix of folded layers in tables."""
 _NUMBERED = re.compile(r"(.+)\[([0-9]{1,9})\]")
 
 
 @dataclass
 class Chosen:
-    """Kernels, and how the name led to them (empty: it is a kernel's own)."""
+    """Kernels, and a note if the name is not a kernel's."""
 
     rows: list[dict[str, Any]]
     note: str = ""
 
 
 def _matching(names: Names, asked: str) -> list[dict[str, Any]]:
-    """Kernels whose names have a number where the pattern has "*", or anything but a "." or "/"; anything for "…"."""
+    """Kernels that match a pattern: "*" is a number, else anything without "." or "/"; "…" is anything."""
     if "*" not in asked.removesuffix(".*") and "…" not in asked:
         return []
     found: list[dict[str, Any]] = []
@@ -46,7 +46,7 @@ def _matching(names: Names, asked: str) -> list[dict[str, Any]]:
 
 
 def _of_layer(data: Mapping[str, Any], names: Names, sources: set[str], asked: str) -> Chosen | None:
-    """The kernels of an operation of one layer, where the program has the layer once."""
+    """The kernels of one layer's operation, if the program has the layer once."""
     parts = asked.split(".")
     for cut in range(1, len(parts)):
         layer, rest = ".".join(parts[:cut]) + ".", ".".join(parts[cut:])
@@ -55,13 +55,13 @@ def _of_layer(data: Mapping[str, Any], names: Names, sources: set[str], asked: s
         if any(row["name"] == rest or rest in row["operation"] for row in names.rows):
             found = chosen(data, rest)
             runs = max(row["count"] for row in found.rows)
-            note = f"the program has '{rest}' once for {runs:,} layers: the answer is of all of them"
+            note = f"the program has '{rest}' once for {runs:,} layers; the answer covers all of them"
             return Chosen(found.rows, note)
     return None
 
 
 def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
-    """One of the kernels that a name asks for: the number in brackets behind it counts them from 1."""
+    """One of a name's kernels, numbered from 1 in brackets."""
     found = _NUMBERED.fullmatch(asked)
     if not found:
         return None
@@ -69,7 +69,7 @@ def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | Non
     try:
         rows = names.asked(name) or chosen(data, name).rows
     except _core.UserError:
-        return None  # of the whole text
+        return None
     if not 1 <= number <= len(rows):
         what = "the operation has fewer kernels" if number else "kernels are counted from 1"
         raise user_error(
@@ -78,12 +78,10 @@ def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | Non
     if len(rows) == 1:
         return Chosen(rows)
     row = rows[number - 1]
-    note = f"it is kernel {number} of the {len(rows)} of '{name}'"
+    note = f"it is kernel {number} of {len(rows)} of '{name}'"
     if (same := sum(one["name"] == row["name"] for one in names.rows)) > 1:
-        note += (
-            f"; {same} kernels have this very name, and counters and intervals are kept by name: the cycles are its own"
-        )
-        note += ", the shares are those of all of them"
+        note += f"; {same} kernels share this name, with common counters and intervals; the cycles are exact"
+        note += ", the shares those of all"
     return Chosen([row], note)
 
 
@@ -99,7 +97,7 @@ def chosen(data: Mapping[str, Any], name: str) -> Chosen:
     candidates = dict.fromkeys([*names.own, *(one for row in names.rows for one in row["operation"])])
     allowed = ", ".join(list(candidates)[:12]) + (", ..." if len(candidates) > 12 else "")
     raise user_error(
-        "no operation of the result has this name",
+        "unknown operation",
         place="why",
         value=shown(name),
         allowed=allowed or "the result has no operations",
@@ -109,19 +107,19 @@ def chosen(data: Mapping[str, Any], name: str) -> Chosen:
 
 
 def _found(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
-    """The kernels that a name means; none where it means nothing."""
+    """The kernels of a name; None if unknown."""
     rows = names.rows
     of_kernel = names.asked(asked)
     if len(of_kernel) == 1 and asked.endswith("]") and of_kernel[0]["name"] != asked:
         return _numbered(data, names, asked)
     if of_kernel:
-        return Chosen(of_kernel, "" if len(of_kernel) == 1 else f"{len(of_kernel)} kernels are made of it")
+        return Chosen(of_kernel, "" if len(of_kernel) == 1 else f"it has {len(of_kernel)} kernels")
     known = known_names(data)
     inside = [row for row in rows if any(one == asked or source_of(one, known) == asked for one in row["operation"])]
     if inside:
         kernels = ", ".join(row["name"] for row in inside[:3]) + (", ..." if len(inside) > 3 else "")
         return Chosen(
-            inside, f"it is a part of the kernel{'s' if len(inside) > 1 else ''} {kernels}: the answer is theirs"
+            inside, f"it is part of the kernel{'s' if len(inside) > 1 else ''} {kernels}, which the answer covers"
         )
     if one := _numbered(data, names, asked):
         return one
@@ -134,16 +132,16 @@ def _found(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
         if any(one.startswith((start + ".", start + "/")) for one in (row["name"], *row["operation"]))
     ]
     if start and below:
-        return Chosen(below, f"{len(below)} kernels whose names begin so, together")
+        return Chosen(below, f"{len(below)} kernels with this prefix together")
     behind = [row for row in rows if row["name"].endswith("." + asked)] if asked else []
     if behind:
-        return Chosen(behind, f"{len(behind)} kernels whose names end so, together")
+        return Chosen(behind, f"{len(behind)} kernels with this suffix together")
     sources = {row["operation"] for row in (data.get("bounds") or {}).get("operations", ())}
     return _of_layer(data, names, sources, asked)
 
 
 def _close(asked: str, names: list[str]) -> list[str]:
-    """Names that may be meant: of very many those of about the same length, and few of them."""
+    """Candidates for a suggestion: of very many names, some of similar length."""
     if len(names) <= MOST:
         return names
     return [name for name in names if abs(len(name) - len(asked)) <= 2 and name[-1:] == asked[-1:]][:MOST] or names[

@@ -1,4 +1,4 @@
-"""What a notebook shows of a study."""
+"""The notebook view of a study."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["picture"]
 
 
 def picture(study: Any) -> str:
-    """The gain, and each distinct operation before and after. Nothing is simulated for it."""
+    """The gain, and each distinct operation before and after; simulates nothing."""
     simulated = sum(row["cycles"] is not None for row in study.rows)
     cards = [Card("candidates", figures.count(len(study.rows)), f"{simulated:,} simulated")]
     if study.interrupted:
-        cards.append(Card("gain", "–", "interrupted: ask for .gain, which simulates the whole graph"))
+        cards.append(Card("gain", "–", "interrupted; .gain simulates the whole graph"))
     elif study.result is not None and study.baseline is not None:
         before, after = figures.count(study.baseline.cycles), figures.count(study.result.cycles)
         cards.append(Card("gain", figures.ratio(study.gain), f"{before} cycles before, {after} after"))

@@ -1,4 +1,4 @@
-"""The points of a sweep: graphs, machines, settings and mappings in their order, and which of them are no machines."""
+"""The points of a sweep: graphs, machines, settings and mappings in order, with illegal points."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def reason_of(error: BaseException) -> str:
 
 
 def portable(mapping: Any) -> Any:
-    """A table as something that can be sent and hashed; strategies as they are."""
+    """A mapping table in a form that can be pickled and hashed; strategies unchanged."""
     if isinstance(mapping, MappingTable):
         return (mapping.order, json.dumps(mapping.entries, sort_keys=True))
     return mapping
 
 
 def mapping_of(sent: Any) -> Any:
-    """What `portable` was given."""
+    """The inverse of `portable`."""
     return MappingTable(dict(json.loads(sent[1])), sent[0]) if isinstance(sent, tuple) else sent
 
 
 @dataclass
 class Plan:
-    """What one call is to simulate: rows in their order, and the machine of each that has one."""
+    """Points of one call: rows in order, with a machine for each legal one."""
 
     rows: list[dict[str, Any]]
     settings: list[dict[str, Any]]
@@ -50,10 +50,10 @@ class Plan:
 
 
 def several_of(given: Any, what: str) -> tuple[list[Any], bool]:
-    """What is given once or as a list."""
+    """One value or a list as a list."""
     several = isinstance(given, Sequence) and not isinstance(given, (str, os.PathLike))
     if several and not len(given):
-        raise user_error("an empty list has nothing to try", place=f"sweep: {what}", allowed="one or more")
+        raise user_error("the list is empty", place=f"sweep: {what}", allowed="at least one")
     return (list(given) if several else [given]), several
 
 
@@ -62,7 +62,7 @@ def graphs_of(given: Any) -> tuple[list[tuple[str, Graph]], bool]:
     if isinstance(given, Mapping):
         pairs, several = [(str(name), one) for name, one in given.items()], True
         if not pairs:
-            raise user_error("an empty dict has nothing to try", place="sweep: graph", allowed="one graph or more")
+            raise user_error("the dict is empty", place="sweep: graph", allowed="at least one graph")
         return [(name, as_graph(one)) for name, one in pairs], several
     found, several = several_of(given, "graph")
     graphs = [as_graph(one) for one in found]
@@ -71,7 +71,7 @@ def graphs_of(given: Any) -> tuple[list[tuple[str, Graph]], bool]:
     ]
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
-        raise user_error("two graphs have one name", place="sweep: graph", value=f"'{twice}'",
+        raise user_error("two graphs have the same name", place="sweep: graph", value=f"'{twice}'",
                          suggestion="Name them: {\"first\": graph, \"second\": other}")  # fmt: skip
     return list(zip(names, graphs, strict=True)), several
 
@@ -84,7 +84,7 @@ def planned(
     columns: tuple[bool, bool, bool],
     where: Callable[[dict[str, Any]], Any] | None,
 ) -> Plan:
-    """Rows of settings in their order; where the machine refuses one, or `where` leaves it out, with its status."""
+    """Rows of settings in order, with a status for illegal and excluded ones."""
     plan, seen = Plan([], [], [], [], [], []), set()
     axes.check_names(machines[0])
     hashes = [base.core.hash() for base in machines]
@@ -98,7 +98,7 @@ def planned(
                 key = (g, hashes[m], ways[p], tuple((name, repr(one)) for name, one in settings.items()))
                 if key in seen:
                     said = ", ".join(f"{name} = {one}" for name, one in row.items()) or base.name
-                    raise user_error("a point is there twice", place="sweep", value=said, allowed="each value once")
+                    raise user_error("duplicate point", place="sweep", value=said, allowed="distinct values")
                 seen.add(key)
                 plan.rows.append(row)
                 plan.settings.append(settings)

@@ -1,4 +1,4 @@
-"""Settings of a machine to turn by hand: sliders in a notebook, and the same without a display."""
+"""Interactive settings of a machine: sliders in a notebook, or calls."""
 
 from __future__ import annotations
 
@@ -34,14 +34,29 @@ USUAL = (
     "memory.bandwidth",
     "memory.latency",
 )
-"""Settings that have a slider unless others are asked for."""
-_FACTORS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1, 3 / 2, 2, 3, 4, 8, 16, 32)  # of the machine's own value
+"""Default sliders."""
+_FACTORS = (
+    1 / 32,
+    1 / 16,
+    1 / 8,
+    1 / 4,
+    1 / 2,
+    3 / 4,
+    1,
+    3 / 2,
+    2,
+    3,
+    4,
+    8,
+    16,
+    32,
+)  # multiples of the machine's value
 _FROM_ZERO = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 _RATIOS = tuple(i / 20 for i in range(1, 21))
 
 
 def positions(setting: Setting, value: Any, ends: tuple[float, float] | None = None) -> list[Any]:
-    """The values that a slider offers: in equal ratios where a setting has no natural step, all within its range."""
+    """Values of a slider, within the setting's range, in equal ratios without a natural step."""
     number = setting.number(value)
     if number is None:
         found = [False, True] if isinstance(value, bool) else list(setting.allowed)
@@ -69,7 +84,7 @@ def positions(setting: Setting, value: Any, ends: tuple[float, float] | None = N
 
 @checked_class()
 class Play(Tabled):
-    """A workload on a machine whose settings are turned: each turn compiles and simulates again."""
+    """A workload on a machine with variable settings: each change compiles and simulates again."""
 
     def __init__(
         self,
@@ -78,32 +93,32 @@ class Play(Tabled):
         settings: Mapping[str, list[Any]],
         run: Callable[[Machine], Result],
     ) -> None:
-        """Simulates the machine as it is; made by `ts.study.play`."""
+        """Simulates the unchanged machine; `ts.study.play` calls this."""
         self.graph, self.start, self.settings = graph, machine, dict(settings)
         self.machine = machine
-        """The last legal one."""
+        """The machine of the last legal settings."""
         self.error = ""
-        """What is wrong with the settings as they stand; empty where nothing is."""
+        """The error of the current settings; "" if legal."""
         self.notes: list[str] = []
-        """What was asked for and has no slider, or a shorter one."""
+        """Requested sliders that are missing or shortened."""
         self._run, self._wanted = run, dict[str, Any]()
         begun = time.perf_counter()
         self.before = self.result = run(machine)
-        """Results of the machine at the start, and of the last legal settings."""
+        """Results of the initial machine and of the last legal settings."""
         self.took = time.perf_counter() - begun
-        """Seconds that the last turn took."""
+        """Duration of the last change in seconds."""
 
     def set(self, path: str, value: Any) -> Result | None:
-        """Turns one setting; those that were turned before stay.
+        """Changes one setting and keeps earlier changes.
 
         Args:
-            path: of any setting, with a slider or without.
-            value: as in a file.
+            path: any setting, with or without a slider.
+            value: as in a machine file.
 
         Returns:
-            The new result; none where the settings contradict each other or the machine cannot run the workload: then
-            `error` says why, and machine and result stay as they were. A value that is none of this setting is not
-            kept; one that contradicts others is, until they are turned too.
+            The new result; None for contradictory settings or if the machine cannot run the workload: `error` has the
+            reason, machine and result stay. An invalid value is discarded; one that contradicts other settings is kept
+            until they change too.
         """
         begun, full = time.perf_counter(), SHORT.get(path, path)
         wanted = {**self._wanted, full: value}
@@ -123,7 +138,7 @@ class Play(Tabled):
         return result
 
     def reset(self) -> Result:
-        """Back to the machine of the start.
+        """Returns to the initial machine.
 
         Returns:
             Its result.
@@ -133,35 +148,35 @@ class Play(Tabled):
         return self.before
 
     def table(self) -> Table:
-        """What was turned.
+        """The changed settings.
 
         Returns:
-            Rows with setting, start, now (as in a file), as of the last legal settings.
+            Rows with setting, start, now (as in a machine file) of the last legal settings.
         """
         rows = self.start.diff(self.machine).rows
         return Table([{"setting": row["setting"], "start": row["a"], "now": row["b"]} for row in rows])
 
     def html(self) -> str:
-        """Time, bottleneck, the longest operations and the roofline as they stand.
+        """Current time, bottleneck, longest operations and roofline.
 
         Returns:
-            A fragment of HTML.
+            An HTML fragment.
         """
         return page(self.before, self.result, self.error, self.took, self.notes)
 
     def widget(self) -> Any:
-        """Sliders beside the picture.
+        """Sliders with the HTML view.
 
         Returns:
             A box of ipywidgets.
 
         Raises:
-            UserError: without ipywidgets, naming what to install.
+            UserError: when ipywidgets is not installed.
         """
         widgets = need("ipywidgets", "notebook")
         view = widgets.HTML(self.html())
         controls = {path: self._control(widgets, path, offered) for path, offered in self.settings.items()}
-        button = widgets.Button(description="back to the start")
+        button = widgets.Button(description="reset")
 
         def turned(path: str) -> Callable[[Any], None]:
             def change(event: Any) -> None:
@@ -208,7 +223,7 @@ class Play(Tabled):
             display(HTML(f"<p>{escape(str(error))}</p>{self.html()}"))
 
     def __repr__(self) -> str:
-        """The headline, or what is wrong; what sliders leave out."""
+        """The headline or the error, and notes."""
         return f"<Play {'; '.join([self.error or self.result.summary(), *self.notes])}>"
 
 
@@ -219,24 +234,24 @@ def play(
     settings: Sequence[str] | Mapping[str, tuple[Any, Any]] | None = None,
     **options: Any,
 ) -> Play:
-    """Sliders for the settings of a machine: time, bottleneck and roofline follow each turn.
+    """Interactive sliders for a machine's settings: each change updates time, bottleneck and roofline.
 
-    In a notebook the value of a cell shows them; anywhere else `.set(path, value)` turns a setting.
+    A notebook cell displays them; elsewhere `.set(path, value)` changes a setting.
 
     Args:
         graph: the workload, as `compile` takes it.
         machine: preset name, file, dict or Machine to start from.
-        settings: paths that have a slider, or path to its least and largest value as in a file
-            (("100 GB/s", "2 TB/s")); none: those that matter most. Sliders stay within the declared ranges (`notes`
-            says which were cut), by default within 32 times of what the machine has.
+        settings: paths with a slider, or path to smallest and largest value as in a file (("100 GB/s", "2 TB/s"));
+            default: the most important ones. Sliders stay within the declared ranges (`notes` names shortened ones), by
+            default within 32 times the machine's value.
         options: any option of `compile` or `simulate` (mapping, fuse, memory, ...).
 
     Returns:
         An object with `set`, `reset`, `result`, `machine`, `error`, `notes`, `table`, `widget`.
 
     Raises:
-        UserError: for an unknown setting or option, ends that are none or beyond what any machine takes, or where the
-            machine as it is cannot run the workload.
+        UserError: for an unknown setting or option, invalid ends of a slider, or if the machine cannot run the
+            workload.
     """
     start, workload = Machine.load(machine), as_graph(graph)
     compiled, simulated = divided(options, CompileOptions, SimulateOptions)
@@ -247,10 +262,12 @@ def play(
         setting = find_setting(name)
         path = setting.path if not name.startswith("cores.") else name
         if settings is None and path == "core.count" and start.sorts:
-            notes.append(f"no slider of core.count: cores of several sorts are counted by sort, as {_counted(start)}")
+            notes.append(f"no slider for core.count, because each core type has its own count: {_counted(start)}")
             continue
         if isinstance(start.get(path), (dict, list)):
-            raise user_error("no setting to turn", place="settings", value=f"'{name}'", allowed="numbers, texts, flags")
+            raise user_error(
+                "the setting has no slider", place="settings", value=f"'{name}'", allowed="numbers, strings, flags"
+            )
         between = _ends(setting, ends)
         notes += _cut(setting, path, start.get(path), between)
         offered[path] = positions(setting, start.get(path), between)
@@ -268,30 +285,34 @@ def _counted(machine: Machine) -> str:
 
 
 def _cut(setting: Setting, path: str, value: Any, ends: tuple[float, float] | None) -> list[str]:
-    """What to say where a slider is not as asked for: machines take less, or the machine's own value is elsewhere."""
+    """Notes about a shortened slider, or a machine value outside it."""
     if ends is None or setting.low is None or setting.high is None:
         return []
     asked = f"{shown_value(setting.text(ends[0]))} to {shown_value(setting.text(ends[1]))}"
     if ends[0] > setting.high or ends[1] < setting.low:
-        raise user_error("no machine takes a value between the ends of this slider", place=path, value=asked,
+        raise user_error("the slider's range contains no legal value", place=path, value=asked,
                          allowed=setting.range)  # fmt: skip
     said, own = [], setting.number(value)
     if ends[0] < setting.low or ends[1] > setting.high:
         least, most = max(ends[0], setting.low), min(ends[1], setting.high)
         left = f"{shown_value(setting.text(least))} to {shown_value(setting.text(most))}"
-        said.append(f"{path}: asked for {asked}, the slider has {left}; machines take {setting.range}")
+        said.append(f"{path}: the slider has {left} instead of {asked}; machines accept {setting.range}")
     if own is not None and not ends[0] <= own <= ends[1]:
-        said.append(f"{path}: the slider also has the machine's own {shown_value(value)}, outside of {asked}")
+        said.append(f"{path}: the slider also has the machine's value {shown_value(value)}, outside {asked}")
     return said
 
 
 def _ends(setting: Setting, ends: Any) -> tuple[float, float] | None:
-    """Least and largest value of a slider as numbers."""
+    """Smallest and largest value of a slider as numbers."""
     if ends is None:
         return None
     pair = list(ends) if isinstance(ends, (tuple, list)) else []
     numbers = [setting.number(end) for end in pair]
     if len(numbers) != 2 or None in numbers or not setting.is_number or not (numbers[0] or 0) < (numbers[1] or 0):
-        allowed = f"a smaller and a larger value, {setting.range}" if setting.range else "no ends: this is no number"
-        raise user_error("these are no ends of a slider", place=setting.path, value=shown(ends), allowed=allowed)
+        allowed = (
+            f"a smaller and a larger value, {setting.range}"
+            if setting.range
+            else "no range, because the setting is not a number"
+        )
+        raise user_error("not the ends of a slider", place=setting.path, value=shown(ends), allowed=allowed)
     return float(numbers[0] or 0), float(numbers[1] or 0)

@@ -1,4 +1,4 @@
-"""What a sweep tries: values of settings, also paired and derived ones, as points in a fixed order."""
+"""Values of settings in a sweep, also paired and derived ones, as points in a fixed order."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["MOST_POINTS", "Axes", "Axis", "axes_of", "better", "readable", "unit
 
 MOST_POINTS = 1 << 22  # combinations of one sweep
 
-_SAID = "`changes`: setting path to the values to try."
+_SAID = "`changes` maps a setting's path to its values."
 _FORMS = (
     '{"core.array.count": [1, 2], ("core.array.rows", "core.array.columns"): [(64, 64), (128, 128)], path: function}'
 )
-#: of a setting's unit as the core names it: the base unit, the reader, how many of what it gives make one
+#: by the core's unit: base unit, parser, how many parsed units make one base unit, small unit
 _UNITS: dict[str, tuple[str, Callable[[str], int], int, str]] = {
     "bandwidth (B/s)": ("B/s", _core.parse_bandwidth, 1, "B/s"),
     "size (B)": ("B", _core.parse_bytes, 1, "B"),
@@ -48,12 +48,12 @@ _MORE_SIZES = (
 
 @lru_cache(maxsize=1)
 def _kinds() -> dict[str, str]:
-    """Unit of each setting as the core names it."""
+    """The core's unit of each setting."""
     return {path: unit for path, unit, _ in _core.machine_settings()}
 
 
 def _of_core(path: str) -> str:
-    """The setting that a path stands for: short names, and settings of one sort of cores."""
+    """Resolves short names and settings of a core type to the core's path."""
     path = SHORT.get(path, path)
     parts = path.split(".")
     if parts[0] == "cores" and len(parts) > 2:
@@ -68,7 +68,7 @@ def unit_of(path: str) -> str:
 
 
 def readable(value: Any, unit: str) -> str:
-    """A value of a setting as people read it."""
+    """A value of a setting as text."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return str(value)
     if unit in ("s", "B"):
@@ -79,7 +79,7 @@ def readable(value: Any, unit: str) -> str:
 
 
 def better(path: str) -> int:
-    """Whether more of a setting is more of a resource."""
+    """1 if a larger value is more of a resource, -1 if less, 0 if neither."""
     name = _of_core(path)
     kind = _kinds().get(name, "")
     if kind in ("bandwidth (B/s)", "frequency (Hz)") or name in (*_MORE_COUNTS, *_MORE_SIZES):
@@ -88,7 +88,7 @@ def better(path: str) -> int:
 
 
 def _number(path: str, value: Any) -> tuple[Any, Any]:
-    """A value as a row has it (a number in the base unit), and as a machine takes it."""
+    """A value for a row (a number in the base unit), and for a machine."""
     found = _UNITS.get(_kinds().get(_of_core(path), ""))
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
@@ -98,7 +98,7 @@ def _number(path: str, value: Any) -> tuple[Any, Any]:
     if is_text(value):
         try:
             number = read(value)
-        except _core.UserError:  # the machine refuses it in words of its own
+        except _core.UserError:  # the machine raises the error
             return value, value
         return (number if scale == 1 else number / scale), value
     if is_number(value) and math.isfinite(float(value)):
@@ -118,19 +118,19 @@ class Axis:
 
 @dataclass
 class Axes:
-    """All that a sweep changes."""
+    """All varied settings of a sweep."""
 
     axes: list[Axis]
     derived: dict[str, Callable[[dict[str, Any]], Any]]
 
     @property
     def paths(self) -> list[str]:
-        """Settings in the order of columns."""
+        """Settings in column order."""
         return [*(path for axis in self.axes for path in axis.paths), *self.derived]
 
     @property
     def count(self) -> int:
-        """Combinations."""
+        """Number of combinations."""
         return math.prod(len(axis.values) for axis in self.axes)
 
     def points(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -147,7 +147,7 @@ class Axes:
             yield row, change
 
     def check_names(self, machine: Machine) -> None:
-        """Refuses a setting that no machine has."""
+        """Raises an error for an unknown setting."""
         kinds = _kinds()
         first = next(iter(self.points()))[1]
         for path in self.paths:
@@ -160,7 +160,7 @@ def _derived(path: str, function: Callable[[dict[str, Any]], Any], row: dict[str
         return function(dict(row))
     except KeyError as error:
         name = str(error.args[0]) if error.args else ""
-        raise user_error("a derived setting asks for one that is not swept", place=path, value=shown(name),
+        raise user_error("a derived setting uses a setting outside the sweep", place=path, value=shown(name),
                          allowed=", ".join(row), suggestion=nearest(name, row)) from None  # fmt: skip
     except Exception as error:
         what = "the function of a derived setting raised an error"
@@ -175,25 +175,25 @@ def _listed(name: Any, values: Any) -> Sequence[Any]:
                          allowed="a list, or a function of the other settings", suggestion=_SAID)  # fmt: skip
     if len(values) == 0:
         raise user_error("an empty list has nothing to try", place=f"sweep: changes[{shown(name)}]",
-                         allowed="one value or more")  # fmt: skip
+                         allowed="at least one value")  # fmt: skip
     return values
 
 
 def axes_of(changes: Any) -> Axes:
-    """What a sweep changes."""
+    """Reads the `changes` of a sweep."""
     if not isinstance(changes, Mapping):
-        raise user_error("this is no dict", place="sweep: changes", value=shown(changes), allowed="a dict by name",
+        raise user_error("not a dict", place="sweep: changes", value=shown(changes), allowed="a dict by name",
                          suggestion=_SAID)  # fmt: skip
     found = Axes([], {})
     for key, values in changes.items():
         paths = key if isinstance(key, tuple) else (key,)
         if not paths or not all(is_text(path) for path in paths):
-            raise user_error("this is no setting", place="sweep: changes", value=shown(key), allowed=_FORMS,
+            raise user_error("not a setting", place="sweep: changes", value=shown(key), allowed=_FORMS,
                              suggestion=_SAID)  # fmt: skip
         if callable(values) and not isinstance(values, Sequence) and not hasattr(values, "tolist"):
             if len(paths) > 1:
                 raise user_error(
-                    "a function derives one setting", place=f"sweep: changes[{shown(key)}]", allowed=_FORMS
+                    "a function derives exactly one setting", place=f"sweep: changes[{shown(key)}]", allowed=_FORMS
                 )
             found.derived[paths[0]] = values
             continue
@@ -203,12 +203,12 @@ def axes_of(changes: Any) -> Axes:
     names = [SHORT.get(path, path) for path in found.paths]
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
-        raise user_error("a setting is named twice", place="sweep: changes", value=f"'{twice}'")
+        raise user_error("a setting is given twice", place="sweep: changes", value=f"'{twice}'")
     return found
 
 
 def _check_pairs(key: Any, axis: Axis) -> None:
     for one in axis.values:
         if isinstance(one, (str, bytes)) or not isinstance(one, Sequence) or len(one) != len(axis.paths):
-            raise user_error("paired settings have one value each", place=f"sweep: changes[{shown(key)}]",
+            raise user_error("paired settings need one value each", place=f"sweep: changes[{shown(key)}]",
                              value=shown(one), allowed=f"tuples of {len(axis.paths)} values")  # fmt: skip

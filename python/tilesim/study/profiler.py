@@ -1,4 +1,4 @@
-"""Real time of each operation, by the reference kernels and by torch, beside its simulated time."""
+"""Measured time of each operation (reference kernels and torch) against its simulated time."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ __all__ = ["OperationTimes", "profile"]
 
 @checked_class()
 class OperationTimes(Tabled):
-    """Per operation: measured seconds on this computer, simulated seconds on a machine."""
+    """Measured time on this computer and simulated time on a machine, per operation."""
 
     def __init__(self, rows: list[dict[str, Any]], result: Result) -> None:
-        """Holds the rows; made by `profile`."""
+        """Stores the rows; `profile` calls this."""
         self.rows, self.result = rows, result
 
     def table(self) -> Table:
-        """Per operation, longest simulated first.
+        """Rows per operation, longest simulated time first.
 
         Returns:
             Rows with operation, function, kind, calls, reference_ms (the reference kernels on this computer), torch_ms
-            (eager torch, where a module was given), simulated_ms (operations fused into another's kernel: 0, and the
-            kernel's name) and kernel; milliseconds of all calls together.
+            (eager torch, for a module), simulated_ms (0 for operations fused into another's kernel) and kernel;
+            milliseconds of all calls together.
         """
         return Table(sorted(self.rows, key=lambda row: (-row["simulated_ms"], -row["reference_ms"])))
 
@@ -43,7 +43,7 @@ class OperationTimes(Tabled):
         """Sums of the columns.
 
         Returns:
-            Milliseconds by column. Eager torch's includes what it does between operations that have no row.
+            Milliseconds by column; torch's include work between operations.
         """
         keys = [key for key in ("reference_ms", "torch_ms", "simulated_ms") if self.rows and key in self.rows[0]]
         return {key: sum(row[key] for row in self.rows) for key in keys}
@@ -75,16 +75,16 @@ def profile(
     runs: int = 3,
     fallback: str = "host",
 ) -> OperationTimes:
-    """Runs a model operation by operation on this computer, and simulates it on a machine.
+    """Times a model's operations on this computer, and simulates them on a machine.
 
     Args:
-        model: a torch.nn.Module (then eager torch is timed too, and `inputs` are its arguments), or a graph as
-            `compile` takes it.
-        inputs: as of `execute`; none, for a graph: random ones.
+        model: a torch.nn.Module (then eager torch is timed too, and `inputs` are its arguments), or a graph as for
+            `compile`.
+        inputs: as for `execute`; default for a graph: random.
         machine: preset name, file, dict or Machine.
         seed: of random inputs.
-        runs: of each execution; the fastest counts.
-        fallback: as of `compile`.
+        runs: of each execution; the fastest is used.
+        fallback: as for `compile`.
 
     Returns:
         The times.
@@ -150,7 +150,7 @@ def _rows(graph: Graph, measured: list[dict[str, Any]], found: Attribution, resu
 
 
 def _by_module(rows: list[dict[str, Any]], eager: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Rows of one torch operation together: it may be several of ours."""
+    """Merges the rows of each torch operation."""
     together: dict[str, dict[str, Any]] = {}
     for row in rows:
         name = resolved(row["operation"], set(eager)) or row["operation"]

@@ -1,4 +1,4 @@
-"""Where tuning takes its candidates from. All start with the default mapping and the heuristic's."""
+"""Samplers of candidates for tuning. All start with the default mapping and the heuristic's."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..mapping.entries import Nest
 from ..mapping.fields import fields_of
 
 SAMPLERS = ("model", "random", "optuna")
-TRIES = 64  # draws per candidate: most of a space does not fit the scratchpad
+TRIES = 64  # draws per candidate; most of them do not fit the scratchpad
 
 Candidate = tuple[Nest, dict[str, Any]]
 
 
 def _given(kernel: Product | VectorKernel) -> list[Nest]:
-    """What every sampler starts with: the default nest, and the heuristic's where that is another one."""
+    """The first candidates: the default nest, and the heuristic's if different."""
     if isinstance(kernel, VectorKernel):
         return [kernel.nest]
     heuristic = dict(kernel.problem.heuristic())
@@ -29,7 +29,7 @@ def _given(kernel: Product | VectorKernel) -> list[Nest]:
 
 
 class ModelSampler:
-    """By rising cycles of the cost model; where a core has several contexts, a quarter of them divides the kernel."""
+    """Candidates in order of modelled cycles; with several contexts per core, a quarter of them split the kernel."""
 
     def __init__(self, kernel: Product | VectorKernel, budget: int) -> None:
         found, self.lower_bound = kernel.candidates(max(1, budget - 1))
@@ -45,11 +45,11 @@ class ModelSampler:
         return batch
 
     def tell(self, cycles: list[int | None]) -> None:
-        """Simulated cycles of the last batch."""
+        """Receives simulated cycles of the last batch."""
 
 
 def _divided(kernel: Product | VectorKernel, count: int) -> list[Candidate]:
-    """The best for the kernel divided over contexts. What one context's part takes bounds nothing: they share units."""
+    """The best nests of the kernel split over contexts, without a bound because contexts share units."""
     chosen: list[Candidate] = []
     for other in kernel.divided:
         most = count // len(kernel.divided)
@@ -59,7 +59,7 @@ def _divided(kernel: Product | VectorKernel, count: int) -> list[Candidate]:
 
 
 class DrawnSampler:
-    """Nests of the space, each once: legal draws of a generator with a seed."""
+    """Distinct legal nests, drawn by a seeded generator."""
 
     def __init__(self, kernel: Product, seed: int) -> None:
         self.kernel = kernel
@@ -74,7 +74,7 @@ class DrawnSampler:
             yield self.space.sample(rng.getrandbits(60))
 
     def fresh(self, nest: Nest) -> bool:
-        """Whether the nest is legal and was not taken before."""
+        """Whether the nest is legal and new."""
         text = json.dumps(nest, sort_keys=True)
         if text in self._seen or not self.kernel.legal(nest)[0]:
             return False
@@ -82,12 +82,12 @@ class DrawnSampler:
         return True
 
     def given(self, count: int) -> list[Candidate]:
-        """At the start: what every sampler starts with."""
+        """The first candidates."""
         taken, self._given = self._given[:count], self._given[count:]
         return [(nest, self.kernel.cost(nest)) for nest in taken if self.fresh(nest) or nest == self.kernel.nest]
 
     def ask(self, count: int) -> list[Candidate]:
-        """The next candidates; fewer where the space has no more."""
+        """The next candidates; fewer at the end of the space."""
         batch = self.given(count)
         for _ in range(TRIES * count):
             if len(batch) == count:
@@ -98,11 +98,11 @@ class DrawnSampler:
         return batch
 
     def tell(self, cycles: list[int | None]) -> None:
-        """Simulated cycles of the last batch."""
+        """Receives simulated cycles of the last batch."""
 
 
 class OptunaSampler(DrawnSampler):
-    """Nests that Optuna proposes, a fixed number at a time, so that the result does not depend on the workers."""
+    """Nests proposed by Optuna in fixed batches, so that results do not depend on the workers."""
 
     def __init__(self, kernel: Product, seed: int) -> None:
         try:
@@ -114,7 +114,7 @@ class OptunaSampler(DrawnSampler):
         super().__init__(kernel, seed)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with QUIET, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the liar, which keeps a batch apart, is called experimental
+            warnings.simplefilter("ignore")  # constant_liar is experimental
             self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True))
         self._failed = optuna.trial.TrialState.FAIL
         self._trials: list[Any] = []
@@ -128,19 +128,19 @@ class OptunaSampler(DrawnSampler):
                     for name, sizes in zip(self.kernel.names, getattr(self.space, field.space), strict=True)
                 ]
             elif field.space == "pieces":
-                continue  # depend on the tiles: below
+                continue  # set below, from the tiles
             elif field.space:
                 choices = getattr(self.space, field.space)
                 choice = choices[trial.suggest_categorical(field.name, list(range(len(choices))))]
                 if field.form != "loop":
                     nest[field.name] = list(choice)
-                elif choice >= 0:  # a loop, or none
+                elif choice >= 0:  # a loop
                     nest[field.name] = choice
         choices = list(range(len(self.space.pieces)))
         return dict(self.space.cut(nest, trial.suggest_categorical("pieces", choices)))
 
     def ask(self, count: int) -> list[Candidate]:
-        """The next candidates; what is not legal is told at once."""
+        """The next candidates; illegal ones are reported to Optuna at once."""
         batch = self.given(count)
         self._trials = [None] * len(batch)
         for _ in range(TRIES * count):
@@ -156,7 +156,7 @@ class OptunaSampler(DrawnSampler):
         return batch
 
     def tell(self, cycles: list[int | None]) -> None:
-        """Simulated cycles of the last batch; those that a bound ruled out failed."""
+        """Reports simulated cycles of the last batch; pruned candidates count as failed."""
         for trial, count in zip(self._trials, cycles, strict=True):
             if trial is None:
                 continue
@@ -167,7 +167,7 @@ class OptunaSampler(DrawnSampler):
 
 
 def sampler_of(name: str, kernel: Product | VectorKernel, budget: int, seed: int) -> ModelSampler | DrawnSampler:
-    """The named sampler; vector kernels are always taken by the model."""
+    """The named sampler; vector kernels always use the model."""
     if name == "model" or isinstance(kernel, VectorKernel):
         return ModelSampler(kernel, budget)
     return OptunaSampler(kernel, seed) if name == "optuna" else DrawnSampler(kernel, seed)

@@ -1,4 +1,4 @@
-"""When operations had the time that is counted as theirs, from the recorded intervals of a simulation."""
+"""Attributed time windows of operations, from the recorded intervals of a simulation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Cycles = npt.NDArray[np.int64]
 
 
 def covered(intervals: Cycles, grid: Cycles) -> npt.NDArray[np.bool_]:
-    """Which steps of a grid lie in one of the intervals."""
+    """Whether each step of a grid lies in an interval."""
     edges = np.zeros(len(grid), np.int64)
     np.add.at(edges, np.searchsorted(grid, intervals[:, 0]), 1)
     np.add.at(edges, np.searchsorted(grid, intervals[:, 1]), -1)
@@ -22,7 +22,7 @@ def covered(intervals: Cycles, grid: Cycles) -> npt.NDArray[np.bool_]:
 
 
 def busy(intervals: Cycles) -> int:
-    """Cycles in which at least one of the intervals runs."""
+    """Length of the union of intervals in cycles."""
     if not len(intervals):
         return 0
     grid = np.unique(intervals)
@@ -30,13 +30,13 @@ def busy(intervals: Cycles) -> int:
 
 
 def _by_label(labels: Cycles, number: int) -> list[Cycles]:
-    """The places of each label, rising."""
+    """Indices of each label, ascending."""
     order = np.argsort(labels, kind="stable")
     return np.split(order, np.searchsorted(labels[order], np.arange(1, number))) if number else []
 
 
 def _blocks(one: Cycles, other: Cycles) -> list[tuple[Cycles, slice]]:
-    """Parts of two orders that hold the same runs, as short as they can be: the first order's, and their place."""
+    """Shortest blocks of two orders that hold the same runs: runs of the first order, and their slice."""
     rank = np.empty(len(other), np.int64)
     rank[other] = np.arange(len(other))
     ends = np.flatnonzero(np.maximum.accumulate(rank[one]) == np.arange(len(one))) + 1
@@ -46,21 +46,21 @@ def _blocks(one: Cycles, other: Cycles) -> list[tuple[Cycles, slice]]:
 
 
 def _as_named(block: Cycles, runs: Cycles) -> Cycles:
-    """Runs in the order in which the program names their operations."""
+    """Runs in the program's order of operations."""
     return block[np.argsort(runs[block, 0], kind="stable")]
 
 
 def _off(laid: Cycles, wanted: Cycles) -> int:
-    """Cycles by which stretches miss those that the engine counts."""
+    """Deviation of windows from the engine's attributed cycles."""
     own = np.bincount(laid[:, 0], laid[:, 2] - laid[:, 1], len(wanted))
     return int(np.abs(own - wanted).sum())
 
 
 class Spans:
-    """Runs of every operation with the stretch of time that is counted as the run's.
+    """Runs of every operation with their attributed time windows.
 
-    A run's stretch begins where the runs before it in the program have finished, and ends where it finishes, as the
-    engine counts; runs are told apart by the order of operations in the queues.
+    A run's window begins when all earlier runs of the program have finished, and ends when it finishes, as in the
+    engine; the order of operations in the queues separates runs.
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -81,10 +81,10 @@ class Spans:
         self._stretch = _by_label(self._windows[:, 0], len(self.labels))
 
     def _stretches(self, counts: Sequence[int], exclusive: Mapping[int, int]) -> Cycles:
-        """[runs, 3]: label, start and finish of each run's stretch; runs in the order that meets the engine's count.
+        """[runs, 3]: label, start and finish of each run's window, in the order that reproduces the engine's counts.
 
-        Where runs overlap, that of the program is the order of their starts or of their finishes, here the one and
-        there the other: blocks of runs that overlap alike are ordered alike.
+        The program order of overlapping runs is that of their starts or of their finishes; equal blocks of overlapping
+        runs use the same order.
         """
         found = self._runs(np.asarray(counts, np.int64))
         if not len(found):
@@ -114,7 +114,7 @@ class Spans:
         return laid[laid[:, 2] > laid[:, 1]]
 
     def _laid(self, runs: Cycles) -> Cycles:
-        """Stretches of runs one behind the other."""
+        """Windows of runs in sequence."""
         ends = np.maximum.accumulate(runs[:, 2])
         starts = np.concatenate([[0], ends[:-1]])
         ends[-1] = self.cycles
@@ -128,7 +128,7 @@ class Spans:
         fresh = np.ones(len(unit), np.bool_)
         fresh[1:] = (unit[1:] != unit[:-1]) | (label[1:] != label[:-1])
         begins = np.flatnonzero(fresh)
-        number = np.cumsum(fresh) - 1  # of the stretch of one label in one unit, for each interval
+        number = np.cumsum(fresh) - 1  # index of each interval's stretch of one label in one unit
         ends = np.append(begins[1:], len(unit))
         by_label: dict[int, dict[int, list[int]]] = {}  # by label and unit: stretches
         for at, (own, place) in enumerate(zip(label[begins].tolist(), unit[begins].tolist(), strict=True)):
@@ -136,14 +136,14 @@ class Spans:
         result = [np.zeros((0, 3), np.int64)]
         for own, by_unit in by_label.items():
             off = [(abs(len(found) - int(counts[own])), place) for place, found in by_unit.items()]
-            places = by_unit[min(off)[1]]  # of the unit that tells its runs apart
+            places = by_unit[min(off)[1]]  # the unit that separates the runs best
             opened = start[begins[places]]
             low, high = opened.copy(), np.zeros_like(opened)
             for stretches in by_unit.values():
                 mine = np.concatenate([np.arange(begins[at], ends[at]) for at in stretches])
                 if len(stretches) == len(places):
                     at = np.searchsorted(stretches, number[mine])
-                else:  # runs follow each other here: each interval belongs to the run that has begun by then
+                else:  # each interval belongs to the last run begun
                     at = np.maximum(0, np.searchsorted(opened, start[mine], side="right") - 1)
                 np.minimum.at(low, at, start[mine])
                 np.maximum.at(high, at, finish[mine])
@@ -151,16 +151,16 @@ class Spans:
         return np.concatenate(result)
 
     def of(self, names: Sequence[str]) -> Cycles:
-        """Stretches of operations."""
+        """Windows of operations."""
         return np.asarray(self._windows[self._chosen(self._stretch, names)][:, 1:])
 
     def _chosen(self, places: Sequence[Cycles], names: Sequence[str]) -> Cycles:
-        """Rows of operations, in their order."""
+        """Rows of operations in order."""
         found = [places[self.labels[name]] for name in dict.fromkeys(names) if name in self.labels]
         return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def work(self, names: Sequence[str]) -> dict[tuple[int, str], list[Cycles]]:
-        """Intervals in which units worked for operations."""
+        """Busy intervals of units for operations."""
         own = self.intervals[self._chosen(self._own, names)]
         found: dict[tuple[int, str], list[Cycles]] = {}
         for unit in np.unique(own[:, 0]).tolist():

@@ -1,4 +1,4 @@
-"""What tuning found."""
+"""The result of tuning."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from ..results.result import Result, Table
 
 @checked_class()
 class Study(Tabled):
-    """What tuning found: `best` (a table that `compile` takes), `result`, and every candidate in `rows`.
+    """The result of tuning: `best` (a mapping table for `compile`), `result`, and every candidate in `rows`.
 
-    After Ctrl-C the whole graph has not been simulated yet: that is done when `best`, `result`, `baseline` or `gain` is
-    first asked for.
+    After Ctrl-C the whole graph is simulated on first use of `best`, `result`, `baseline` or `gain`.
     """
 
     def __init__(self, graph: Graph, machine: Machine, fidelity: str) -> None:
-        """An empty study; use `tune`."""
+        """Creates an empty study; use `tune`."""
         self.graph, self.machine, self.fidelity = graph, machine, fidelity
         self._best = MappingTable(source="study")
         self._result: Result | None = None
@@ -36,7 +35,7 @@ class Study(Tabled):
         self.notes: list[str] = []
 
     def leave(self, rest: Callable[[], None]) -> None:
-        """Leaves the end of an interrupted tuning to whoever asks for it.
+        """Defers the end of an interrupted tuning to first use.
 
         Args:
             rest: simulates the whole graph.
@@ -50,7 +49,7 @@ class Study(Tabled):
         entries, notes = dict(self._best.entries), list(self.notes)
         try:
             rest()
-        except BaseException:  # as if it had not been asked for
+        except BaseException:  # restore the state
             self._best.entries, self.notes, self._rest = entries, notes, rest
             raise
 
@@ -91,12 +90,12 @@ class Study(Tabled):
         """One row per candidate: operation, rank by the cost model, modelled and simulated cycles, mapping.
 
         Returns:
-            The rows; `cycles` is none for a candidate that a bound ruled out.
+            The rows; `cycles` is None for a candidate pruned by its bound.
         """
         return Table(self.rows)
 
     def summary(self) -> Table:
-        """One row per distinct operation: how often it occurs, cycles of the default and of the best mapping.
+        """One row per distinct operation: count, cycles of the default and of the best mapping.
 
         Returns:
             The rows; `gap` is the distance of the best mapping from the model's lower bound, as a ratio.
@@ -104,11 +103,10 @@ class Study(Tabled):
         return Table(self.operations)
 
     def history(self) -> Table:
-        """How the best mapping of every operation improved, candidate by candidate.
+        """Improvement of every operation's best mapping by candidate.
 
         Returns:
-            One row per simulated candidate in the order of simulation: operation, number of the candidate, its cycles,
-            the least cycles so far.
+            One row per simulated candidate in order: operation, candidate number, cycles, least cycles so far.
         """
         rows: list[dict[str, Any]] = []
         best: dict[str, int] = {}
@@ -126,7 +124,7 @@ class Study(Tabled):
         return picture(self)
 
     def plot(self, what: str = "model") -> Any:
-        """The candidates as a picture.
+        """Draws the candidates.
 
         Args:
             what: "model" (modelled against simulated cycles) or "history" (least cycles so far, over candidates, as a
@@ -136,10 +134,10 @@ class Study(Tabled):
             A matplotlib figure.
 
         Raises:
-            UserError: for another picture, or without matplotlib (`pip install 'tilesim[notebook]'`).
+            UserError: for an unknown plot, or without matplotlib (`pip install 'tilesim[notebook]'`).
         """
         if what not in ("model", "history"):
-            raise user_error("unknown picture of a study", value=f"'{what}'", allowed="model, history")
+            raise user_error("unknown plot of a study", value=f"'{what}'", allowed="model, history")
         try:
             import matplotlib.pyplot as plt
         except ImportError:

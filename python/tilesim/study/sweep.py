@@ -33,14 +33,14 @@ from .work import Kept, Options, Work, divided_work, named, points_of, sent
 
 __all__ = ["sweep"]
 
-ATTEMPTS = 3  # of an executor whose workers die
+ATTEMPTS = 3  # restarts of an executor whose workers die
 INTERRUPTED = "failed: interrupted before it was simulated"
 
 Progress = Callable[[int, int, str], None]
 
 
 def _hashable(options: Options) -> dict[str, Any]:
-    """Options as the key of a stored result has them: arrays by their elements."""
+    """Options for the key of a stored result; arrays by their elements."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -49,9 +49,7 @@ def _hashable(options: Options) -> dict[str, Any]:
             array = np.ascontiguousarray(value)
             return [str(array.dtype), list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()]
         if isinstance(value, TileLatencies):
-            raise user_error(
-                "latencies are no part of a stored result's name", place="latencies", suggestion="no store"
-            )
+            raise user_error("a store does not support latencies", place="latencies", suggestion="Leave the store out")
         return list(value) if isinstance(value, (tuple, set)) else value
 
     compiled, simulated = options
@@ -60,19 +58,19 @@ def _hashable(options: Options) -> dict[str, Any]:
 
 
 def _metrics_key(metrics: tuple[Metric, ...]) -> list[str]:
-    """Metrics as the key of a stored result has them: functions by their name in their module."""
+    """Metrics for the key of a stored result; functions by module and name."""
     names = []
     for metric in metrics:
         own = getattr(metric, "__qualname__", "") if callable(metric) else metric
         if not own or "<" in own:
-            what = "a store knows a metric by the name of its function"
-            raise user_error(what, place="metrics", value=shown(metric), suggestion="Give the function a name: def ...")
+            what = "a store needs a named metric function"
+            raise user_error(what, place="metrics", value=shown(metric), suggestion="Define the function with def")
         names.append(f"{getattr(metric, '__module__', '')}.{own}" if callable(metric) else str(own))
     return names
 
 
 def _is_point(value: Any) -> bool:
-    """Whether a store holds what `_point` gave."""
+    """Whether a stored value is an outcome of `_point`."""
     kinds: dict[str, Any] = {"cycles": int, "seconds": (int, float), "bottleneck": str, "hertz": int}
     kinds |= {"operations": list, "metrics": dict}
     if not (isinstance(value, dict) and value.keys() == kinds.keys()):
@@ -101,39 +99,38 @@ def sweep(
     memory: str | None = None,
     **options: Any,
 ) -> Sweep:
-    """Simulates graphs on machines, with settings and mappings varied: all combinations, in a fixed order.
+    """Simulates all combinations of graphs, machines, settings and mappings, in a fixed order.
 
     Args:
-        graph: the workload, as `compile` takes it, or several (a dict gives them names).
-        machine: the machine to start from, or several.
-        changes: setting path to the values to try, with unit ("900 GB/s") or as plain numbers in the base unit (B/s, B,
-            Hz, s, J); a tuple of paths to tuples of values that belong together; a path to a function that derives the
-            value from a dict of the settings before it.
-        mappings: strategies or tables as `compile` takes them (a mapping gives them names); none: "profile".
+        graph: a workload, as for `compile`, or several (a dict names them).
+        machine: the base machine, or several.
+        changes: setting path to its values, with unit ("900 GB/s") or as numbers in the base unit (B/s, B, Hz, s, J); a
+            tuple of paths to tuples of paired values; a path to a function that derives the value from a dict of the
+            settings before it.
+        mappings: strategies or tables, as for `compile` (a dict names them); default: "profile".
         metrics: columns: cycles, seconds, milliseconds, bottleneck, bytes (off-chip), joules, watts, tops_per_watt, mm2
-            (none where the machine does not state them), utilisation (of the arrays), "utilisation.memory", ..., and
-            functions of the Result (for other processes: of a module).
-        where: function of a row's settings; points for which it is false are rows with status "excluded".
-        on_error: "row": a point that the compiler refuses or that fails is a row with its reason; "raise": the first
-            one is raised; none: as "row", but raised where not one point has a result.
-        progress: true for a bar, in the notebook or on standard error; or a function that gets points
-            done, points in all and the time left in words.
-        executor: any `concurrent.futures` executor, as of `ts.executors`; none: threads.
-        store: of results, or its path: an interrupted sweep resumes from it.
-        jobs: number of threads; none: one per processor.
-        memory: fidelity of the memory; none: what each machine says.
-        options: any other option of `compile` or `simulate` (fuse, contexts, tensors, resident, network, ...), the same
-            for all.
+            (None where unknown), utilisation (of the arrays), "utilisation.memory", ..., and
+            functions of the Result (at module level for processes).
+        where: filter on a row's settings; excluded points have status "excluded".
+        on_error: "row": an illegal or failed point is a row with its reason; "raise": the first error is raised;
+            default: "row", but raise if every point fails.
+        progress: True for a bar, or a function of points done, total and remaining time as text.
+        executor: any `concurrent.futures` executor, or one of `ts.executors`; default: threads.
+        store: of results, or its path; an interrupted sweep resumes from it.
+        jobs: number of threads; default: one per processor.
+        memory: fidelity of the memory; default: the machine's.
+        options: other options of `compile` or `simulate` (fuse, contexts, tensors, resident, network, ...) for all
+            points.
 
     Returns:
-        One row per combination: graph, machine and mapping (where several were given), settings (numbers in base units:
-        `.units`), metrics (none without a result), status ("ok", "illegal: reason", "failed: reason", "excluded") and
-        flag (what is slower than with less of one resource, and where). After Ctrl-C without a store the rows so far,
-        the others with status "failed: interrupted ..."; with a store, which has them, it is raised.
+        One row per combination: graph, machine and mapping (if several), settings (numbers in base units: `.units`),
+        metrics (None without a result), status ("ok", "illegal: reason", "failed: reason", "excluded") and flag (where
+        more of a resource is slower). After Ctrl-C without a store, the other rows have status "failed: interrupted
+        ..."; with a store, KeyboardInterrupt is raised.
 
     Raises:
-        UserError: for an unknown setting, metric or option, an empty list, a point that is there twice; as `compile`
-            and `simulate`, by `on_error`.
+        UserError: for an unknown setting, metric or option, an empty list, a duplicate point; as `compile` and
+            `simulate`, by `on_error`.
     """
     graphs, several_graphs = graphs_of(graph)
     bases, several_machines = several_of(machine, "machine")
@@ -143,14 +140,14 @@ def sweep(
     ways = list(mappings.items()) if isinstance(mappings, Mapping) else [(m, m) for m in mappings or ["profile"]]
     axes, wanted = axes_of({} if changes is None else changes), asked(metrics)
     if on_error not in (None, "row", "raise"):
-        raise user_error("unknown way with errors", place="on_error", value=shown(on_error), allowed="row, raise")
+        raise user_error("unknown error mode", place="on_error", value=shown(on_error), allowed="row, raise")
     count = math.prod([len(graphs), len(machines), len(ways), axes.count])
     if count > MOST_POINTS:
         raise user_error("too many combinations", value=str(count), allowed=f"at most {MOST_POINTS}")
     if "mapping" in options:
-        raise user_error("a sweep takes mappings", place="mapping", suggestion="mappings=[...]")
+        raise user_error("a sweep has no option mapping", place="mapping", suggestion="Use mappings=[...]")
     if "timeline" in options:
-        raise user_error("a sweep records no timeline", place="timeline", suggestion="simulate one combination")
+        raise user_error("a sweep cannot record timelines", place="timeline", suggestion="Simulate one combination")
     compiled, simulated = divided(options, CompileOptions, SimulateOptions)
     if memory is not None:
         simulated["memory"] = memory
@@ -213,7 +210,7 @@ class _Call:
     def outcomes(
         self, executor: Any, store: Store | str | os.PathLike[str] | None, jobs: int | None
     ) -> dict[int, dict[str, Any]]:
-        """What each point gave, by its index; of those without a machine nothing."""
+        """Outcomes of points by index, without illegal points."""
         kept = store if isinstance(store, Store) or store is None else Store(store)
         try:
             self._simulated(executor, kept, jobs)
@@ -227,7 +224,7 @@ class _Call:
         return self.known
 
     def _keys(self) -> dict[int, str]:
-        """Names in the store of points that have a machine."""
+        """Store keys of legal points."""
         same = _hashable(self.options)
         if self.metrics != DEFAULT:
             same["metrics"] = _metrics_key(self.metrics)
@@ -262,14 +259,14 @@ class _Call:
                     pool.restart()
 
     def _take(self, rows: dict[int, dict[str, Any]], keys: dict[int, str], kept: Store | None) -> None:
-        """What a task gave."""
+        """Stores the outcomes of a task."""
         self.known |= rows
         found = {keys[i]: row for i, row in rows.items() if _stored(row)} if kept is not None else {}
         if kept is not None and found:
             kept.put(found)
 
     def _work(self, pool: Any, folder: str) -> dict[tuple[int, int, int], Work]:
-        """What points have in common, by graph, machine and mapping."""
+        """Shared data of points, by graph, machine and mapping."""
         local, programs = shares_memory(pool), Kept(16)
         graphs: list[Any] = list(self.graphs)
         machines: list[Any] = list(self.machines)
@@ -289,7 +286,7 @@ class _Call:
         return found
 
     def _tell(self, count: int, resumed: int) -> None:
-        """Progress, with the time that the others take at the speed so far."""
+        """Reports progress with the estimated remaining time."""
         if self.told is None:
             return
         done = len(self.known)
@@ -299,6 +296,6 @@ class _Call:
 
 
 def _stored(outcome: dict[str, Any]) -> bool:
-    """Whether an outcome is kept: a result, of numbers that JSON has."""
+    """Whether an outcome can be stored: a result with finite numbers."""
     numbers = [one for one in outcome.get("metrics", {}).values() if isinstance(one, float)]
     return "status" not in outcome and all(math.isfinite(one) for one in numbers)

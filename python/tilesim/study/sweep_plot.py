@@ -1,4 +1,4 @@
-"""Pictures of a sweep, by matplotlib."""
+"""Matplotlib charts of a sweep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .metrics import LARGER_IS_BETTER
 
 __all__ = ["heatmap", "lines", "pareto"]
 
-_LABELS = 10  # lines that a legend names
+_LABELS = 10  # most lines with a legend
 
 
 def _labelled(sweep: Any, name: str) -> str:
@@ -20,25 +20,25 @@ def _labelled(sweep: Any, name: str) -> str:
 
 
 def _setting(sweep: Any, name: str | None, taken: tuple[str, ...] = ()) -> str:
-    """The setting that is named, or that with the most values."""
+    """The named setting, or the one with the most values."""
     if name is not None:
         return name
     found = [one for one in sweep.varied() if one not in taken]
     if not found:
-        what = "too few settings of numbers were swept for this picture"
-        raise user_error(what, value=", ".join(sweep.settings) or "none", allowed="a setting of numbers for each axis")
+        what = "the plot needs more numeric settings"
+        raise user_error(what, value=", ".join(sweep.settings) or "none", allowed="a numeric setting per axis")
     return str(found[0])
 
 
 def _said(sweep: Any, axes: Any, drawn: int, *more: str) -> None:
-    """Above a picture: what it leaves out or puts together."""
+    """A title about points that a chart omits or merges."""
     texts = [text for text in (*more, sweep.left_out(drawn)) if text]
     if texts:
         axes.set_title(plain("\n".join(texts)), fontsize=9)
 
 
 def _others(sweep: Any, row: dict[str, Any], taken: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """What tells a row's line from others."""
+    """The values that identify a row's line."""
     names = [key for key in ("graph", "machine", "mapping") if key in row] + sweep.settings
     return tuple((name, sweep.shown(name, row[name])) for name in names if name not in taken)
 
@@ -68,14 +68,14 @@ def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None
 
 
 def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
-    """A metric over two settings, the best of the others; of one graph."""
+    """A metric over two settings, the best of the others, for one graph."""
     x = _setting(sweep, x, (y,) if y else ())
     y, value = _setting(sweep, y, (x,)), value or sweep.metric()
     rows = sweep.rows_with([x, y, value])
     graphs = list(dict.fromkeys(str(row["graph"]) for row in rows if "graph" in row))
     if len(graphs) > 1:
-        raise user_error("the best of several graphs tells nothing", place="heatmap", value=", ".join(graphs),
-                         suggestion=f'Choose one: .only({{"graph": "{graphs[0]}"}})')  # fmt: skip
+        raise user_error("a heat map needs a single graph", place="heatmap", value=", ".join(graphs),
+                         suggestion=f'Select one: .only({{"graph": "{graphs[0]}"}})')  # fmt: skip
     across, up = sorted({row[x] for row in rows}), sorted({row[y] for row in rows})
     best: dict[tuple[int, int], float] = {}
     choose = max if value.split(".")[0] in LARGER_IS_BETTER else min
@@ -90,7 +90,7 @@ def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | No
     axes.set_xlabel(plain(x))
     axes.set_ylabel(plain(y))
     many = len(rows) // max(1, len(best))
-    _said(sweep, axes, len(rows), "each the best of the other settings and machines" if many > 1 else "")
+    _said(sweep, axes, len(rows), "cells show the best of the other settings and machines" if many > 1 else "")
     if len(best) <= 100:
         for (i, j), number in best.items():
             share = (number - min(best.values())) / ((max(best.values()) - min(best.values())) or 1)
@@ -99,12 +99,12 @@ def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | No
 
 
 def pareto(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
-    """Two metrics of all points, and of each graph the front of those that none beats."""
+    """Two metrics of all points, with the Pareto front of each graph."""
     numbers = [name for name in sweep.metrics if any(isinstance(row[name], (int, float)) for row in sweep.rows)]
     x = x or sweep.metric()
     y = y or next((name for name in numbers if name != x and {name, x} != {"cycles", "seconds"}), None)
     if y is None:
-        raise user_error("a front needs two metrics", allowed='sweep(..., metrics=["seconds", "bytes"])')
+        raise user_error("a Pareto front needs two metrics", allowed='sweep(..., metrics=["seconds", "bytes"])')
     rows, best = sweep.rows_with([x, y]), sweep.pareto([x, y]).rows
     axes.plot([row[x] for row in rows], [row[y] for row in rows], "o", ms=4, color=palette.OTHER,
               label=f"{figures.count(len(rows))} points")  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a sweep found: rows, the best of them, pictures."""
+"""The result of a sweep: rows, Pareto front, charts."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _PREFERRED = ("seconds", "cycles", "joules", "bytes")
 class Sweep(Table):
     """Rows of a sweep: settings, metrics, `status` and `flag` of each point, in a fixed order.
 
-    `units` has the unit of each numeric column that has one (settings in base units: B/s, B, Hz, s, J); `settings` and
-    `metrics` name the columns of each kind; `interrupted` says whether Ctrl-C left points out.
+    `units` has the units of numeric columns (settings in base units: B/s, B, Hz, s, J); `settings` and `metrics` name
+    the columns of each kind; `interrupted` is true if Ctrl-C left points out.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Sweep(Table):
         units: dict[str, str] | None = None,
         interrupted: bool = False,
     ) -> None:
-        """Holds rows; made by `sweep`."""
+        """Stores rows; `sweep` calls this."""
         super().__init__(rows)
         self.settings, self.metrics = list(settings), list(metrics)
         self.units, self.interrupted = dict(units or {}), interrupted
@@ -48,10 +48,10 @@ class Sweep(Table):
         return Sweep(rows, self.settings, self.metrics, self.units, self.interrupted)
 
     def ok(self) -> Sweep:
-        """The points that have a result.
+        """The points with a result.
 
         Returns:
-            Their rows.
+            The rows.
         """
         return self._with([row for row in self.rows if row["status"] == "ok"])
 
@@ -59,45 +59,45 @@ class Sweep(Table):
         """The points at which more of a resource takes longer.
 
         Returns:
-            Their rows.
+            The rows.
         """
         return self._with([row for row in self.rows if row["flag"]])
 
     def only(self, columns: Mapping[str, Any]) -> Sweep:
-        """The points that have these values.
+        """The points with these values.
 
         Args:
             columns: column to its value ({"graph": "bert-base"}), or to a list of values.
 
         Returns:
-            Their rows.
+            The rows.
 
         Raises:
-            UserError: for a column that is not there.
+            UserError: for an unknown column.
         """
         known = list(self.rows[0]) if self.rows else list(columns)
         for name in columns:
             if name not in known:
-                raise user_error("no such column", value=shown(name), allowed=", ".join(known),
+                raise user_error("unknown column", value=shown(name), allowed=", ".join(known),
                                  suggestion=nearest(str(name), known))  # fmt: skip
         wanted = {name: one if isinstance(one, (list, tuple, set)) else [one] for name, one in columns.items()}
         return self._with([row for row in self.rows if all(row[name] in one for name, one in wanted.items())])
 
     def pareto(self, metrics: Sequence[str] = ("seconds", "bytes")) -> Sweep:
-        """The points that no other one of their graph beats in one metric without losing in another.
+        """The Pareto-optimal points of each graph.
 
         Args:
-            metrics: columns of numbers; less is better, of tops_per_watt and utilisation more.
+            metrics: numeric columns; less is better, except for tops_per_watt and utilisation.
 
         Returns:
-            Their rows by graph, the best of the first metric first; of equal points all.
+            The rows by graph, sorted by the first metric; all of equal points.
 
         Raises:
-            UserError: for a column that is not there or holds no numbers.
+            UserError: for an unknown column or one without numbers.
         """
         names = [metrics] if isinstance(metrics, str) else list(metrics)
         if not names:
-            raise user_error("a front needs a metric", place="metrics", allowed=", ".join(self.metrics))
+            raise user_error("a Pareto front needs a metric", place="metrics", allowed=", ".join(self.metrics))
         rows = self._numbers(names)
         signs = [-1 if name.split(".")[0] in LARGER_IS_BETTER else 1 for name in names]
         costs = {id(row): tuple(s * row[name] for s, name in zip(signs, names, strict=True)) for row in rows}
@@ -105,7 +105,7 @@ class Sweep(Table):
         for graph in dict.fromkeys(row.get("graph") for row in rows):
             own = [row for row in rows if row.get("graph") == graph]
             best: list[tuple[float, ...]] = []
-            for cost in sorted({costs[id(row)] for row in own}):  # whoever dominates a point is sorted before it
+            for cost in sorted({costs[id(row)] for row in own}):  # dominating points come first
                 if not any(all(x <= y for x, y in zip(one, cost, strict=True)) for one in best):
                     best.append(cost)
             front = set(best)
@@ -113,15 +113,15 @@ class Sweep(Table):
         return self._with(kept)
 
     def _numbers(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Rows that have a number in each of these columns."""
+        """Rows with a number in each of these columns."""
         columns = [*self.settings, *self.metrics]
         for name in names:
             if name not in columns:
-                raise user_error("no such column", value=shown(name), allowed=", ".join(columns),
+                raise user_error("unknown column", value=shown(name), allowed=", ".join(columns),
                                  suggestion=nearest(str(name), columns))  # fmt: skip
         rows = [row for row in self.rows if row["status"] == "ok" and all(_number(row[name]) for name in names)]
         if not rows and any(row["status"] == "ok" for row in self.rows):
-            raise user_error("a column without numbers", place=", ".join(names), allowed=", ".join(columns))
+            raise user_error("the column has no numbers", place=", ".join(names), allowed=", ".join(columns))
         return rows
 
     def plot(
@@ -132,67 +132,67 @@ class Sweep(Table):
         value: str | None = None,
         axes: Any = None,
     ) -> Any:
-        """A picture of the points that have a result.
+        """Draws the points with a result.
 
         Args:
-            kind: "lines" (a metric over a setting, one line for each combination of the others), "heatmap" (a metric
-                over two settings, the best of the others, of one graph), "pareto" (two metrics, with the front of the
-                best points of each graph). What is not drawn is said above.
-            x: column: a setting; of "pareto" a metric. None: that with the most values.
-            y: column: the metric of "lines" and "pareto", the second setting of "heatmap". None: the first.
-            value: metric of "heatmap". None: the first.
-            axes: of matplotlib, to draw on; none: new ones.
+            kind: "lines" (a metric over a setting, one line per combination of the others), "heatmap" (a metric over
+                two settings, the best of the others, for one graph), "pareto" (two metrics with each graph's Pareto
+                front). The title names omitted points.
+            x: a setting (for "pareto" a metric); default: the one with the most values.
+            y: the metric of "lines" and "pareto", or the second setting of "heatmap"; default: the first.
+            value: the metric of "heatmap"; default: the first.
+            axes: matplotlib axes; default: new ones.
 
         Returns:
-            The figure of matplotlib.
+            The matplotlib figure.
 
         Raises:
-            UserError: for another picture, a column that is not there or holds no numbers, no point with a result, a
-                heat map of several graphs (`only` chooses one), or without matplotlib.
+            UserError: for an unknown plot or column, a column without numbers, no point with a result, a heat map of
+                several graphs (`only` selects one), or without matplotlib.
         """
         from . import sweep_plot
 
         if kind not in PLOTS:
-            raise user_error("unknown picture of a sweep", value=shown(kind), allowed=", ".join(PLOTS),
+            raise user_error("unknown plot of a sweep", value=shown(kind), allowed=", ".join(PLOTS),
                              suggestion=nearest(kind, PLOTS))  # fmt: skip
         if not any(row["status"] == "ok" for row in self.rows):
             first = next((row["status"] for row in self.rows), "")
-            raise user_error("no point has a result to be drawn", value=shown(first), allowed="a point with status ok")
+            raise user_error("no point has a result", value=shown(first), allowed="a point with status ok")
         drawn = axes_or_new(axes)
         getattr(sweep_plot, kind)(self, drawn, x, y, value)
         return drawn.figure
 
     def rows_with(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Rows with numbers, for pictures.
+        """Rows with numbers, for charts.
 
         Args:
-            names: columns that must hold a number.
+            names: columns that must have a number.
 
         Returns:
             The rows.
 
         Raises:
-            UserError: for a column that is not there or holds no numbers.
+            UserError: for an unknown column or one without numbers.
         """
         return self._numbers(names)
 
     def varied(self) -> list[str]:
-        """Settings of numbers, the most values first: what pictures are drawn over where nothing is named.
+        """Numeric settings, most values first: the default axes of charts.
 
         Returns:
-            Their columns; those with one value last.
+            The columns; those with one value last.
         """
         values = {name: {row[name] for row in self.rows if _number(row[name])} for name in self.settings}
         return sorted((name for name, own in values.items() if own), key=lambda name: -len(values[name]))
 
     def left_out(self, drawn: int) -> str:
-        """What a picture says of points that it does not show.
+        """The title of a chart about omitted points.
 
         Args:
-            drawn: points that it shows.
+            drawn: number of drawn points.
 
         Returns:
-            Their number and why; empty where it shows all.
+            The number of omitted points and why; "" if none is omitted.
         """
         without = len(self.rows) - drawn
         if not without:
@@ -200,19 +200,19 @@ class Sweep(Table):
         counts = {kind: sum(row["status"].split(":")[0] == kind for row in self.rows) for kind in _KINDS[1:]}
         counts["without a number"] = without - sum(counts.values())
         why = ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number > 0)
-        return f"{without:,} of {len(self.rows):,} points not drawn: {why}"
+        return f"{without:,} of {len(self.rows):,} points are not drawn: {why}"
 
     def metric(self) -> str:
-        """The metric that pictures show where none is named.
+        """The default metric of charts.
 
         Returns:
-            Its column.
+            The column.
         """
         found = [name for name in _PREFERRED if name in self.metrics] or self.metrics
         return found[0] if found else ""
 
     def summary(self) -> str:
-        """How many points there are of each kind, and the best one where all are of one graph.
+        """The number of points per status, and the best point of a single graph.
 
         Returns:
             One line.
@@ -234,11 +234,11 @@ class Sweep(Table):
         return [*(key for key in ("graph", "machine", "mapping") if self.rows and key in self.rows[0]), *self.settings]
 
     def shown(self, column: str, value: Any) -> str:
-        """A value as people read it.
+        """A value as text.
 
         Args:
-            column: of the value.
-            value: of a row.
+            column: the value's column.
+            value: a row's value.
 
         Returns:
             The text.
@@ -279,5 +279,5 @@ class Sweep(Table):
 
 
 def _number(value: Any) -> bool:
-    """Whether a value can be compared: "not a number" cannot."""
+    """Whether a value is a number other than NaN."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)

@@ -1,4 +1,4 @@
-"""What stands between the lower bound of operations and their time: every cycle belongs to one term."""
+"""Terms of operations' time above their lower bound: every cycle belongs to one term."""
 
 from __future__ import annotations
 
@@ -17,38 +17,37 @@ from .spans import Cycles, Spans, busy, covered
 __all__ = ["MEANINGS", "terms_of"]
 
 MEANINGS = {
-    "lower bound": "what {part} for this work at the peak, whatever the tiles",
+    "lower bound": "time {part} for this work at the peak, for any tiling",
     "ragged tiles": "rows, columns and depths of the arrays that tiles do not fill",
-    "weights": "arrays take in weights that nothing hides",
-    "fill and drain": "operands run into the arrays, sums out of them",
-    "arrays without work": "some arrays of a core compute, others do not",
-    "functions and lanes": "dearer functions, lanes that rows do not fill, latency of the vector unit",
-    "arrays": "arrays compute, and nothing hides them",
-    "vector unit": "vector or cross-lane unit at work, and nothing hides it",
-    "values between kernels": "one of these kernels writes to memory what another reads",
-    "read again": "bytes that were moved before, since tiles or cores share them",
-    "bursts and padding": "bytes of whole bursts and padded layouts beyond the elements",
-    "links between regions": "bytes and sends that cross from one region of memory to another, at the links' rate",
-    "port": "transfers at the rate of the core's DMA and network port, below the memory's",
-    "first load": "a run's first tile is on its way, and nothing can compute",
-    "last store": "a run's last results are on their way, and all is computed",
-    "waits for data": "transfers under way, none of the units can compute",
-    "below the memory's rate": "transfers under way that take longer than their bytes at the memory's rate: latency, "
-    "queues, links, rows and refresh",
-    "sends between cores": "tiles go from core to core, and nothing else is under way",
-    "cores without work": "cores that have no part in these runs, or no more",
+    "weights": "arrays load weights without overlap",
+    "fill and drain": "operands enter the arrays, sums leave them",
+    "arrays without work": "some arrays of a core compute while others are idle",
+    "functions and lanes": "expensive functions, lanes that rows do not fill, latency of the vector unit",
+    "arrays": "arrays compute without overlap",
+    "vector unit": "the vector or cross-lane unit works without overlap",
+    "values between kernels": "values that one kernel writes to memory and another reads",
+    "read again": "bytes moved again because tiles or cores share them",
+    "bursts and padding": "bytes beyond the elements, from bursts and padded layouts",
+    "links between regions": "bytes and sends between memory regions, at the links' rate",
+    "port": "transfers limited by the core's DMA and network port",
+    "first load": "a run's first tile is loading and no unit can compute",
+    "last store": "a run's last results are stored after all computation",
+    "waits for data": "transfers are active and no unit can compute",
+    "below the memory's rate": "transfers slower than the memory's rate: latency, queues, links, rows and refresh",
+    "sends between cores": "tiles move between cores and nothing else is active",
+    "cores without work": "cores without work, or finished with it",
     "launch": "kernels are launched",
-    "dependency": "nothing is under way: a tile, a buffer or another core is waited for",
-    "waits": "first loads, other units, dependencies: not told apart without intervals",
-    "closed form": "what the closed form says beyond peak and launch: tiles, occupancy, latency, the host's waits",
-    "host": "the host computes, and the machine waits",
+    "dependency": "no unit is active: waiting for a tile, a buffer or another core",
+    "waits": "first loads, other units, dependencies; not separated without intervals",
+    "closed form": "time of the closed form beyond peak and launch: tiles, occupancy, latency, host waits",
+    "host": "the host computes while the machine waits",
     "link": "values cross the link between machine and host",
-    "beside others": "all of it ran while other operations' time was counted",
+    "beside others": "all of it overlapped with time attributed to other operations",
 }
 
 
 class _Account:
-    """Cycles that are still to be told, given to one term after the other."""
+    """Cycles attributed to terms."""
 
     def __init__(self) -> None:
         self.cycles: dict[str, float] = {}
@@ -60,7 +59,7 @@ class _Account:
             self.how[name] = how
 
     def peel(self, whole: float, parts: Sequence[tuple[str, float]], rest: str, how: str = "counted") -> None:
-        """Divides `whole`: to each part what it takes, as far as there is any; what is left to the last."""
+        """Splits `whole` over parts in order, and gives the remainder to `rest`."""
         for name, cycles in parts:
             taken = min(whole, max(0.0, cycles))
             self.give(name, taken, how)
@@ -69,7 +68,7 @@ class _Account:
 
 
 def _array_parts(facts: Facts, rates: Rates, data: Mapping[str, Any], within: float, whole: float) -> tuple[Any, str]:
-    """Parts of the time in which arrays compute, `whole` cycles of `within` of their work; where the rest goes."""
+    """Parts of the arrays' time (`whole` cycles, a share `within` of their work), and the term of the rest."""
     peak = rates.multiply_adds(facts.dtype) or 1.0
     parts = [
         ("lower bound", within * facts.multiply_adds / peak),
@@ -89,7 +88,7 @@ def _array_parts(facts: Facts, rates: Rates, data: Mapping[str, Any], within: fl
 
 
 def _memory_parts(facts: Facts, rates: Rates, data: Mapping[str, Any], within: float) -> list[tuple[str, float]]:
-    """Parts of the time in which bytes are on their way."""
+    """Parts of the time of transfers."""
     rate = rates.memory or float("inf")
     further = max(0.0, facts.bytes - facts.least_bytes)
     inner = min(further, facts.inner_bytes)
@@ -109,7 +108,7 @@ def _memory_parts(facts: Facts, rates: Rates, data: Mapping[str, Any], within: f
 
 
 def _latency(data: Mapping[str, Any], rates: Rates) -> float:
-    """Cycles until the first byte of a load arrives when nothing is in its way."""
+    """Unloaded latency of a load in cycles."""
     settings = data["configuration"]
     network, dma = settings["network"], settings["core"]["dma"]
     clock = _core.parse_frequency(str(network["clock"])) / rates.hertz
@@ -118,7 +117,7 @@ def _latency(data: Mapping[str, Any], rates: Rates) -> float:
 
 
 def _crossing(facts: Facts, data: Mapping[str, Any]) -> float:
-    """Bytes that pass links between regions: of loads, stores and sends as large a part as in the whole run."""
+    """Bytes over links between regions, at the same share as in the whole run."""
     local, remote = data.get("memory_local_bytes", 0), data.get("memory_remote_bytes", 0)
     passed = sum(row["bytes"] for row in data["units"] if row["kind"] == "region_link")
     sent = sum(row["bytes"] for row in data["units"] if row["kind"] == "send")
@@ -146,20 +145,25 @@ def terms_of(
     else:
         _measured(account, facts, rates, data, part, spans)
     total = sum(account.cycles.values())
-    words = {"array": "the arrays need", "vector": "the vector units need", "memory": "the memory needs", "none": ""}
+    words = {
+        "array": "that the arrays need",
+        "vector": "that the vector units need",
+        "memory": "that the memory needs",
+        "none": "",
+    }
     rows = []
     for name in sorted(account.cycles, key=lambda name: (name != "lower bound", -account.cycles[name])):
         share = account.cycles[name] / total
         meaning = MEANINGS[name].format(part=words[part])
         if name == "lower bound" and part == "memory" and not facts.least_known:
-            meaning = "what the memory needs at its rate for the bytes that these tiles move: the least is not known"
+            meaning = "time of the memory for the bytes that these tiles move; the least number is unknown"
         own = share * facts.cycles
         rows.append({"term": name, "cycles": own, "share": share, "meaning": meaning, "how": account.how[name]})
     return rows, part
 
 
 def _counted(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, Any], part: str) -> None:
-    """From the counters of the operations alone."""
+    """Attributes time by the operations' counters."""
     if "core" not in data["configuration"]:  # a closed form has no states
         bound = max(facts.bounds(rates).values())
         account.peel(float(facts.cycles), [("lower bound", bound), ("launch", float(facts.launch))], "closed form")
@@ -178,15 +182,15 @@ def _counted(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, A
 
 @dataclass
 class _Core:
-    """What one core does at each step of the grid."""
+    """States of one core at each step of the grid."""
 
     array: npt.NDArray[np.bool_]
-    arrays: npt.NDArray[np.float64]  # how many of its arrays
+    arrays: npt.NDArray[np.float64]  # number of active arrays
     vector: npt.NDArray[np.bool_]
     moves: npt.NDArray[np.bool_]
     sends: npt.NDArray[np.bool_]
     drains: npt.NDArray[np.bool_]
-    begins: int  # cycle of its first work
+    begins: int  # cycle of its first activity
     ends: int
 
 
@@ -212,7 +216,7 @@ def _cores(spans: Spans, facts: Facts, grid: Cycles, drain: int) -> dict[int, _C
 
 
 def _measured(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, Any], part: str, spans: Spans) -> None:
-    """From the recorded intervals: each instant, of each core, belongs to one state."""
+    """Attributes time by the recorded intervals: each instant of each core belongs to one state."""
     array = data["configuration"]["core"]["array"]
     held = array["dataflow"] != "output_stationary" and array["weight_double_buffer"]
     drain = array["rows"] + array["columns"] - 2 if held and not array["sparse"]["multipliers"] else 0
@@ -233,7 +237,7 @@ def _measured(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, 
     kept = steps * ~moving if part in ("memory", "none") else steps
     absent = float(number - len(cores)) * float(kept.sum())
     for core in cores.values():
-        if part == "vector":  # what both do at one time is the bounding part's
+        if part == "vector":  # overlap belongs to the bounding part
             core.array, core.arrays = core.array & ~core.vector, core.arrays * ~core.vector
         else:
             core.vector = core.vector & ~core.array
@@ -253,7 +257,7 @@ def _measured(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, 
 def _states(
     core: _Core, steps: npt.NDArray[np.float64], grid: Cycles, windows: Cycles, left: dict[str, float]
 ) -> float:
-    """Adds a core's cycles in each state; the cycles in which it has no part in a run."""
+    """Adds a core's cycles in each state; returns the cycles in which it takes no part in a run."""
     free = ~(core.array | core.vector)
     at = np.searchsorted(windows[:, 0], grid[:-1], side="right") - 1  # the run's stretch of each step
     computes = np.where(free, np.int64(-1), np.arange(len(steps)))
@@ -282,7 +286,7 @@ def _states(
 
 
 def _arrays_beside(account: _Account, facts: Facts, rates: Rates, cycles: float) -> None:
-    """Time of arrays that do not bound: what padding takes of all their work, apart."""
+    """Time of arrays that are not the bound, with padding as a separate term."""
     peak = rates.multiply_adds(facts.dtype) or 1.0
     padded, useful = facts.padded_multiply_adds / peak, facts.multiply_adds / peak
     ragged = cycles * padded / max(padded + useful, facts.array_busy, 1e-9)
@@ -291,7 +295,7 @@ def _arrays_beside(account: _Account, facts: Facts, rates: Rates, cycles: float)
 
 
 def _within(spans: Spans, work: Mapping[tuple[int, str], list[Cycles]], windows: Cycles, part: str) -> float:
-    """Which share of a part's work lies in the time that is counted as the operations'."""
+    """Share of a part's work within the operations' attributed time."""
     kinds = {"vector": ("vector",), "memory": ("load", "store"), "none": ("load", "store")}
     others = ("vector", "cross_lane", "load", "store", "send")
     chosen = [
@@ -320,7 +324,7 @@ def _tell(
     within: float,
     runs: int,
 ) -> None:
-    """Gives the states to terms; the work of the part that bounds is divided by what it counts."""
+    """Converts states to terms; the bounding part's work is split by its counters."""
     if part in ("memory", "none"):
         fixed = [("first load", runs * _latency(data, rates))]
         account.peel(moved, _memory_parts(facts, rates, data, within) + fixed, "below the memory's rate")

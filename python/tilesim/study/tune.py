@@ -1,4 +1,4 @@
-"""Tuning: the cost model ranks mappings, the engine decides."""
+"""Tuning: the cost model ranks mappings, simulation decides."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from .work import travelling
 
 __all__ = ["Study", "tune"]
 
-BATCH = 16  # candidates between two prunings: fixed, so that any number of workers prunes alike
+BATCH = 16  # candidates between prunings; fixed, so that results do not depend on the workers
 CHUNK = 4  # candidates per task
 REFUSED = -1
-CONFIRMED = 4  # candidates simulated again at the closer fidelity
+CONFIRMED = 4  # candidates simulated again at the higher fidelity
 
 
 @lru_cache(maxsize=8)
 def _remote(graph: str, machine: str) -> tuple[_core.Graph, _core.Machine]:
-    """Graph (a file, or JSON) and machine as a worker process builds them, once."""
+    """Graph (a file or JSON) and machine in a worker process (cached)."""
     core = _core.Graph.from_json(graph, ".", True) if graph.lstrip().startswith("{") else _core.Graph.load(graph)
     return core, _core.Machine.from_json(machine, "machine")
 
@@ -48,7 +48,7 @@ def _remote(graph: str, machine: str) -> tuple[_core.Graph, _core.Machine]:
 def _measure(
     graph: Any, machine: Any, fuse: str, memory: str, part: str, operation: str, nests: list[Nest]
 ) -> list[tuple[int, str]]:
-    """Cycles of one kernel alone under each nest; REFUSED and the reason where lowering cannot use it."""
+    """Cycles of a standalone kernel under each nest; REFUSED and the reason where lowering rejects it."""
     if isinstance(graph, str):
         graph, machine = _remote(graph, machine)
     measured: list[tuple[int, str]] = []
@@ -64,7 +64,7 @@ def _measure(
 
 
 def _is_outcome(value: Any) -> bool:
-    """Whether a store holds what `_measure` gave for a nest."""
+    """Whether a stored value is an outcome of `_measure`."""
     return isinstance(value, list) and [type(part) for part in value] == [int, str]
 
 
@@ -84,11 +84,11 @@ class _Tuner:
         self.machine: Any = study.machine.core
         self.hash = study.machine.core.hash()
         self.sampler, self.seed, self.mapping = "model", 0, "profile"
-        self.alone: dict[str, Nest] = {}  # the best of one context, where that is not the best
+        self.alone: dict[str, Nest] = {}  # best nests of one context, if not the best
         self.tell: Callable[[int, str], None] = lambda done, name: None
 
     def measure(self, product: Kernel, nests: list[Nest], memory: str) -> list[tuple[int, str]]:
-        """Simulated cycles, from the store where it knows them."""
+        """Simulated cycles, from the store if present."""
         keys = [
             Store.key(operation=product.key, machine=self.hash, memory=memory, fuse=self.fuse, nest=nest)
             for nest in nests
@@ -108,7 +108,7 @@ class _Tuner:
         return [(int(known[key][0]), str(known[key][1])) for key in keys]
 
     def one(self, product: Kernel, names: list[str]) -> None:
-        """Tunes one distinct kernel; rows and the entry appear as soon as they are known."""
+        """Tunes one distinct kernel, and updates rows and entry."""
         sampler = sampler_of(self.sampler, product, self.budget, self.seed)
         listed: list[tuple[Nest, dict[str, Any]]] = []
         best: tuple[int, Nest] | None = None
@@ -122,7 +122,7 @@ class _Tuner:
             measured = dict(zip(map(_text, nests), self.measure(product, nests, self.study.fidelity), strict=True))
             outcomes: list[int | None] = []
             for rank, (nest, cost) in enumerate(batch, len(listed)):
-                cycles, reason = measured.get(_text(nest), (None, "its bound is above the best"))
+                cycles, reason = measured.get(_text(nest), (None, "its bound exceeds the best"))
                 cycles = None if cycles == REFUSED else cycles
                 outcomes.append(cycles)
                 self.add_row(product, rank, nest, cost, cycles, reason)
@@ -153,7 +153,7 @@ class _Tuner:
     def add_row(
         self, product: Kernel, rank: int, nest: Nest, cost: dict[str, Any], cycles: int | None, note: str
     ) -> None:
-        """A candidate for the study's table."""
+        """Adds a candidate to the study's table."""
         self.study.rows.append(
             {
                 "operation": product.operation,
@@ -169,7 +169,7 @@ class _Tuner:
     def add_operation(
         self, product: Kernel, count: int, first: int, best: tuple[int, Nest], lower_bound: float
     ) -> None:
-        """A distinct kernel for the study's summary."""
+        """Adds a distinct kernel to the study's summary."""
         self.study.operations.append(
             {
                 "operation": product.operation,
@@ -186,7 +186,7 @@ class _Tuner:
         )
 
     def closer(self, product: Kernel, listed: list[tuple[Nest, dict[str, Any]]]) -> tuple[int, tuple[int, Nest]]:
-        """The default's cycles and the best nest at the closer fidelity: the best few are simulated again."""
+        """The default's cycles and the best nest at the higher fidelity, by simulating the best few again."""
         rows = self.study.rows[-len(listed) :]
         simulated = [i for i, row in enumerate(rows) if row["cycles"] is not None]
         chosen = sorted(simulated, key=lambda i: (rows[i]["cycles"], i))[:CONFIRMED]
@@ -198,20 +198,20 @@ class _Tuner:
         return again[0][0], (again[at][0], listed[chosen[at]][0])
 
     def end(self) -> None:
-        """`finish`, after an interruption: from what `one` found, with neither workers nor store."""
+        """`finish` after an interruption, without workers and store."""
         self.executor = self.store = None
         self.machine = self.study.machine.core
         self.finish()
 
     def finish(self) -> None:
-        """Simulates the whole graph; keeps the mapping of a rule where the table does not help."""
+        """Simulates the whole graph; keeps a rule's mapping if it is faster."""
         study = self.study
         memory = self.confirm or study.fidelity
         baseline = simulate(compile(study.graph, study.machine, mapping=self.mapping, fuse=self.fuse), memory=memory)
         study.baseline = baseline
         tuned = self.whole_graph(memory)
         if tuned.cycles > baseline.cycles:
-            study.notes.append("together the tuned mappings are slower than the default ones: kept those")
+            study.notes.append("the tuned mappings together are slower than the default ones, which are kept")
             study.best.entries.clear()
             tuned = baseline
         profile = json.loads(study.machine.core.to_json()).get("lowering", {})
@@ -220,15 +220,15 @@ class _Tuner:
             result = simulate(compile(study.graph, study.machine, mapping=rule, fuse=self.fuse), memory=memory)
             if result.cycles >= tuned.cycles:
                 continue
-            study.notes.append(f'together the tuned mappings are slower than those of "{rule}": kept those')
+            study.notes.append(f'the tuned mappings together are slower than those of "{rule}", which are kept')
             chosen = kernels(study.graph, study.machine, fuse=self.fuse, mapping=rule)
             study.best.entries = {kernel.operation: dict(kernel.nest) for kernel in chosen}
             tuned = result
         study.result = tuned
 
     def whole_graph(self, memory: str) -> Result:
-        """The graph with the tuned table. Contexts share a core's memories for the whole program, so mappings that
-        use several are kept only where together they are faster than the best of one context."""
+        """The graph with the tuned table. Contexts share a core's memories for the whole program, so mappings with
+        several contexts are kept only if they are faster together than the best of one context."""
         study = self.study
 
         def timed(entries: dict[str, Nest]) -> Result | None:
@@ -238,7 +238,7 @@ class _Tuner:
             except _core.UserError:
                 if table.contexts == 1:
                     raise
-                return None  # what one context alone had room for
+                return None  # fits only with one context
 
         tables = [dict(study.best.entries)]
         if study.best.contexts > 1:
@@ -247,7 +247,7 @@ class _Tuner:
         results = [timed(entries) for entries in tables]
         at = min(range(len(tables)), key=lambda i: (results[i] is None, results[i].cycles if results[i] else 0))  # type: ignore[union-attr]
         if at > 0:
-            study.notes.append("contexts share the scratchpad of the whole program: some mappings were left out")
+            study.notes.append("some mappings were left out because contexts share the scratchpad")
         study.best.entries = tables[at]
         chosen = results[at]
         assert chosen is not None
@@ -266,14 +266,14 @@ def _text(nest: Nest) -> str:
 
 
 def _distinct(chosen: Sequence[Kernel], notes: list[str]) -> list[tuple[Kernel, list[str]]]:
-    """Kernels by what decides their mapping; a name that means different kernels is left alone."""
+    """Distinct kernels with their names; ambiguous names are not tuned."""
     keys_of: dict[str, set[str]] = {}
     for product in chosen:
         keys_of.setdefault(product.operation, set()).add(product.key)
     groups: dict[str, tuple[Kernel, list[str]]] = {}
     for product in chosen:
         if len(keys_of[product.operation]) > 1:
-            notes.append(f"{product.operation}: the name occurs in several functions and is not tuned")
+            notes.append(f"{product.operation}: several functions use this name, so it is not tuned")
             continue
         names = groups.setdefault(product.key, (product, []))[1]
         if product.operation not in names:
@@ -282,13 +282,13 @@ def _distinct(chosen: Sequence[Kernel], notes: list[str]) -> list[tuple[Kernel, 
 
 
 def _divide(groups: list[tuple[Kernel, list[str]]], graph: Graph, machine: Machine, fuse: str) -> None:
-    """Where cores have several contexts: every kernel as it is divided over two of them, and over all."""
+    """With several contexts per core, splits every kernel over two and over all of them."""
     most = int(machine.get("core.contexts"))
     for count in sorted({2, most} if most > 1 else ()):
         try:
             divided = {kernel.operation: kernel for kernel in kernels(graph, machine, fuse=fuse, contexts=count)}
         except _core.UserError:
-            continue  # a context's share of the scratchpad holds no tile of some kernel
+            continue  # a kernel's tile exceeds a context's share of the scratchpad
         for kernel, _ in groups:
             other = divided.get(kernel.operation)
             if other is not None and other.kind == kernel.kind:
@@ -315,29 +315,27 @@ def tune(
 ) -> Study:
     """Finds the fastest mapping of every distinct product and vector kernel by simulating candidates.
 
-    The cost model ranks the nests of each kernel, the engine simulates the best ones (the kernel alone), and the whole
-    graph is simulated at the end. Candidates whose lower bound exceeds the best simulated time are passed over;
-    no wall time enters, so that the result is the same for any number of workers. It is never slower than the default
-    mapping nor than the heuristic's. Ctrl-C returns the study so far, whose `best` is of
-    the kernels that were done; with a store, the same call resumes.
+    The cost model ranks the nests of each kernel, the best ones are simulated (the standalone kernel), and the whole
+    graph is simulated at the end. Candidates whose lower bound exceeds the best simulated time are skipped. The result
+    does not depend on the number of workers, and is never slower than the default and the heuristic mapping. Ctrl-C
+    returns the study so far; with a store, the same call resumes.
 
     Args:
-        graph: the workload, as `compile` takes it: "matmul:M,N,K[,dtype]", say.
+        graph: a workload, as for `compile`, such as "matmul:M,N,K[,dtype]".
         machine: preset name, file, dict or Machine.
-        budget: candidates per distinct kernel, the default's and the heuristic's included.
-        executor: any `concurrent.futures` executor; none: threads.
-        store: of simulated cycles, or its path; none: nothing is kept.
+        budget: candidates per distinct kernel, including the default and the heuristic.
+        executor: any `concurrent.futures` executor; default: threads.
+        store: of simulated cycles, or its path.
         jobs: number of threads; none: one per processor.
-        memory: fidelity of the memory; none: what the machine says.
-        confirm: a closer fidelity ("bank"): the best four of each kernel are simulated again with it, and it decides.
+        memory: fidelity of the memory; default: the machine's.
+        confirm: a higher fidelity ("bank") that decides between the best four of each kernel.
         fuse: as for `compile`.
-        mapping: strategy of `compile` whose nests are the first candidates, and which the result is compared with.
+        mapping: strategy of `compile` for the first candidates and the baseline.
         lowering: as for `compile`.
-        progress: true for a bar, in the notebook or on standard error; or a function that gets candidates
-            done, candidates in all (at most), and the name of the kernel.
-        sampler: "model" takes candidates by rising modelled cycles; "random" draws them; "optuna" lets Optuna's TPE
-            propose them (`pip install 'tilesim[tune]'`). Vector kernels are always taken by the model.
-        seed: of "random" and "optuna".
+        progress: True for a bar, or a function of candidates done, their largest number, and the kernel's name.
+        sampler: "model" ranks candidates by modelled cycles; "random" draws them; "optuna" uses Optuna's TPE (`pip
+            install 'tilesim[tune]'`). Vector kernels always use the model.
+        seed: for "random" and "optuna".
 
     Returns:
         The study.
@@ -356,7 +354,7 @@ def tune(
         if fidelity not in (None, "ideal", "simple", "bank"):
             raise user_error("unknown memory fidelity", value=f"'{fidelity}'", allowed="ideal, simple, bank")
         if fidelity == "bank" and not target.get("memory.part"):
-            raise user_error("memory of fidelity bank needs a DRAM part", place="memory.part", value=target.name)
+            raise user_error("bank memory needs a DRAM part", place="memory.part", value=target.name)
     study = Study(workload, target, memory or str(target.get("memory.kind")))
     kept = store if isinstance(store, Store) or store is None else Store(store)
     groups = _distinct(kernels(workload, target, fuse=fuse, mapping=mapping), study.notes)
@@ -388,7 +386,7 @@ def tune(
 def _tune_all(
     tuner: _Tuner, groups: list[tuple[Kernel, list[str]]], bar: Callable[[int, int, str], None] | None
 ) -> None:
-    """All groups, one after the other."""
+    """Tunes all groups in order."""
     for index, (product, names) in enumerate(groups):
         if bar:
             total, before = tuner.budget * len(groups), tuner.budget * index
@@ -398,5 +396,5 @@ def _tune_all(
 
 
 def tuned_nests(graph: Graph, machine: Machine, fuse: str) -> MappingTable:
-    """What `mapping="tuned"` of `compile` asks for."""
+    """The mappings of `compile(mapping="tuned")`."""
     return tune(graph, machine, budget=16, fuse=fuse).best

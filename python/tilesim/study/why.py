@@ -1,4 +1,4 @@
-"""Why an operation takes as long as it does: its bound, the terms between bound and time, and what would change it."""
+"""Explains the time of an operation: its lower bound, the terms above it, and alternatives."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ SCHEMA, VERSION = "tilesim.why", 1
 
 @checked_class()
 class Why:
-    """Why operations take as long as they do; made by `Result.why`.
+    """An explanation of operations' time, as `Result.why` returns.
 
-    `terms` has a row for each term between the lower bound and the time, and their shares add up to 1; `alternatives`
-    are simulated when they are first asked for.
+    `terms` has a row per term of the time, with shares that add up to 1; `alternatives` are simulated on first use.
     """
 
     def __init__(self, result: Result, name: str, *, intervals: bool = True) -> None:
-        """Finds the kernels and divides their time."""
+        """Finds the kernels and attributes their time."""
         self.result, self.name = result, name
         ground = Ground(result)
         found = _chosen(result, name, ground.again)
@@ -52,7 +51,7 @@ class Why:
 
     @property
     def cycles(self) -> int:
-        """Cycles that are counted as the operation's, of all its runs; those of all operations add up to the total."""
+        """Attributed cycles of all runs; those of all operations add up to the total."""
         return self._facts.cycles
 
     @property
@@ -62,7 +61,7 @@ class Why:
 
     @property
     def bound_cycles(self) -> float:
-        """Cycles that the operation takes at least, each value moved once, all parts at their peaks."""
+        """Lower bound in cycles: each value moves once, all parts at their peaks."""
         return max(self._facts.bounds(self._rates).values())
 
     @property
@@ -72,20 +71,19 @@ class Why:
 
     @property
     def hidden_cycles(self) -> int:
-        """Cycles from the start to the end of its runs that are counted as other operations', which ran beside it."""
+        """Cycles of its runs that are attributed to overlapping operations."""
         return max(0, self._facts.spanned - self._facts.cycles)
 
     @property
     def kernels(self) -> list[str]:
-        """Names of the kernels that the answer is about."""
+        """Names of the explained kernels."""
         return list(self._facts.names)
 
     @cached_property
     def parts(self) -> Table:
-        """What the answer is made of, in the order of the program.
+        """The explained kernels in program order.
 
-        Rows with kernel (a name that `Result.why` takes for it alone), cycles (they add up to those of the answer),
-        share (of the answer) and runs.
+        Rows with kernel (its unique name for `Result.why`), cycles (they add up to `cycles`), share and runs.
         """
         names, total = Names(self.result.data), max(1, self.cycles)
         own = {id(row): name for name, row in zip(names.own, names.rows, strict=True)}
@@ -103,29 +101,28 @@ class Why:
 
     @cached_property
     def tiles(self) -> list[dict[str, Any]]:
-        """How the kernels are cut into tiles: kernel, loops with trips, buffers; empty for a result that was stored."""
+        """Tiling of the kernels: kernel, loops with trip counts, buffers; empty for a stored result."""
         return self._operands.tiles(self.kernels) if self._operands is not None else []
 
     @property
     def roofline(self) -> dict[str, Any]:
-        """Its point: intensity (FLOP per byte moved), attained FLOP/s and bytes/s, and the machine's ceilings.
+        """Roofline point: intensity (FLOP per byte moved), attained FLOP/s and bytes/s, and the machine's ceilings.
 
-        Attained is what it reaches from the start to the end of its runs, also while others run beside it.
-
-        A multiply-add is 2 FLOP; operations without one count their vector operations, against the vector units' peak.
+        Attained rates refer to the duration of its runs. A multiply-add is 2 FLOP; operations without one count vector
+        operations against the vector units' peak.
         """
         return self._facts.point(self._rates)
 
     @property
     def can_be_changed(self) -> bool:
-        """Whether alternatives can be simulated: not for a stored result, or a program without its graph."""
+        """Whether alternatives can be simulated, which a stored result or a program without its graph cannot."""
         return self._again is not None and self._again.compiled
 
     def try_alternatives(self) -> Iterator[dict[str, Any]]:
-        """Simulates one alternative after the other.
+        """Simulates the alternatives one by one.
 
         Yields:
-            Rows as `alternatives` has them, as each simulation ends.
+            Rows of `alternatives`, as each simulation ends.
         """
         if self._again is None:
             return
@@ -151,10 +148,10 @@ class Why:
 
     @cached_property
     def alternatives(self) -> Table:
-        """Other mappings, lowerings, layouts and fusion, each simulated, the fastest program first.
+        """Other mappings, lowerings, layouts and fusion, each simulated, fastest program first.
 
-        Rows with change (options of `compile`), what, cycles of the program, own_cycles (of all kernels that have one
-        of these operations), gain and own_gain (time before divided by time after). Empty for a result that was stored.
+        Rows with change (options of `compile`), what, cycles of the program, own_cycles (of all kernels with one of
+        these operations), gain and own_gain (time before divided by time after). Empty for a stored result.
         """
         return _ranked(self.try_alternatives())
 
@@ -173,7 +170,7 @@ class Why:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """The JSON form without alternatives: nothing is simulated for it."""
+        """The JSON form without alternatives; simulates nothing."""
         return {
             "schema": SCHEMA,
             "version": VERSION,
@@ -211,11 +208,11 @@ class Why:
             json.dump(self.data, file, indent=1)
 
     def to_html(self, path: str | os.PathLike[str], alternatives: bool = True) -> None:
-        """Writes one HTML page that opens in any browser and loads nothing.
+        """Writes a self-contained HTML page.
 
         Args:
             path: file to write.
-            alternatives: simulate other mappings, lowerings, layouts and fusion for it: some seconds.
+            alternatives: also simulate other mappings, lowerings, layouts and fusion, which takes some seconds.
 
         Raises:
             UserError: for a file that cannot be written.
@@ -226,7 +223,7 @@ class Why:
             file.write(text)
 
     def __str__(self) -> str:
-        """The answer as text of at most 80 columns; with alternatives where they take seconds, or were simulated."""
+        """The explanation as text of 80 columns, with alternatives if they take seconds or were simulated."""
         return "\n".join(lines_of(self._shown))
 
     def __repr__(self) -> str:
@@ -247,7 +244,7 @@ def _ranked(rows: Iterable[dict[str, Any]]) -> Table:
 
 
 def _chosen(result: Result, name: str, again: Again | None) -> Chosen:
-    """The kernels that a name means; of an operation in a loop or branch those of the loop."""
+    """The kernels of a name; for an operation in a loop or branch, those of the loop."""
     try:
         return chosen(result.data, name)
     except _core.UserError:
@@ -255,16 +252,18 @@ def _chosen(result: Result, name: str, again: Again | None) -> Chosen:
         if graph is None:
             raise
         inner = {name.strip()}
-        for function in reversed(graph.functions):  # bodies come before what runs them
+        for function in reversed(graph.functions):  # bodies precede their callers
             for row in graph.operations(function):
                 if row["kind"] != "call" and any(_within(graph, body, inner) for body in row["functions"]):
                     found = chosen(result.data, row["name"])
-                    return Chosen(found.rows, f"it is a part of the loop or branch '{row['name']}': the answer is its")
+                    return Chosen(
+                        found.rows, f"it is part of the loop or branch '{row['name']}', which the answer covers"
+                    )
         raise
 
 
 def _within(graph: Graph, function: str, names: set[str]) -> bool:
-    """Whether a function, or one that it runs, has an operation of one of these names."""
+    """Whether a function or its callees have an operation with one of these names."""
     return any(
         row["name"] in names or any(_within(graph, body, names) for body in row["functions"])
         for row in graph.operations(function)
@@ -277,5 +276,5 @@ def _gain(before: int, after: int) -> float:
 
 @checked()
 def why(result: Result, name: str, *, intervals: bool = True) -> Why:
-    """Why an operation takes as long as it does."""
+    """Explains the time of an operation."""
     return Why(result, name, intervals=intervals)

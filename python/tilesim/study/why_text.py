@@ -1,4 +1,4 @@
-"""The answer to "why" as plain text."""
+"""The explanation of `why` as text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..base.figures import count, duration, percent, rate, ratio, short, size
 __all__ = ["OTHERWISE", "alternative_lines", "head_lines", "lines_of", "roofline_text", "speed_text", "tiles_text"]
 
 WIDTH = 80
-OTHERWISE = "Simulated otherwise (cycles of these operations; of the program):"
-_MOST = 8  # kernels that are listed
+OTHERWISE = "Alternatives (cycles of these operations; of the program):"
+_MOST = 8  # kernels to list
 _UNITS = {"array": "arrays", "vector": "vector units", "memory": "memory", "none": "nothing"}
 
 
 def lines_of(data: Mapping[str, Any], width: int = WIDTH) -> list[str]:
-    """The answer line by line."""
+    """The explanation line by line."""
     terms = [*_terms(data["terms"], width), "", *_wrapped(data["attribution"], width)]
     lines = [
         *head_lines(data, width),
@@ -51,7 +51,7 @@ def alternative_lines(row: Mapping[str, Any], width: int = WIDTH) -> list[str]:
 
 
 def speed_text(gain: float) -> str:
-    """How much faster or slower."""
+    """A speed-up or slow-down as text."""
     if abs(gain - 1) < 0.005:
         return "as fast"
     return f"{ratio(gain)} faster" if gain > 1 else f"{ratio(1 / gain) if gain > 0 else '∞'} slower"
@@ -64,7 +64,7 @@ def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def head_lines(data: Mapping[str, Any], width: int) -> list[str]:
-    """What it is, how long it takes, and what it takes at least."""
+    """Name, time and lower bound."""
     lines = [f"{short(data['operation'], width)}"]
     runs = f" in {data['runs']:,} runs" if data["runs"] > 1 else ""
     place = f"{data['program']} on {data['machine']}"
@@ -73,15 +73,15 @@ def head_lines(data: Mapping[str, Any], width: int) -> list[str]:
     least = f"At least {count(data['bound_cycles'])} cycles, {duration(data['bound_seconds'])}"
     least += f" of the {_UNITS[data['bound']]}"
     if data["bound_cycles"] > data["cycles"]:
-        least += "; it takes less, since a part of it ran beside others."
+        least += "; its own time is less, since it overlapped with others."
     elif data["bound_cycles"] > 0:
-        least += f"; it takes {ratio(data['cycles'] / data['bound_cycles'])} that."
+        least += f"; it takes {ratio(data['cycles'] / data['bound_cycles'])} this bound."
     if data["bound"] == "none":
-        least = "No bound is known: nothing is computed or moved."
+        least = "No lower bound: the operation computes and moves nothing."
     lines += _wrapped(least, width)
     if data["hidden_cycles"]:
         lines += _wrapped(
-            f"{count(data['hidden_cycles'])} cycles of its runs are counted as other operations', which ran beside it.",
+            f"{count(data['hidden_cycles'])} cycles of its runs are attributed to overlapping operations.",
             width,
         )
     if data["note"]:
@@ -90,7 +90,7 @@ def head_lines(data: Mapping[str, Any], width: int) -> list[str]:
 
 
 def _parts(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """Kernels with the cycles of each, where there are several; each name asks for its kernel alone."""
+    """Cycles of each kernel, if there are several."""
     if len(rows) < 2:
         return []
     shown = rows if len(rows) <= _MOST else sorted(rows, key=lambda row: -int(row["cycles"]))[:_MOST]
@@ -104,7 +104,7 @@ def _parts(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     if len(rows) > len(shown):
         rest = sum(row["cycles"] for row in rows) - sum(row["cycles"] for row in shown)
         lines += _wrapped(f"... and {len(rows) - len(shown):,} shorter kernels: {count(rest)} cycles", width, "  ")
-    return [*lines, *_wrapped("Each of these names asks for its kernel alone; what follows is of all together.", width)]
+    return [*lines, *_wrapped("The rest explains all kernels together; each name above selects one.", width)]
 
 
 def _terms(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
@@ -112,7 +112,7 @@ def _terms(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     cycles = max(6, *(len(count(row["cycles"])) for row in rows))
     left = f"{'term':<{names}}  {'cycles':>{cycles}}  {'share':>7}  "
     room = max(10, width - len(left))
-    lines = [left + "what it is"]
+    lines = [left + "meaning"]
     for row in rows:
         first = f"{row['term']:<{names}}  {count(row['cycles']):>{cycles}}  {percent(row['share']):>7}  "
         for at, text in enumerate(textwrap.wrap(row["meaning"], room, break_on_hyphens=False)):
@@ -121,20 +121,20 @@ def _terms(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
 
 
 def roofline_text(point: Mapping[str, Any]) -> str:
-    """The place on the roofline."""
+    """The roofline point."""
     attained, ceiling = point["attained_flops_per_second"], point["ceiling_flops_per_second"]
     text = f"Roofline ({point['of']}): {size(point['bytes'])} moved"
     if point["intensity"] is not None:
         text += f", {point['intensity']:,.3g} FLOP/byte"
     text += f"; {rate(attained, 'FLOP/s')} and {rate(point['attained_bytes_per_second'], 'B/s')} attained"
     if ceiling:
-        text += f", {percent(attained / ceiling)} of the {rate(ceiling, 'FLOP/s')} that are possible there"
+        text += f", {percent(attained / ceiling)} of the {rate(ceiling, 'FLOP/s')} possible at this intensity"
     peaks = (rate(point["peak_flops_per_second"], "FLOP/s"), rate(point["peak_bytes_per_second"], "B/s"))
     return f"{text} (peaks: {', '.join(peaks)})."
 
 
 def tiles_text(tiles: Mapping[str, Any]) -> str:
-    """How a kernel is cut into tiles."""
+    """The tiling of a kernel."""
     loops = ", ".join(
         f"{row['loop']} {row['trips'] if isinstance(row['trips'], int) else '(' + str(row['trips']) + ')'}"
         for row in tiles["loops"]

@@ -1,4 +1,4 @@
-"""What a worker does for a sweep: some points of one graph on one machine, in this process or another."""
+"""Worker tasks of a sweep: points of one graph on one machine, in this or another process."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from .plan import mapping_of, reason_of
 __all__ = ["Kept", "Options", "Work", "divided_work", "points_of", "sent", "travelling"]
 
 Options = tuple[dict[str, Any], dict[str, Any]]  # of compile, of simulate
-SENT = 1 << 24  # bytes of given weights that are sent in words
+SENT = 1 << 24  # largest weights in bytes to send inline
 MOST_TOGETHER = 32  # points of one task
-_TASKS = 64  # at least so many, if there are so many points
-_NOT_COMPILED = "energy."  # settings that no program depends on: what events cost is counted after them
+_TASKS = 64  # least number of tasks
+_NOT_COMPILED = "energy."  # settings that do not affect programs
 
 
 class Kept:
-    """The few things that were used last, by name; each is made once, also where several threads ask at once."""
+    """A small thread-safe LRU cache that creates each value once."""
 
     def __init__(self, most: int) -> None:
-        """Nothing yet."""
+        """Creates an empty cache."""
         self._most, self._lock = most, threading.Lock()
         self._things: OrderedDict[Any, tuple[threading.Lock, list[Any]]] = OrderedDict()
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:
-        """A thing."""
+        """The cached or new value."""
         with self._lock:
             lock, made = self._things.setdefault(name, (threading.Lock(), []))
             self._things.move_to_end(name)
@@ -53,10 +53,10 @@ class Kept:
 
 @dataclass
 class Work:
-    """What the points of a task have in common.
+    """Shared data of a task's points.
 
-    `graph` and `machine` are objects, or for other processes name and contents of a graph and the JSON text of a
-    machine. Programs are kept under `name`; a refusal is a row with a status, or raised (`rows`).
+    `graph` and `machine` are objects, or for other processes a graph's name and contents and a machine's JSON. Programs
+    are cached by `name`; an error is a row with a status, or raised (`rows`).
     """
 
     graph: Any
@@ -69,7 +69,7 @@ class Work:
     kept: Kept | None = None
 
 
-_GRAPHS, _MACHINES, _PROGRAMS = Kept(8), Kept(8), Kept(16)  # of a worker process
+_GRAPHS, _MACHINES, _PROGRAMS = Kept(8), Kept(8), Kept(16)  # caches of a worker process
 
 
 def points_of(work: Work, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ def _point(work: Work, change: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         if not work.rows:
             raise
-        if not isinstance(error, _core.UserError):  # of a bug, or of what the machine of this process lacks
+        if not isinstance(error, _core.UserError):  # a bug, or a missing resource of this process
             status = "failed"
         return {"status": f"{status}: {reason_of(error)}", "error": error}
     figures = {"cycles": result.cycles, "seconds": result.seconds, "bottleneck": result.bottleneck}
@@ -137,7 +137,7 @@ def sent(graph: Graph, folder: str) -> tuple[str, str | bytes]:
 
 
 def travelling(graph: Graph, folder: str) -> str:
-    """A graph as a worker process can read it."""
+    """A graph in a form that a worker process can read."""
     if not graph.core.weights():
         return str(graph.core.to_json())
     path = os.path.join(folder, "graph.tsim")
@@ -146,13 +146,13 @@ def travelling(graph: Graph, folder: str) -> str:
 
 
 def named(work: Work) -> str:
-    """Under which name other processes keep the programs of a work, beside the settings that it changes."""
+    """Cache key of a work's programs in other processes, besides changed settings."""
     parts = (work.graph[0], work.machine, work.mapping, work.options)
     return hashlib.sha256(pickle.dumps(parts)).hexdigest()
 
 
 def divided_work(points: Sequence[tuple[int, Any, dict[str, Any]]], together: bool) -> list[tuple[Any, list[int]]]:
-    """Points as tasks: those of one work side by side, and of these such as have one program."""
+    """Points grouped into tasks by work, then by program."""
     if not together:
         return [(common, [index]) for index, common, _ in points]
     most = max(1, min(MOST_TOGETHER, len(points) // _TASKS))

@@ -1,1 +1,1 @@
-"""Programs run: in time, and by value."""
+"""Simulation and execution of programs."""

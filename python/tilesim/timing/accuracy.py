@@ -1,4 +1,4 @@
-"""Accuracy of a quantized graph beside its time."""
+"""Accuracy of a quantized graph."""
 
 from __future__ import annotations
 
@@ -30,29 +30,27 @@ def accuracy(
 ) -> Accuracy:
     """Compares the results of a quantized graph with those of its form in f32.
 
-    The form in f32 is another graph with the same inputs and outputs in the same order, as that from which the weights
-    were quantized. Without one it is the graph itself without roundings to narrow types: floats below 32 bits become
-    f32, and numbers that are quantized on the way stay as they were. What was lost when weights were rounded is not in
-    a graph, so then it does not count.
+    The f32 form is another graph with the same inputs and outputs in order, such as the one before quantization. By
+    default it is the graph without roundings to narrow types: floats below 32 bits become f32, and values quantized on
+    the way stay unchanged. Rounding errors of stored weights are then not counted.
 
     Args:
-        quantized: a program, which is executed with the roundings of its machine, or a graph, whose reference kernels
-            run.
+        quantized: a program, executed with its machine's roundings, or a graph, run with the reference kernels.
         against: graph in f32.
-        inputs: of the quantized graph, as for `ts.execute`; the other gets the same values in its own dtypes.
+        inputs: of the quantized graph, as for `ts.execute`; the other graph gets them in its dtypes.
         seed: of random inputs.
-        machine: of a graph: whose roundings of products count; none: exact.
+        machine: for a graph, the machine whose roundings of products apply; default: exact.
 
     Returns:
-        Errors by output; `ts.run(..., accuracy=...)` puts them into the result, beside the time.
+        Errors by output; `ts.run(..., accuracy=...)` stores them in the result.
 
     Raises:
-        UserError: for a program without a graph, or graphs whose inputs or outputs differ in number or shape.
-        Unsupported: where the graph has no form without roundings.
+        UserError: for a program without a graph, or graphs with different inputs or outputs.
+        Unsupported: if the graph has no form without roundings.
     """
     graph = quantized.workload if isinstance(quantized, Program) else as_graph(quantized)
     if graph is None:
-        raise user_error("a program without its graph has no form in f32")
+        raise user_error("a program without its graph has no f32 form")
     other = Graph(graph.core.unquantized()) if against is None else as_graph(against)
     _check(graph, other)
     given = inputs_of(graph, inputs, seed)

@@ -1,4 +1,4 @@
-"""What passes made of a graph against the graph as it was imported."""
+"""Verification of a graph after passes against the imported graph."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["source_rows"]
 
 
 def source_rows(graph: Graph, given: list[Any]) -> list[dict[str, Any]]:
-    """Outputs of a graph and of its source (before passes recognised patterns), both by the reference kernels."""
+    """Compares outputs of a graph and of its source (before passes), both by the reference kernels."""
     source = graph.source
     if source is None:
-        what = "the graph as imported is not known: a file of a compiled program keeps what passes made of it"
+        what = "a compiled program from a file has no imported graph"
         raise user_error(what, place="against", allowed="reference", suggestion="Import the model and compile it again")
     got = _core.evaluate(graph.core, given, {})
     wanted = got if source is graph else _core.evaluate(source.core, given, {})
@@ -36,7 +36,7 @@ def source_rows(graph: Graph, given: list[Any]) -> list[dict[str, Any]]:
 
 
 def _row(name: str, got: Any, wanted: Any, share: float) -> dict[str, Any]:
-    """One output: where it differs most in units of its bound."""
+    """One output at its largest error in units of the bound."""
     whole = np.issubdtype(wanted.dtype, np.integer) or wanted.dtype == np.bool_
     wide = np.complex128 if np.iscomplexobj(wanted) else np.int64 if whole and wanted.dtype != np.uint64 else np.float64
     with np.errstate(invalid="ignore"):  # widening a signalling NaN

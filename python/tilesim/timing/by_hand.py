@@ -1,4 +1,4 @@
-"""Tile programs without a graph, where a workload is asked for: they are simulated as they are."""
+"""Tile programs without a graph, which run without compilation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USUAL = "tpu-v3"
 
 
 def program_of(model: Any) -> Program | None:
-    """The program, where nothing is to be compiled."""
+    """The program if it needs no compilation."""
     if isinstance(model, (str, os.PathLike)):
         name = path_text(model)
         if not name.lower().endswith(".json") or not os.path.isfile(name) or not names_program(name):
@@ -29,14 +29,14 @@ def program_of(model: Any) -> Program | None:
 
 
 def machine_of(program: Program, machine: MachineLike | Device, options: Mapping[str, Any]) -> MachineLike | None:
-    """What it is simulated on: the machine that is asked for; else the program's own."""
+    """The machine of a simulation: the requested one, or the program's."""
     given = [name for name, value in options.items() if value is not None and value is not False and value != ()]
     if given:
-        what = "a tile program without its graph is simulated as it is"
+        what = "a tile program without its graph cannot be compiled"
         raise user_error(what, place=program.core.name, value=", ".join(given), allowed="options of ts.simulate")
     target = load_target(machine)
     if isinstance(target, Device):
-        what = "a device is estimated from a graph, and this program has none"
+        what = "a device needs a graph, which this program does not have"
         raise user_error(what, place="machine", value=target.name, allowed="a machine")
-    usual = isinstance(machine, str) and machine == USUAL  # as good as not said
+    usual = isinstance(machine, str) and machine == USUAL  # the default
     return None if usual and program.machine is not None else target

@@ -1,4 +1,4 @@
-"""A device in place of a machine: what `run` estimates, and what it refuses then."""
+"""Estimates of `run` on a device."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .quantize import quantize as cast
 
 __all__ = ["estimated", "only_simulated", "quantized_estimate"]
 
-#: What `ts.quantize` makes of products, as kernels of a device do it: activations are cast in the kernel before.
+#: Schemes of device kernels for `ts.quantize`; the previous kernel casts activations.
 SCHEME_OF = {"i8": "w8a8", "fp8": "fp8", "w4a16": "int4_g128"}
 
 
 def only_simulated(device: Device, asked: Iterable[str]) -> Exception:
-    """The refusal of what an estimate cannot give."""
-    what = f"{device.name} is a device: it is estimated in closed form, which has no such option"
-    remedy = "Leave it out, or take a machine, which is simulated: ts.Machine.names(), tilesim machine list"
+    """The error about options that an estimate does not have."""
+    what = f"{device.name} is a device, estimated in closed form without these options"
+    remedy = "Leave them out, or name a machine. All machines: tilesim machine list"
     return user_error(what, value=", ".join(asked), suggestion=remedy)
 
 
 def quantized_estimate(graph: Graph, device: Device, quantize: str | None, **options: Any) -> Estimate:
-    """The estimate of a graph, its products with weights in narrow numbers where asked for."""
+    """The estimate of a graph, quantized if requested."""
     if quantize is None:
         return estimate(graph, device, **options)
     if ALIASES.get(quantize, quantize) in CASTS:
@@ -44,10 +44,10 @@ def quantized_estimate(graph: Graph, device: Device, quantize: str | None, **opt
                          suggestion=hint)  # fmt: skip
     scheme = SCHEME_OF[quantize]
     if options.get("scheme") not in (None, scheme):
-        raise user_error("a quantization and another scheme", place="scheme", value=shown(options["scheme"]),
-                         allowed=f"{scheme}, which {quantize} is on a device")  # fmt: skip
+        raise user_error("the scheme contradicts the quantization", place="scheme", value=shown(options["scheme"]),
+                         allowed=f"{scheme}, the scheme of {quantize} on a device")  # fmt: skip
     found = estimate(graph, device, **{**options, "scheme": scheme})
-    said = f"quantized to {quantize}: products with weights in scheme {scheme}, all others as they are"
+    said = f"quantized to {quantize}: products with weights use scheme {scheme}, others are unchanged"
     found.data["approximations"].append(said)
     found.data["setting"] = ", ".join(one for one in (graph.setting, f"quantized to {quantize}") if one)
     return found
@@ -61,7 +61,7 @@ def estimated(
     stages: Sequence[type] = (),
     quantize: str | None = None,
 ) -> Estimate:
-    """The estimate that `run` gives for a device."""
+    """The estimate of `run` on a device."""
     given, *others = divided(options, estimate, *stages)
     if refused := [*asked, *(name for part in others for name in part)]:
         raise only_simulated(device, refused)

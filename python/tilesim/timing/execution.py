@@ -1,4 +1,4 @@
-"""Programs and graphs on real tensors: execution, the reference, and their comparison."""
+"""Execution of programs and graphs on real tensors, and verification."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["Verification", "execute", "reference", "verify"]
 
 
 def _array(value: Any) -> Any:
-    """A torch tensor as an array in the same memory; anything else as it is, lists as an array."""
+    """A torch tensor as an array in the same memory, a list as an array, other values unchanged."""
     if isinstance(value, (list, tuple)):
         try:
             return np.asarray(value)
@@ -41,14 +41,14 @@ def _array(value: Any) -> Any:
     if not hasattr(value, "detach"):
         return as_array(value, "inputs")
     if value.device.type == "meta":
-        raise user_error("a tensor without elements cannot be executed", value="one on the device 'meta'")
+        raise user_error("a tensor on the device 'meta' has no elements", value="inputs")
     from ..graph.torch_arrays import elements_of
 
     return elements_of(value)
 
 
 def inputs_of(graph: Graph, inputs: Any, seed: int) -> list[Any]:
-    """Arrays in the graph's order. State that an imported model carries may be left out."""
+    """Arrays in the graph's order. State of an imported model may be left out."""
     names = [row["name"] for row in graph.core.inputs]
     state = graph.defaults
     if inputs is None:
@@ -66,10 +66,10 @@ def inputs_of(graph: Graph, inputs: Any, seed: int) -> list[Any]:
     if not isinstance(inputs, Sequence) or isinstance(inputs, (str, bytes)):
         if len(free) != 1 or isinstance(inputs, (str, bytes)):
             found = type(inputs).__name__
-            raise user_error("inputs come as a dict or a sequence", value=found, allowed=", ".join(free))
-        inputs = (inputs,)  # the only input, without a tuple around it
+            raise user_error("inputs must be a dict or a sequence", value=found, allowed=", ".join(free))
+        inputs = (inputs,)  # the only input without a tuple
     if len(inputs) not in (len(names), len(free)):
-        count = f"{len(inputs)} of them"
+        count = f"{len(inputs)} inputs"
         raise user_error("wrong number of inputs", value=count, allowed=", ".join(free))
     given = dict(zip(names if len(inputs) == len(names) else free, inputs, strict=True))
     return [_array(given[name]) if name in given else state[name] for name in names]
@@ -88,9 +88,9 @@ def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
 
 
 def _exact(program: Program) -> Program:
-    """The same graph compiled alike, for the same machine whose arrays multiply operands as they are stored."""
+    """The program compiled for a machine whose arrays multiply operands without rounding."""
     if program.graph is None or program.machine is None:
-        raise user_error("exact numerics need the graph of a program", place="numerics", allowed="machine")
+        raise user_error("exact numerics need a program with its graph", place="numerics", allowed="machine")
     if not program.machine.get("core.array.multiply"):
         return program
     assert program.workload is not None
@@ -99,7 +99,7 @@ def _exact(program: Program) -> Program:
 
 
 def _for_inputs(program: Program, inputs: Any, seed: int) -> Program:
-    """The same, with as many trips of loops that data end as these inputs take."""
+    """The program with trip counts of data-dependent loops for these inputs."""
     if not program.trips or program.workload is None or program.machine is None:
         return program
     needed = measured(program.workload, inputs_of(program.workload, inputs, seed))
@@ -109,11 +109,11 @@ def _for_inputs(program: Program, inputs: Any, seed: int) -> Program:
 
 
 def _kernels(program: Program, level: str) -> Any:
-    """Whose kernels carry out computes; none: their meaning."""
+    """The machine whose kernels execute tile operations; None for their meaning."""
     if checked_level(level) == "tile":
         return None
     if program.target is None:
-        raise user_error("a program that names no machine has no kernels", place="level", allowed="tile")
+        raise user_error("kernels need a program with a machine", place="level", allowed="tile")
     return program.target.core
 
 
@@ -132,18 +132,18 @@ def execute(
     """Runs the tiled program on real tensors.
 
     Args:
-        program: what to run; a program of several devices (`Spmd`) runs on all of them with the reference kernels,
-            global tensors in and out, and takes `inputs` and `seed` alone.
-        inputs: dict by name or sequence of arrays; none: random ones.
+        program: the program; one of several devices (`Spmd`) runs on all of them with the reference kernels on global
+            tensors, and takes only `inputs` and `seed`.
+        inputs: dict by name or sequence of arrays; default: random.
         seed: of random inputs, and of the order "random".
-        numerics: "machine" rounds operands of products as the machine does; "exact" leaves them as they are stored.
-        find_races: also report uses that no wait, commit or release orders.
-        order: "text"; "early_loads" (loads as early, consumers as late as the program allows); "random" (some legal
-            order). Without races all give the same bits.
-        poison: tensors share bytes as `Program.memory_plan` says, all of them NaN or large integers before the first
-            kernel: a tensor that is read when its bytes are another's shows.
-        level: "tile": tile computes by their meaning; "instruction": by their kernels on the machine's core, those
-            without a kernel by their meaning.
+        numerics: "machine" rounds operands of products as the machine does; "exact" does not round them.
+        find_races: also report uses without an ordering wait, commit or release.
+        order: "text"; "early_loads" (earliest loads, latest consumers); "random" (a legal order). Without races all
+            give the same bits.
+        poison: tensors share storage as in `Program.memory_plan`, filled with NaN or large integers before the first
+            kernel, which exposes reads of overwritten tensors.
+        level: "tile": tile operations by their meaning; "instruction": by their kernels on the machine's core, if they
+            have one.
 
     Returns:
         Outputs (numpy arrays) by name, in the graph's order.
@@ -153,7 +153,7 @@ def execute(
     """
     seed = whole("seed", seed, -LARGEST)
     if isinstance(program, Spmd):
-        unused("a program of several devices runs with the reference kernels", "inputs and seed alone",
+        unused("the option does not apply to a program of several devices", "inputs and seed",
                numerics=(numerics, "machine"), find_races=(find_races, False), order=(order, "text"),
                poison=(poison, False), level=(level, "tile"))  # fmt: skip
         return execute_together(program, inputs, seed=seed)
@@ -187,15 +187,15 @@ def reference(graph: Graph, inputs: Any = None, *, seed: int = 0, machine: Machi
     """Runs the reference kernels.
 
     Args:
-        graph: the workload.
-        inputs: dict by name or sequence of arrays; none: random ones.
+        graph: a workload.
+        inputs: dict by name or sequence of arrays; default: random.
         seed: of random inputs.
-        machine: whose numerics to use; none: exact (accumulate in f32 or wider).
+        machine: whose numerics to use; default: exact (accumulate in f32 or wider).
 
     Returns:
         Outputs by name.
     """
-    graph = graph.copy()  # which no other thread changes
+    graph = graph.copy()  # other threads may change the original
     numerics: dict[str, Any] = {}
     if machine is not None and Machine.load(machine).core.multiply:
         numerics["multiply"] = Machine.load(machine).core.multiply
@@ -204,46 +204,45 @@ def reference(graph: Graph, inputs: Any = None, *, seed: int = 0, machine: Machi
 
 
 class Verification(Tabled):
-    """Tiled tensors against the reference, operation by operation."""
+    """Comparison of tiled tensors with the reference, operation by operation."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
-        """Holds one row per tensor that a kernel stores."""
+        """Takes one row per stored tensor."""
         self.rows = rows
 
     @property
     def ok(self) -> bool:
-        """Whether every element lies within its bound, in both runs."""
+        """Whether every element is within its bound in both runs."""
         return all(row["ok"] for row in self.rows)
 
     @property
     def worst(self) -> dict[str, Any] | None:
-        """The row with the largest ratio of error to bound in either run; none without rows."""
+        """The row with the largest ratio of error to bound in either run; None without rows."""
         return max(self.rows, key=lambda row: max(row["ratio"], row.get("integer_ratio", 0)), default=None)
 
     @property
     def inexact(self) -> dict[str, str]:
-        """Stored tensors whose bits no run could ask for, with the operation that rounds on exact values too."""
+        """Stored tensors without a bit-exact check, with the operation that rounds."""
         return {row["tensor"]: row["rounds"] for row in self.rows if not row.get("exact", True)}
 
     def table(self) -> Table:
-        """Per tensor: difference and bound where the bound is nearest, their ratio, verdict.
+        """Error, bound, their ratio and verdict per tensor, at the element closest to its bound.
 
         Returns:
             The rows: `error` and `bound` at the row-major position `worst`, the `largest` difference anywhere and
-            `scale` (largest magnitude), all in the tensor's own unit. On exact values: `exact` (whether the bits had to
-            agree), `integer_error`, `integer_ratio` (to its bound there; at most 1 is right) and `rounds` (what stands
-            against exactness).
+            `scale` (largest magnitude), in the tensor's unit. For exact values: `exact` (whether bits had to agree),
+            `integer_error`, `integer_ratio` (to its bound; correct up to 1) and `rounds` (the operation that rounds).
         """
         return Table(self.rows, printed_tensors)
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """The verdict in words."""
         return "equal within the bound" if self.ok else "NOT equal"
 
     def __repr__(self) -> str:
-        """The verdict, and the rows: what is wrong first, then what comes nearest to its bound."""
-        lines = verified_lines(self.rows, room=page(), how="`.rows` has every one")
+        """The verdict and the rows: errors first, then by closeness to their bound."""
+        lines = verified_lines(self.rows, room=page(), how="`.rows` has all")
         return f"{self.verdict}\n{plain(lines)}"
 
 
@@ -260,46 +259,43 @@ def verify(
     """Compares the tiled program with the reference kernels, operation by operation, each on the reference's operands.
 
     A float element may deviate by gamma_n * sum |a||b| + u * |reference| for products (gamma_n = n*u / (1 - n*u) with
-    the accumulator's roundoff u), gamma_n * sum |x| for sums, a few roundings for other functions; inside a fused
-    kernel deviations are carried through its operations. Where operands are rounded (bf16 in the array), computed ones
-    may go to another neighbour. Integers, booleans and moved elements are equal.
+    the accumulator's roundoff u), gamma_n * sum |x| for sums, and a few roundings for other functions; deviations
+    propagate through a fused kernel. Rounded operands (bf16 in the array) that were computed may round differently.
+    Integers, booleans and moved elements must be equal.
 
-    Such a bound grows with the length of a sum until a lost part of it hides within. So everything runs a second time
-    on values with which products and sums come out exactly (small whole numbers, drawn anew for every stored tensor;
-    among them one-hot vectors where a product meets something that rounds, and rows whose exponentials are 0 and 1
-    where a softmax reads them), and there the bits must agree. A row's `exact` says whether they had to; `rounds` names
-    the operation of the kernel that stands against it (an exponential, a division), with a bound that is then small
-    beside the values.
+    Such a bound grows with the length of a sum and can hide a missing term. So a second run uses values whose products
+    and sums are exact (small integers, drawn for every stored tensor; one-hot vectors where a product meets a rounding
+    operation, and rows with exponentials 0 and 1 for a softmax), where the bits must agree. A row's `exact` tells
+    whether they had to; `rounds` names the operation that rounds (an exponential, a division), with a small bound.
 
-    With level="instruction" each distinct vector compute, sort and product of integers is also carried out by its
-    kernel on values over all of its types' range (every exponent, -0, denormals, infinities, NaN, extreme integers),
-    where it must have the bits of its meaning, sums of floats their bound, NaN alone any bits. One that has not is a
-    row of operation "kernel on wide values", whose `tensor` names compute, element and both values.
+    With level="instruction" each distinct vector operation, sort and integer product also runs its kernel on values
+    over the whole range of its types (every exponent, -0, denormals, infinities, NaN, extreme integers). Its bits must
+    be those of its meaning (float sums within their bound, NaN with any bits); a failure is a row of operation "kernel
+    on wide values", whose `tensor` names operation, element and both values.
 
-    The reference is the graph that was compiled: what passes recognised in it stands there already. With
-    against="source" rows of operation "source" are added, one per output: by the reference kernels, the graph that was
-    compiled against the graph as it was imported or built (`Graph.source`), before any pass recognised a pattern.
-    A float element may deviate by u (8 + 4 sqrt n) times the output's largest magnitude, u the coarsest unit roundoff
-    within, n the number of operations; NaN and infinities are equal.
+    The reference is the compiled graph, after passes. against="source" adds rows of operation "source", one per output,
+    that compare the compiled graph with the imported or built one (`Graph.source`), both by the reference kernels. A
+    float element may deviate by u (8 + 4 sqrt n) times the output's largest magnitude, with u the coarsest unit
+    roundoff and n the number of operations; NaN and infinities must be equal.
 
     Args:
         program: a compiled program.
-        inputs: as for `execute`. What a pattern does at ends of ranges shows where inputs reach them.
+        inputs: as for `execute`; extreme values test patterns at the ends of their ranges.
         seed: of random inputs.
-        against: "reference", or "source": also the graph as it was imported.
-        exact: also run on values whose products and sums are exact, whatever the inputs are.
+        against: "reference", or "source" (also the imported graph).
+        exact: also run on values whose products and sums are exact.
         level: as for `execute`.
 
     Returns:
         The comparison.
 
     Raises:
-        UserError: for a program that has no graph, something else to compare with, or where the graph as imported is
-            not known (a compiled program from a file keeps what passes made of it).
+        UserError: for a program without a graph, an unknown baseline, or a missing imported graph (a compiled program
+            from a file does not have it).
     """
-    one_of("unknown graph to compare with", "against", against, "reference", "source")
+    one_of("unknown baseline", "against", against, "reference", "source")
     if not is_bool(exact):
-        raise user_error("a second run is made or not", place="exact", value=shown(exact), allowed="True, False")
+        raise user_error("not a flag", place="exact", value=shown(exact), allowed="True, False")
     exact = bool(exact)
     if against == "source":
         found = verify(program, inputs, seed=seed, exact=exact, level=level)

@@ -1,4 +1,4 @@
-"""Tile latencies kept in memory or on disk, from one source or another, and compared."""
+"""Tile latencies from several sources, in memory or on disk."""
 
 from __future__ import annotations
 
@@ -23,67 +23,67 @@ __all__ = ["TileLatencies", "scale_sim_latency"]
 
 CLOSED_FORM = "closed form"
 INSTRUCTION = "instruction"
-FORMAT = 2  # of the text of computes and of rows: latencies from elsewhere are kept across versions of Tilesim
+FORMAT = 2  # version of texts and rows; custom latencies stay valid across versions of Tilesim
 UNITS = ("array", "vector", "cross_lane")
 CYCLES = ("busy", "weights_consumed", "consumed", "first", "done")
 
 
 def _check(key: str, row: Mapping[str, Any]) -> str:
-    """What a row on disk is marked with, so that an edited one is known."""
+    """The checksum of a row on disk."""
     return Store.key_of({"key": key, "row": {name: row[name] for name in (*CYCLES, "limit", "why") if name in row}})[
         :16
     ]
 
 
 def _checked_row(row: Any, compute: str, place: str = "") -> dict[str, Any]:
-    """The parts of a latency, each of its type."""
+    """The checked parts of a latency."""
     where = f"{place}, '{compute}'" if place else f"'{compute}'"
-    suggestion = "Delete the file: it only saves time" if place else ""
+    suggestion = "Delete the file; it only saves time" if place else ""
 
     def wrong(what: str, value: Any, allowed: str) -> Exception:
         return user_error(what, place=where, value=value, allowed=allowed, suggestion=suggestion)
 
     if not isinstance(row, Mapping):
-        raise wrong("a tile latency is no object", shown(row)[:60], ", ".join((*CYCLES, "limit")))
+        raise wrong("a tile latency is not an object", shown(row)[:60], ", ".join((*CYCLES, "limit")))
     found: dict[str, Any] = {}
     for name in CYCLES:
         value = row.get(name)
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 1 << 62:
-            what = f"'{name}' of a tile latency is no number of cycles"
-            raise wrong(what, shown(value)[:60], "whole numbers, 0 or more")
+            what = f"'{name}' of a tile latency is not a number of cycles"
+            raise wrong(what, shown(value)[:60], "a whole number from 0 on")
         found[name] = int(value)
     if not is_text(row.get("limit")):
-        raise wrong("'limit' of a tile latency is no text", shown(row.get("limit"))[:60], "what limits it, as a text")
+        raise wrong(
+            "'limit' of a tile latency is not a string", shown(row.get("limit"))[:60], "a description of the limit"
+        )
     found["limit"] = str(row["limit"])
     if "why" in row:
         if not is_text(row["why"]):
-            raise wrong(
-                "'why' of a tile latency is no text", shown(row["why"])[:60], "what a unit waits for, as a text"
-            )
+            raise wrong("'why' of a tile latency is not a string", shown(row["why"])[:60], "a description of the wait")
         found["why"] = str(row["why"])
     return found
 
 
 @checked_class()
 class TileLatencies:
-    """How long tile computes take on a core's units: by what is computed, for one source.
+    """Latencies of tile operations on a core's units, from one source.
 
-    `tilesim.simulate(program, latencies=...)` asks it before the closed forms. Of the sources "closed form" and
-    "instruction" (kernels on the machine's core, at any level) it learns what it lacks; a store of any other
-    source ("rtl", "measured", ...) holds only what it was given, and a result says for how many computes the closed
-    forms had to do. Latencies are kept by everything that they depend on: units of the core, source, and version (of
-    Tilesim for closed forms, of kernels and instructions for those, of the format for others). On disk they lie in a
-    `Store`, which several processes may share; each row carries a checksum, and one that was edited is refused.
+    `tilesim.simulate(program, latencies=...)` uses them instead of closed forms. Missing latencies of the sources
+    "closed form" and "instruction" (kernels on the machine's core, at any level) are computed; other sources ("rtl",
+    "measured", ...) have only the given latencies, and results count the operations that fell back to closed forms. The
+    key has all dependencies: units of the core, source, and version (of Tilesim for closed forms, of kernels and
+    instructions, or of the format). On disk they are in a `Store`, which several processes may share, with a checksum
+    per row; an edited row raises an error.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, source: str = CLOSED_FORM) -> None:
         """Opens a store."""
         self.source = source
         self._store = Store(path) if path is not None else None
-        self._books: dict[str, dict[str, dict[str, Any]]] = {}  # each replaced as a whole: readers take no lock
+        self._books: dict[str, dict[str, dict[str, Any]]] = {}  # replaced atomically: readers take no lock
         self._lock = Lock()
         self.hits = self.misses = self.memory_hits = self.memory_misses = 0
-        #: of the last run at instruction level: executions by compute, and why computes have no kernel
+        #: of the last run at instruction level: execution counts, and reasons for missing kernels
         self.last_counts: dict[str, int] = {}
         self.refused: dict[str, str] = {}
 
@@ -91,7 +91,7 @@ class TileLatencies:
         core = json.loads(machine.core.to_json())["core"]
         units = {unit: core.get(unit) for unit in UNITS}
         version = _core.__version__ if self.source == CLOSED_FORM else f"format {FORMAT}"
-        if self.source in (CLOSED_FORM, INSTRUCTION):  # ports, and who accumulates
+        if self.source in (CLOSED_FORM, INSTRUCTION):  # ports, and the accumulating unit
             units["isa"] = core.get("isa")
             units["accumulator"] = machine.get("core.scratchpad.accumulator_bytes") != "0 B"
         if self.source == INSTRUCTION:
@@ -107,30 +107,30 @@ class TileLatencies:
             return self._books[prefix]
 
     def _kept(self, key: str, prefix: str, row: Any) -> dict[str, Any]:
-        """A row of the file, as it was written."""
+        """A verified row of the file."""
         place = self._store.path if self._store is not None else ""
         found = _checked_row(row, key[len(prefix) :], place)
         if row.get("check") != _check(key, found):
             raise user_error(
-                "a tile latency was changed after it was written",
+                "a tile latency was edited",
                 place=f"{place}, '{key[len(prefix) :]}'",
                 value=", ".join(f"{name} {found[name]}" for name in CYCLES),
-                allowed="rows that `add` and `update` wrote",
-                suggestion="Delete the file: it only saves time",
+                allowed="rows of `add` and `update`",
+                suggestion="Delete the file; it only saves time",
             )
         return found
 
     def add(self, machine: MachineLike, compute: str, cycles: int, **parts: int) -> None:
-        """Gives the latency of one compute.
+        """Adds the latency of one tile operation.
 
         Args:
-            machine: whose units compute it.
-            compute: text as in `table`, "mma bf16 bf16 b1 m128 n128 k256 ko1 pipelined".
-            cycles: that the unit is reserved, in cycles of the core's clock.
-            parts: weights_consumed, consumed, first, done, in cycles; `cycles` where left out.
+            machine: with the units.
+            compute: text as in `table`, such as "mma bf16 bf16 b1 m128 n128 k256 ko1 pipelined".
+            cycles: for which the unit is reserved, of the core's clock.
+            parts: weights_consumed, consumed, first, done, in cycles; default: `cycles`.
 
         Raises:
-            UserError: for a compute that cannot be read, negative cycles, or an unknown part.
+            UserError: for an invalid text, negative cycles, or an unknown part.
         """
         for name in parts:
             if name not in CYCLES[1:]:
@@ -144,10 +144,10 @@ class TileLatencies:
         self.update(machine, {compute: row})
 
     def update(self, machine: MachineLike, rows: Mapping[str, Mapping[str, Any]]) -> None:
-        """Gives many latencies at once; all are written, or none.
+        """Adds many latencies atomically.
 
         Args:
-            machine: whose units compute them.
+            machine: with the units.
             rows: compute to busy, weights_consumed, consumed, first, done (cycles) and limit.
 
         Raises:
@@ -166,13 +166,13 @@ class TileLatencies:
                 self._store.put({key: {**row, "check": _check(key, row)} for key, row in keyed.items()})
 
     def opened(self, machine: MachineLike) -> _core.LatencyBook:
-        """The latencies for a machine as the engine takes them.
+        """The latencies for a machine, for the engine.
 
         Args:
-            machine: whose units compute.
+            machine: with the units.
 
         Returns:
-            A book; give it to `closed` after the run.
+            A book for `closed` after the run.
         """
         book = _core.LatencyBook(self.source)
         for compute, row in self._book(Machine.load(machine)).items():
@@ -180,7 +180,7 @@ class TileLatencies:
         return book
 
     def closed(self, machine: MachineLike, book: _core.LatencyBook) -> dict[str, Any]:
-        """Takes in what a run has added, and its hit counts.
+        """Adds the new latencies of a run, and its hit counts.
 
         Args:
             machine: as for `opened`.
@@ -202,14 +202,13 @@ class TileLatencies:
         return {"source": self.source, **counts, "added": len(fresh)}
 
     def books(self, machine: MachineLike) -> dict[str, _core.LatencyBook]:
-        """The latencies as a simulation takes them.
+        """The latencies for a simulation.
 
         Args:
-            machine: whose units compute.
+            machine: with the units.
 
         Returns:
-            A book for each sort of cores by its name, or one under "" where all cores are alike; give them to
-            `close_books` after the run.
+            A book per core type, or one under "" for equal cores, for `close_books` after the run.
         """
         target = Machine.load(machine)
         if not target.sorts:
@@ -217,49 +216,49 @@ class TileLatencies:
         return {sort: self.opened(target.only(sort)) for sort in target.sorts}
 
     def close_books(self, machine: MachineLike, books: Mapping[str, _core.LatencyBook]) -> dict[str, Any]:
-        """Takes in what a run has added, of all sorts.
+        """Adds the new latencies of a run, for all core types.
 
         Args:
             machine: as for `books`.
             books: from `books`.
 
         Returns:
-            As `closed`, the sums over the sorts.
+            The sums of `closed` over core types.
 
         Raises:
             UserError: without a book.
         """
         target = Machine.load(machine)
         if not books:
-            raise user_error("nothing to take in", place="books", value="{}", allowed="what `books` returned")
+            raise user_error("missing books", place="books", value="{}", allowed="the dict that `books` returned")
         counts = [self.closed(target.only(sort) if sort else target, book) for sort, book in books.items()]
         keys = [key for key in counts[0] if key != "source"]
         return {"source": self.source, **{key: sum(count[key] for count in counts) for key in keys}}
 
     def table(self, machine: MachineLike) -> Table:
-        """Everything that is known for a machine.
+        """All latencies of a machine.
 
         Args:
-            machine: whose units compute.
+            machine: with the units.
 
         Returns:
-            One row per compute: its text, latencies in cycles, what limits it.
+            One row per operation: text, latencies in cycles, limit.
         """
         book = self._book(Machine.load(machine))
         return Table([{"compute": compute, **book[compute]} for compute in sorted(book)])
 
     def compare(self, other: TileLatencies, machine: MachineLike) -> Table:
-        """Two sources side by side.
+        """Compares two sources.
 
         Args:
             other: store of another source.
-            machine: whose units compute.
+            machine: with the units.
 
         Returns:
-            One row per compute that both know, farthest apart first: cycles of each, and the ratio other / this.
+            One row per common operation, largest ratio first: cycles of each, and the ratio other / this.
 
         Raises:
-            UserError: where they share no compute.
+            UserError: if they share no operation.
         """
         target = Machine.load(machine)
         own, theirs = self._book(target), other._book(target)
@@ -275,22 +274,24 @@ class TileLatencies:
         ]
         if not rows:
             raise user_error(
-                "the two stores share no compute", value=f"{len(own)} and {len(theirs)} latencies", place=target.name
+                "the two stores have no common tile operation",
+                value=f"{len(own)} and {len(theirs)} latencies",
+                place=target.name,
             )
         return Table(sorted(rows, key=lambda row: -abs(math.log(max(row["ratio"], 1e-9)))))
 
     def fill(self, machine: MachineLike, computes: Iterable[str]) -> int:
-        """Adds latencies by this store's source, where it is one that Tilesim can compute.
+        """Computes latencies with this store's source.
 
         Args:
-            machine: whose units compute.
+            machine: with the units.
             computes: texts, as from another store's `table`.
 
         Returns:
-            Number of computes that the source covers.
+            Number of covered operations.
 
         Raises:
-            UserError: for a source that cannot be computed, or a compute that is no text.
+            UserError: for a source that cannot be computed, or an invalid text.
         """
         target = Machine.load(machine)
         computes = list(computes)
@@ -298,10 +299,10 @@ class TileLatencies:
             if not is_text(compute):
                 allowed = '"mma bf16 bf16 b1 m128 n128 k256 ko1 pipelined"'
                 raise user_error(
-                    "this is no compute",
+                    "not a tile operation",
                     place=f"computes[{index}]",
                     value=shown(compute),
-                    allowed=f"texts as {allowed}",
+                    allowed=f"strings such as {allowed}",
                 )
         if self.source == CLOSED_FORM:
             rows = {compute: dict(_core.closed_form_latency(target.core, compute)) for compute in computes}
@@ -320,7 +321,7 @@ class TileLatencies:
         return len(rows)
 
     def __len__(self) -> int:
-        """Latencies that were read so far, of all machines."""
+        """Number of loaded latencies of all machines."""
         return sum(map(len, list(self._books.values())))
 
     def __repr__(self) -> str:

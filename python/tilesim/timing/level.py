@@ -1,4 +1,4 @@
-"""The level at which tile computes are carried out and timed."""
+"""The level at which tile operations are executed and timed."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _shared: dict[str, TileLatencies] = {}
 
 
 def checked_level(level: str) -> str:
-    """A level that can be run."""
+    """Checks a level."""
     one_of("unknown level", "level", level, *LEVELS)
     return level
 
 
 def kernel_latencies(level: str, latencies: TileLatencies | None) -> TileLatencies | None:
-    """The store that a simulation at a level asks."""
+    """The latencies of a simulation at a level."""
     checked_level(level)
     if level == "live" and latencies is not None:
         raise user_error(
-            "kernels that run beside each other take the time that the core leaves them, not one that is kept",
+            "level 'live' simulates kernels together and uses no stored latencies",
             place="latencies",
             value=latencies.source,
             allowed="none at level 'live'",
-            suggestion="leave it out, or level='instruction'",
+            suggestion="Leave it out, or use level='instruction'",
         )
     if level != "instruction":
         return latencies
@@ -36,7 +36,7 @@ def kernel_latencies(level: str, latencies: TileLatencies | None) -> TileLatenci
         return _shared.setdefault("", TileLatencies(source=INSTRUCTION))
     if latencies.source != INSTRUCTION:
         raise user_error(
-            "latencies of another source at instruction level",
+            "the instruction level needs latencies of source 'instruction'",
             place="latencies",
             value=latencies.source,
             allowed=f"ts.TileLatencies(source='{INSTRUCTION}')",

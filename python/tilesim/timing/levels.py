@@ -1,4 +1,4 @@
-"""One program at tile, instruction and live level, side by side."""
+"""Comparison of one program at tile, instruction and live level."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .simulate import compile, simulate
 
 __all__ = ["Levels", "levels"]
 
-FAR = 0.15  # computes whose levels differ by more say why
+FAR = 0.15  # difference beyond which a row has an explanation
 
 
 class Levels(Tabled):
-    """What a program takes at each level, and which computes make the difference."""
+    """A program's cycles at each level, and the tile operations that differ."""
 
     def __init__(self, results: dict[str, Result], computes: list[dict[str, Any]], notes: list[str]) -> None:
-        """Made by `levels`."""
+        """Stores results; `levels` calls this."""
         self.results, self.computes, self.notes = results, computes, notes
 
     @property
@@ -35,14 +35,14 @@ class Levels(Tabled):
 
     @property
     def difference(self) -> float:
-        """The fraction by which the instruction level is above the tile level; below 0: under it."""
+        """Relative difference of the instruction level from the tile level."""
         cycles = self.cycles
         return cycles["instruction"] / cycles["tile"] - 1 if cycles["tile"] else 0.0
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Per operation: cycles at each level in which it ran alone or first of several, and by which fraction the
-        instruction level is above the tile level."""
+        """Per operation: attributed cycles at each level, and the relative difference of the instruction level from the
+        tile level."""
         by_level = {level: _cycles_of(result) for level, result in self.results.items()}
         rows: list[dict[str, Any]] = []
         for name, tile in by_level["tile"].items():
@@ -54,18 +54,17 @@ class Levels(Tabled):
 
     @property
     def equal(self) -> bool:
-        """Whether all levels take the same cycles."""
+        """Whether all levels have equal cycles."""
         return len(set(self.cycles.values())) == 1
 
     def table(self) -> Table:
-        """The distinct computes.
+        """The distinct tile operations.
 
         Returns:
-            Rows as `computes`: text, executions, cycles by closed form and by kernel (`busy`), difference, and the unit
-            that most of the kernel's time went to, or why there is none; where both differ by more than 15 %, `why`:
-            what the kernel's busiest unit did beside its work, and what the closed form counts. With `live` also the
-            cycles by which one moved the end of its queue, on average over all executions of the same compute, whatever
-            ran before.
+            Rows of `computes`: text, executions, cycles by closed form and by kernel (`busy`), difference, and the unit
+            with most of the kernel's time, or why the kernel is missing; for differences above 15 %, `why`: overhead of
+            the kernel's busiest unit, and the counts of the closed form. With `live` also the mean cycles by which an
+            execution extends its queue.
         """
         return Table(self.computes)
 
@@ -104,16 +103,15 @@ def _cycles_of(result: Result) -> dict[str, int]:
 
 
 def _why(row: dict[str, Any], own: dict[str, Any] | None, limit: str) -> str:
-    """What the busiest unit of a kernel does beside its work, and what the closed form counts; empty where both levels
-    are as good as one."""
+    """Overhead of the kernel's busiest unit, and the counts of the closed form; "" for a small difference."""
     if own is None or row["difference"] is None or abs(row["difference"]) <= FAR:
         return ""
-    kernel = own.get("why") or f"most of the time goes to: {own['limit']}"
-    return f"{kernel}; the closed form counts: {limit}"
+    kernel = own.get("why") or f"most of the time: {own['limit']}"
+    return f"{kernel}; counted by the closed form: {limit}"
 
 
 def _computes(store: TileLatencies, machine: Machine) -> list[dict[str, Any]]:
-    """What ran, with both latencies; the largest part of the difference first."""
+    """Executed tile operations with both latencies, largest difference first."""
     known = {row["compute"]: row for row in store.table(machine)}
     rows: list[dict[str, Any]] = []
     for compute, count in store.last_counts.items():
@@ -134,7 +132,7 @@ def _computes(store: TileLatencies, machine: Machine) -> list[dict[str, Any]]:
 
 
 def _add_live(rows: list[dict[str, Any]], live: Result) -> None:
-    """Cycles of each compute beside the others, which know no history."""
+    """Adds live cycles of each tile operation."""
     found = {row["compute"]: row["cycles"] / row["count"] for row in live.data["live"]["computes"]}
     for row in rows:
         words = [word for word in row["compute"].split() if word not in ("resident", "pipelined")]
@@ -145,20 +143,20 @@ def _add_live(rows: list[dict[str, Any]], live: Result) -> None:
 def levels(
     program: Program | GraphLike, machine: MachineLike | None = None, *, live: bool = False, **options: Any
 ) -> Levels:
-    """Compares what closed forms and kernels say of the same program.
+    """Compares closed forms and instruction-level kernels for one program.
 
     Args:
-        program: a compiled program, a graph, or what names one.
+        program: a compiled program, a graph, or a workload's name.
         machine: as for `simulate`.
-        live: also with kernels that run in the engine beside each other (see `simulate`).
+        live: also simulate concurrent kernels together (see `simulate`).
         options: of `simulate` (memory, network, tensors, latencies of source "instruction", ...).
 
     Returns:
-        Cycles by level, per operation and per distinct compute.
+        Cycles by level, per operation and per distinct tile operation.
 
     Raises:
         UserError: as `simulate`.
-        Unsupported: for a program of several parts or sorts of cores.
+        Unsupported: for a program of several parts or core types.
     """
     store = options.pop("latencies", None) or TileLatencies(source=INSTRUCTION)
     if not isinstance(program, Program):
@@ -166,9 +164,9 @@ def levels(
     target = program.machine if machine is None else Machine.load(machine)
     if isinstance(program, MixedProgram) or target is None or target.sorts:
         raise unsupported(
-            "levels of a program without a machine, of several parts, or of cores of several sorts",
+            "levels need a program with a machine, one part and one core type",
             place="program",
-            suggestion="simulate(..., level='instruction') says what its computes take",
+            suggestion="Use simulate(..., level='instruction')",
         )
     with_options = {"replay": False, **options}
     tile = simulate(program, target, **with_options)

@@ -1,4 +1,4 @@
-"""Programs with parts for the host: execution, verification, and one result from the results of the parts."""
+"""Programs with host parts: execution, verification, and the combined result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[[Turn, list[Any]], Mapping[str, Any]]
 
 
 def _on_host(part: Turn, arrays: list[Any]) -> dict[str, Any]:
-    """The reference kernels in exact numerics: what a host's library computes, up to rounding."""
+    """Runs a host part with the reference kernels."""
     return dict(zip(part.outputs, _core.evaluate(part.graph.core, arrays, {}), strict=True))
 
 
@@ -33,14 +33,14 @@ def _walk(program: MixedProgram, arrays: Mapping[str, Any], on_machine: Run) -> 
 
 
 def execute_parts(program: MixedProgram, arrays: Mapping[str, Any], on_machine: Run) -> dict[str, Any]:
-    """Runs the parts one after another."""
+    """Runs the parts in order."""
     return _walk(program, arrays, on_machine)
 
 
 def verify_parts(
     program: MixedProgram, arrays: Mapping[str, Any], verify: Callable[[Turn, list[Any]], Any]
 ) -> list[Any]:
-    """Compares every part of the machine with the reference, on what the reference gives."""
+    """Compares every machine part with the reference, on inputs from the reference."""
     rows: list[Any] = []
     assert program.machine is not None
     multiply = program.machine.core.multiply
@@ -57,7 +57,7 @@ def verify_parts(
 def simulate_parts(
     program: MixedProgram, machine: Machine, simulate: Callable[[Turn], dict[str, Any]], timeline: bool
 ) -> dict[str, Any]:
-    """One result from those of the parts: machine, link and host take turns."""
+    """The combined result: machine, link and host run in turn."""
     turns = _core.Turns(machine.hertz, timeline)
     link = link_of(machine)
     assert program.graph is not None

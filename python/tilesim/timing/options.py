@@ -1,4 +1,4 @@
-"""The options of one call as one value: what is simulated again takes them along whole, and the result names them."""
+"""Options of calls as values, which repeated simulations and results reuse."""
 
 from __future__ import annotations
 
@@ -24,28 +24,31 @@ MACHINE, COMPILE = "Machine", "Compile"
 
 @dataclass(frozen=True)
 class WorkloadOptions(Sizes):
-    """What a workload is built with, and what is made of it before it is compiled."""
+    """Options that build a workload and change it before compilation."""
 
-    passes: str | None = option(None, "Patterns to recognise in a model: all, none, or names of passes with commas.")
+    passes: str | None = option(
+        None, "Patterns to recognise in a model: all, none, or names of passes separated by commas."
+    )
     quantize: str | None = option(
-        None, "Products in i8, fp8 or w4a16 (scales are 1, or calibrated with --accuracy); or all in bf16, f16."
+        None,
+        "Quantize products to i8, fp8 or w4a16 (scales 1, or calibrated with --accuracy), or all floats to bf16, f16.",
     )
 
 
 def _off(_: bool) -> bool:
-    """The value of a flag that turns something off."""
+    """The value of a flag that turns a feature off."""
     return False
 
 
 def _residency(words: list[str]) -> str | dict[str, str]:
-    """A word, or levels by tensor."""
+    """A strategy, or levels by tensor."""
     if len(words) == 1 and "=" not in words[0]:
         return words[0]
-    return pairs(words, "--residency", "a residency has no level", "auto or none alone, or any number of tensor=level")
+    return pairs(words, "--residency", "missing level of a tensor", "auto, none, or several tensor=level")
 
 
 def _trips(texts: list[str]) -> dict[str, int]:
-    what, allowed = "a loop needs its number of trips", "name=number"
+    what, allowed = "missing trip count of a loop", "name=number"
     found = pairs(texts, "--trips", what, allowed)
     for name, count in found.items():
         if not is_size(count):
@@ -54,20 +57,20 @@ def _trips(texts: list[str]) -> dict[str, int]:
 
 
 def _places(texts: list[str]) -> dict[str, str]:
-    return pairs(texts, "--place", "an operation needs a place", "name=host, name=machine")
+    return pairs(texts, "--place", "missing place of an operation", "name=host, name=machine")
 
 
 def _regions(texts: list[str]) -> dict[str, str]:
-    return pairs(texts, "--placement", "a tensor needs a memory region", "name=interleaved, name=local, name=number")
+    return pairs(texts, "--placement", "missing memory region of a tensor", "name=interleaved, name=local, name=number")
 
 
 def _tensors(given: list[str]) -> dict[str, Any]:
-    """Of a .npz file and `name=distribution`."""
+    """Arrays of a .npz file, and distributions as `name=distribution`."""
     from ..program.data_sources import opened
 
     files = [one for one in given if "=" not in one or os.path.exists(one)]
     if len(files) > 1:
-        raise user_error("one file has all arrays", place="--tensors", value=shown(files), allowed="one .npz file")
+        raise user_error("several files of arrays", place="--tensors", value=shown(files), allowed="one .npz file")
     found = opened(files[0]) if files else {}
     for text in given:
         if text not in files:
@@ -78,74 +81,79 @@ def _tensors(given: list[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CompileOptions(Stage):
-    """What `compile` takes beside graph and machine; its arguments say what each means."""
+    """Options of `compile`; see its arguments."""
 
     panel = COMPILE
 
-    mapping: Any = option("profile", "profile, cost, heuristic, tuned, gemmini, pytorchsim; a .json file.", words=str)
-    lowering: str | None = option(
-        None, "native: as the chip's own compiler, where the machine's file says how; or best. `run` also takes both."
+    mapping: Any = option(
+        "profile", "Mapping: profile, cost, heuristic, tuned, gemmini, pytorchsim, or a .json file.", words=str
     )
-    fuse: Any = option("all", "all, none, or names of rules with commas between (a wrong one lists them).", words=str)
+    lowering: str | None = option(
+        None,
+        "native (as the chip's own compiler, if the machine has a lowering profile) or best; `run` also accepts both.",
+    )
+    fuse: Any = option("all", "Fusion rules: all, none, or names separated by commas.", words=str)
     residency: Any = option(
         None,
-        "What stays in scratchpads: auto, none; or tensor=scratchpad, tensor=memory.",
+        "Tensors kept in scratchpads: auto, none, or tensor=scratchpad, tensor=memory.",
         words=list[str],
         read=_residency,
     )
-    layout: str = option("auto", "Order of axes in padded memory: auto, or as given.")
-    fallback: str = option("error", "What the machine cannot run: an error, or on the host, at its cost.")
-    place: Any = option(None, "Run an operation there: name=host or name=machine.", words=list[str], read=_places)
-    cores: int | None = option(None, "Cores of the machine that share the work; all by default.", panel=MACHINE)
+    layout: str = option("auto", "Order of axes in padded memory: auto or given.")
+    fallback: str = option("error", "Unsupported operations: error, or host (run on the host).")
+    place: Any = option(None, "Place an operation: name=host or name=machine.", words=list[str], read=_places)
+    cores: int | None = option(None, "Number of cores that share the work; default: all.", panel=MACHINE)
     capacity: str = option("report", "Tensors that exceed the memory: report, or error.")
-    sort: str | None = option(None, "Core type that runs it, of a machine with several.", panel=MACHINE)
-    contexts: int | None = option(None, "Of a core, that share every kernel.", least=1)
+    sort: str | None = option(None, "Core type that runs the program.", panel=MACHINE)
+    contexts: int | None = option(None, "Contexts of a core that share every kernel.", least=1)
     integer_products: bool = option(
-        True, "Leave products of dequantized operands in floats.", "--no-integer-products", words=bool, read=_off
+        True, "Keep products of dequantized operands in floats.", "--no-integer-products", words=bool, read=_off
     )
     trips: Any = option(
-        None, "How often a loop runs that data end: name=number.", words=list[str], read=_trips, panel="Workload"
+        None, "Trip count of a data-dependent loop: name=number.", words=list[str], read=_trips, panel="Workload"
     )
-    collectives: str = option("error", "Operations between devices: error, or untimed as on one of alike devices.")
-    zero_tiles: str = option("off", "skip: tiles of weights that are all zero; test: of activations too; off: none.")
+    collectives: str = option("error", "Collective operations: error, or untimed.")
+    zero_tiles: str = option("off", "Zero tiles: skip (of weights), test (of activations too) or off.")
 
 
 @dataclass(frozen=True)
 class SimulateOptions(Stage):
-    """What `simulate` takes beside program and machine; its arguments say what each means."""
+    """Options of `simulate`; see its arguments."""
 
     panel = MACHINE
 
-    memory: str | None = option(None, "ideal, simple or bank; the machine's if none is given.")
+    memory: str | None = option(None, "Memory model: ideal, simple or bank; default: the machine's.")
     network: str | None = option(
-        None, "simple, crossbar, mesh, mesh_4x8, ..., a .json file; the machine's if none.", panel=MACHINE
+        None,
+        "On-chip network: simple, crossbar, mesh, mesh_4x8, ..., or a .json file; default: the machine's.",
+        panel=MACHINE,
     )
     timeline: bool = False
     tensors: Mapping[str, Any] = option(
         {},
-        "What timing reads: a .npz file of arrays by name, or name=uniform, balanced, zipf:1.1.",
+        "Tensor values for timing: a .npz file, or name=uniform, balanced, zipf:1.1.",
         panel="Workload",
         words=list[str],
         read=_tensors,
     )
-    seed: int = option(0, "Of everything that is drawn at random.", least=0, panel="Workload")
+    seed: int = option(0, "Seed of all random values.", least=0, panel="Workload")
     replay: bool = option(
-        True, "Simulate each trip of steady loops, also of long programs.", "--no-replay", words=bool, read=_off
+        True, "Simulate every trip of steady loops, also in long programs.", "--no-replay", words=bool, read=_off
     )
     placement: Mapping[str, str | int] = option(
-        {}, "Memory region of a tensor: name=interleaved, local, a number.", words=list[str], read=_regions
+        {}, "Memory region of a tensor: name=interleaved, local or a number.", words=list[str], read=_regions
     )
     latencies: TileLatencies | None = None
     resident: tuple[str, ...] | str = option(
         (),
-        "A tensor that stays in the machine's cache; 'auto': what is used most.",
+        "A tensor to keep in the machine's cache, or 'auto' (the most used ones).",
         words=list[str],
         read=lambda names: "auto" if names == ["auto"] else tuple(names),
     )
-    level: str = option("tile", "tile (closed forms), instruction (kernels, each timed alone), live (side by side).")
+    level: str = option("tile", "tile (closed forms), instruction (standalone kernels) or live (concurrent kernels).")
 
     def again(self) -> SimulateOptions:
-        """The options of a run that is compared with this one: all of them, without recording."""
+        """The options of a comparable run without recording."""
         return replace(self, timeline=False, replay=self.replay and not self.timeline)
 
     def recording(self) -> SimulateOptions:
@@ -157,12 +165,12 @@ class SimulateOptions(Stage):
         return replace(self, tensors=tensors)
 
     def given(self) -> dict[str, Any]:
-        """Those that are not what a call without them has; recording changes no result."""
+        """Options that differ from their defaults, except recording, which changes no result."""
         return {name: value for name, value in super().given().items() if name != "timeline"}
 
 
 def said(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as a result names them."""
+    """Options as text for a result."""
     empty = (type(None), str, tuple, dict)
     return {name: _text(value) for name, value in options.items() if value or not isinstance(value, empty)}
 
@@ -182,7 +190,7 @@ def _text(value: Any) -> str:
 def divided(
     options: Mapping[str, Any], *stages: type | Callable[..., Any], own: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Options for several calls at once, each to the first call that takes it; `own`: names that the caller takes."""
+    """Splits options over several calls, each to the first that has it; `own`: names of the caller."""
     taken = [_names(stage) for stage in stages]
     parts: list[dict[str, Any]] = [{} for _ in stages]
     for name, value in options.items():

@@ -1,4 +1,4 @@
-"""Quantized graphs: products in 8 bits or fewer, with scales from data."""
+"""Quantization of graphs: products in 8 bits or fewer, with scales from data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALIASES = HALVES | {"int8": "i8", "w8a8": "i8", "f8e4m3fn": "fp8", "float8_e4m3f
 
 
 class _Observer(Rewriter):
-    """The graph with the largest magnitude of every activation of a product as a further output."""
+    """The graph with the largest magnitude of every product's activation as an extra output."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
@@ -60,7 +60,7 @@ def _peaks(graph: Graph, calibrate: Any) -> dict[str, float]:
     """Largest magnitude of each activation over all sets of inputs."""
     sets = list(calibrate) if _several(calibrate) else [calibrate]
     if not sets:
-        raise user_error("there are no calibration data", place="calibrate", allowed="inputs, or a list of them")
+        raise user_error("missing calibration data", place="calibrate", allowed="inputs, or a list of them")
     observer = _Observer(graph)
     observed = observer.run()
     sites = [site for site, _ in observer.written[str(graph.core.main)].given]
@@ -69,17 +69,17 @@ def _peaks(graph: Graph, calibrate: Any) -> dict[str, float]:
         found = list(reference(observed, inputs).values())
         for site, value in zip(sites, found[len(graph.outputs) :], strict=True):
             number = float(np.asarray(value))
-            if number == -np.inf:  # the largest of no numbers
+            if number == -np.inf:  # maximum of an empty tensor
                 continue
             if not np.isfinite(number):
-                what = "calibration data give numbers that are not finite"
+                what = "calibration data give values that are not finite"
                 raise user_error(what, place=f"the operand '{site}' of a product", value=str(number))
             peaks[site] = max(peaks[site], number)
     return peaks
 
 
 def _several(calibrate: Any) -> bool:
-    """Whether these are several sets of inputs: a list of dictionaries or of lists."""
+    """Whether these are several sets of inputs."""
     if isinstance(calibrate, Mapping) or not isinstance(calibrate, Sequence):
         return False
     return all(isinstance(one, (Mapping, list, tuple)) for one in calibrate)
@@ -87,35 +87,32 @@ def _several(calibrate: Any) -> bool:
 
 @checked("calibrate")
 def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Graph:
-    """A graph whose products (linear layers, matrix products, convolutions) multiply narrow numbers.
+    """Quantizes the products of a graph (linear layers, matrix products, convolutions).
 
-    "i8": weights and activations in i8; attention is taken apart, and its two products become ones of i8. "fp8": both
-    in f8e4m3fn; attention stays. "w4a16": weights in i4, in groups of 128 of the axis that is summed over with a scale
-    each, activations in 16 bits. Products of experts that rows choose keep wide activations in fp8. What
-    is between products (norms, softmax, activations, sums) keeps the graph's dtypes; a weight that something else reads
-    too, other than an embedding tied to the head, stays wide. "bf16", "f16": no products of narrow numbers, but the
-    whole graph in floats of 16 bits: weights, inputs, arithmetic and outputs, wherever they have the dtype that
-    products multiply; what asks for exact products stays as it is with its operands, integers do, and floats that come
-    from integers (positions, counts) until they meet a value of the network.
+    "i8": weights and activations in i8; attention is split, and its two products use i8. "fp8": both in f8e4m3fn;
+    attention stays. "w4a16": weights in i4 with a scale per 128 elements of the contracted axis, activations in 16
+    bits. Routed experts keep wide activations in fp8. Operations between products (norms, softmax, activations, sums)
+    keep the graph's dtypes; a weight with other uses stays wide, except an embedding tied to the head. "bf16", "f16":
+    the whole graph in 16-bit floats (weights, inputs, arithmetic, outputs) wherever it has the products' dtype;
+    products marked exact and their operands, integers, and floats computed from integers (positions, counts) stay
+    unchanged.
 
-    No narrow integer stands for NaN: calibration data that lead to one, and weights that have one, are errors; when the
-    quantized graph runs, an activation that is NaN becomes 0 where a product of i8 reads it, as in every conversion to
-    integers, and one beyond the calibrated range the outermost number.
+    Narrow integers cannot represent NaN: NaN in calibration data or weights is an error. At run time a NaN activation
+    of an i8 product becomes 0, as in every conversion to integers, and values beyond the calibrated range saturate.
 
     Args:
-        graph: stays as it is; or what names one.
+        graph: a workload; it is not changed.
         dtype: "i8", "fp8", "w4a16", "bf16" or "f16".
-        calibrate: inputs as for `ts.reference`, or a list of them: the largest magnitude of each activation in all of
-            them, and of each output channel of a weight, becomes the largest narrow number. None: the scales of
-            activations and weights are 1, which is enough for times; random weights then have random codes. The
-            scales of w4a16 follow from the weights: it needs none, and neither do bf16 and f16.
+        calibrate: inputs as for `ts.reference`, or a list of them: the largest magnitude of each activation, and of
+            each output channel of a weight, maps to the largest narrow number. Default: scales of 1, which suffice for
+            timing; random weights then have random codes. "w4a16", "bf16" and "f16" need no calibration.
 
     Returns:
-        The quantized graph; `assumptions` says what changed, with the inputs that have another dtype now. Random
-        weights stay recipes, and so do their codes.
+        The quantized graph; `assumptions` lists changes, including inputs with a new dtype. Random weights and their
+        codes stay lazy.
 
     Raises:
-        UserError: for an unknown dtype, a graph without products of floats, or inputs that do not fit.
+        UserError: for an unknown dtype, a graph without float products, or wrong inputs.
     """
     name = ALIASES.get(dtype, dtype)
     if name not in SCHEMES and name not in CASTS:
@@ -130,27 +127,27 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     _check_products(plain)
     peaks = None if calibrate is None or scheme.wide else _peaks(plain, calibrate)
     if calibrate is not None and scheme.wide:
-        reference(plain, calibrate[0] if _several(calibrate) else calibrate)  # or wrong data would pass unnoticed
+        reference(plain, calibrate[0] if _several(calibrate) else calibrate)  # checks the data
     quantizer = Quantizer(plain, scheme, peaks)
     made = quantizer.run()
     made.remove_dead_code()
     if not quantizer.count:
-        raise user_error("the graph has no products to quantize", place=plain.name, value="none has a weight")
+        raise user_error("the graph has no products to quantize", place=plain.name, value="no product has a weight")
     made.assumptions.append(_said(quantizer, calibrate))
     made.setting = f"{made.setting}, quantized to {name}" if made.setting else f"quantized to {name}"
     return made
 
 
 def _cast(graph: Graph, dtype: str, calibrate: Any) -> Graph:
-    """A graph in floats of 16 bits."""
+    """A graph in 16-bit floats."""
     cast = Cast(graph, dtype)
     if not cast.cast:
         known = multiplied_floats(graph)
-        what = f"the graph has no products of floats that are wider than {dtype}"
-        value = f"its products are of {dtype} already" if known else "it multiplies no floats"
+        what = f"the graph has no float products wider than {dtype}"
+        value = f"its products use {dtype} already" if known else "it has no float products"
         raise user_error(what, place=graph.name, value=value, allowed=PRODUCTS)
     if calibrate is not None:
-        reference(graph, calibrate[0] if _several(calibrate) else calibrate)  # or wrong data would pass unnoticed
+        reference(graph, calibrate[0] if _several(calibrate) else calibrate)  # checks the data
     made = cast.run()
     made.remove_dead_code()
     made.assumptions.append(cast.said(made))
@@ -159,7 +156,7 @@ def _cast(graph: Graph, dtype: str, calibrate: Any) -> Graph:
 
 
 def _check_products(graph: Graph) -> None:
-    """Refuses a graph without products of floats, or whose products are narrow already."""
+    """Raises an error for a graph without float products, or with quantized ones."""
     found = False
     for function in graph.functions:
         rows = graph.operations(function)
@@ -168,14 +165,14 @@ def _check_products(graph: Graph) -> None:
             if is_product(row):
                 found = True
                 if any(_is_narrow(made, x) for x in row["operands"][:2]):
-                    what = "the graph has no products to quantize: they are of narrow numbers already"
+                    what = "the graph's products are quantized already"
                     raise user_error(what, place=graph.name, value=f"'{row['name']}'", allowed=PRODUCTS)
     if not found:
         raise user_error("the graph has no products to quantize", place=graph.name, value="none", allowed=PRODUCTS)
 
 
 def _is_narrow(made: Mapping[str, Row], value: Row) -> bool:
-    """Whether a value is what narrow codes stand for."""
+    """Whether a value is dequantized from narrow codes."""
     for _ in range(8):
         if value["dtype"] in NARROW:
             return True
@@ -188,7 +185,7 @@ def _is_narrow(made: Mapping[str, Row], value: Row) -> bool:
 
 
 def sample(graph: GraphLike, inputs: Any = None, seed: int = 0) -> list[Any]:
-    """One set of inputs to calibrate with."""
+    """One set of calibration inputs."""
     return [inputs_of(as_graph(graph), inputs, seed)]
 
 
@@ -197,12 +194,12 @@ def _said(quantizer: Quantizer, calibrate: Any) -> str:
     count = len({source for source, row in quantizer.narrow_values.values() if not source.function})
     text = f"quantized to {scheme.name}: {count} weight{'s' if count != 1 else ''}"
     if scheme.wide:
-        text += ", a scale for each 128 elements; activations in 16 bits"
+        text += ", a scale per 128 elements; activations in 16 bits"
     elif calibrate is None:
-        text += " and activations of products, with scales of 1: times hold, values do not"
+        text += " and activations of products, with scales of 1 (valid for times, not for values)"
     else:
         text += " and activations of products, with scales from calibration data"
     if quantizer.kept:
-        text += f"; in loops and branches weights alone: {', '.join(quantizer.kept[:3])}"
+        text += f"; in loops and branches only weights: {', '.join(quantizer.kept[:3])}"
         text += f" and {len(quantizer.kept) - 3} more" if len(quantizer.kept) > 3 else ""
     return text

@@ -1,4 +1,4 @@
-"""Which tensors should stay in a machine's cache."""
+"""Proposes tensors to keep in a machine's cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Residency", "capacity_of", "residency"]
 
 
 def capacity_of(machine: Machine) -> int:
-    """Bytes of all slices of a machine's cache."""
+    """Capacity of a machine's cache in bytes, over all slices."""
     sets = int(machine.get("memory.cache.sets"))
     if sets == 0:
         return 0
@@ -33,33 +33,33 @@ def _bytes(text: Any) -> int:
 
 @checked_class()
 class Residency(Tabled):
-    """A residency plan: an iterable of names for `simulate(resident=...)`, with what speaks for each."""
+    """A residency plan: an iterable of names for `simulate(resident=...)`, with the saving of each."""
 
     def __init__(self, rows: list[dict[str, Any]], capacity: int) -> None:
-        """Holds a plan; made by `residency`."""
+        """Stores a plan; `residency` calls this."""
         self.rows, self.capacity = rows, capacity
 
     @property
     def names(self) -> list[str]:
-        """The tensors that stay."""
+        """The resident tensors."""
         return [row["tensor"] for row in self.rows if row["resident"]]
 
     @property
     def bytes(self) -> int:
-        """Bytes of the cache that they take, whole pages."""
+        """Their bytes in the cache, in whole pages."""
         return sum(row["bytes"] for row in self.rows if row["resident"])
 
     @property
     def saved_bytes(self) -> int:
-        """Bytes of memory traffic that they save."""
+        """Saved bytes of memory traffic."""
         return sum(row["saved_bytes"] for row in self.rows if row["resident"])
 
     def table(self) -> Table:
-        """All tensors, the most saving per byte first.
+        """All tensors, largest saving per byte first.
 
         Returns:
             Rows with tensor, resident, bytes (whole pages), moved_bytes (by the cores), saved_bytes, reuse (saved per
-            byte held).
+            byte).
         """
         return Table(self.rows)
 
@@ -68,7 +68,7 @@ class Residency(Tabled):
         return iter(self.names)
 
     def __len__(self) -> int:
-        """How many tensors stay."""
+        """Number of resident tensors."""
         return len(self.names)
 
     def __repr__(self) -> str:
@@ -83,14 +83,14 @@ class Residency(Tabled):
 def residency(
     program: Program, machine: MachineLike | None = None, *, tensors: dict[str, Any] | None = None
 ) -> Residency:
-    """Proposes what stays in the cache: the largest saving of traffic per byte first, while it fits.
+    """Proposes tensors to keep in the cache, by saved traffic per byte, while they fit.
 
-    What a tensor saves: all that the cores move of it; but what is only read comes from memory once, and what is only
-    written goes there in the end. The bytes are counted by running the program with ideal memory.
+    A tensor saves the cores' traffic on it, less one transfer if it is only read or only written. The bytes come from
+    a simulation with ideal memory.
 
     Args:
         program: a compiled program.
-        machine: with a cache; none: the one that the program was compiled for.
+        machine: with a cache; default: the program's machine.
         tensors: as for `simulate`.
 
     Returns:
@@ -101,7 +101,7 @@ def residency(
     """
     target = program.machine if machine is None else Machine.load(machine)
     if target is None:
-        raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
+        raise user_error("the program has no machine", suggestion="Add machine=...")
     capacity = capacity_of(target)
     if capacity == 0:
         raise user_error("the machine has no cache", place="memory.cache.sets", value=target.name)

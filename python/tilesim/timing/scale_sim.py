@@ -1,4 +1,4 @@
-"""SCALE-Sim's cycle counts in closed form, of tiles and of layers, beside ours."""
+"""Cycle counts of SCALE-Sim in closed form, for tiles and layers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..machine.machine import Machine, MachineLike
 __all__ = ["counts_of", "scale_sim_latency", "told"]
 
 _LISTED = 12
-"""Layers that the note names."""
+"""Most layers in the note."""
 
 
 def _folds(array: Mapping[str, Any], m: int, n: int, k: int, transposed: bool = False) -> tuple[int, int, int]:
-    """Folds of a product, cycles in which one of them streams, and further cycles in which it loads, fills and drains.
+    """Folds of a product, streaming cycles of a fold, and its cycles to load, fill and drain.
 
     Output stationary: T + R + C - 2 cycles per fold, weight and input stationary T + 2 R + C - 2, with T the extent
-    that streams past R x C cells (Samajdar et al., ISPASS 2020, and the code of versions 2 and 3). No fold overlaps
-    another.
+    that streams past R x C cells (Samajdar et al., ISPASS 2020, and the code of versions 2 and 3). Folds do not
+    overlap.
     """
     rows, columns, dataflow = array["rows"], array["columns"], array["dataflow"]
     if dataflow == "output_stationary":
@@ -37,7 +37,8 @@ def _folds(array: Mapping[str, Any], m: int, n: int, k: int, transposed: bool = 
 
 @checked()
 def scale_sim_latency(machine: MachineLike, compute: str) -> int | None:
-    """Cycles of a product's tile by SCALE-Sim's formula: every fold fills and drains the whole array, none overlap."""
+    """Cycles of a product's tile by SCALE-Sim's formula: every fold fills and drains the whole array without
+    overlap."""
     parts = _core.describe_compute(compute)
     if parts["kind"] != "mma":
         return None
@@ -48,7 +49,7 @@ def scale_sim_latency(machine: MachineLike, compute: str) -> int | None:
 
 
 def _sizes(row: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
-    """Products of an operation, and rows, columns and depth of each; none for another operation."""
+    """Number of an operation's products, and rows, columns and depth of each; None for other operations."""
     if row["kind"] not in ("contract", "convolution"):
         return None
     more, (a, b) = row["attributes"], (one["shape"] for one in row["operands"][:2])
@@ -65,7 +66,7 @@ def _sizes(row: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
 
 
 def counts_of(graph: Graph, machine: Machine) -> dict[str, tuple[int, int]]:
-    """What SCALE-Sim counts for the products of a graph."""
+    """SCALE-Sim's counts for the products of a graph."""
     if len(graph.functions) > 1:
         graph = graph.copy()
         graph.inline_calls()
@@ -80,7 +81,7 @@ def counts_of(graph: Graph, machine: Machine) -> dict[str, tuple[int, int]]:
 
 
 def told(data: Mapping[str, Any], graph: Graph | None, machine: Machine) -> list[str]:
-    """What a result on a machine of SCALE-Sim says of SCALE-Sim's count among its approximations."""
+    """The line about SCALE-Sim's counts among the approximations of a result on its machine."""
     if graph is None or not machine.description.startswith(SCALE_SIM) or not (counts := counts_of(graph, machine)):
         return []
     rows = {row["name"]: row for row in data["operations"]}
@@ -90,13 +91,13 @@ def told(data: Mapping[str, Any], graph: Graph | None, machine: Machine) -> list
     each = ", ".join(f"{name} {counts[name][0]:,}" + (f" : {rows[name]['exclusive']:,}" if name in rows else "")
                      for name in longest)  # fmt: skip
     array, busy = machine.to_dict()["core"]["array"], sum(row["array_busy"] for row in rows.values())
-    reasons = [f"its array is busy for {busy:,}"]
+    reasons = [f"its array is busy for {busy:,} cycles"]
     if array["dataflow"] == "output_stationary":
         reasons.append(f"each fold of an output-stationary array also shifts its results out, {array['rows']} cycles")
     if array["weight_double_buffer"]:
         reasons.append("the cells of a fold are loaded while the fold before streams")
     if any(row["kind"] == "convolution" and row["name"] in counts for row in graph.operations()):
-        reasons.append("rows of cells take channels, and of the window what the mapping packs, not whole windows")
+        reasons.append("rows of cells hold channels and part of the window, not whole windows")
     if vector := [name for name in counts if name in rows and not rows[name]["array_busy"]]:
         reasons.append(f"the vector unit computes {listed(vector, 4)}")
     bound: dict[str, int] = {}
@@ -105,7 +106,7 @@ def told(data: Mapping[str, Any], graph: Graph | None, machine: Machine) -> list
     shares = ", ".join(f"{what} {cycles / max(1, data['cycles']):.0%}" for what, cycles in bound.items() if cycles)
     return [
         f"SCALE-Sim counts {total:,} cycles for the {len(counts)} products, this run takes {data['cycles']:,} ({each})."
-        f" In SCALE-Sim one fold follows the other, {idle:.0%} of the cycles load, fill and drain the array, and its "
+        f" In SCALE-Sim folds run in sequence, {idle:.0%} of the cycles load, fill and drain the array, and its "
         f"count has no stalls for memory, no launches and no vector unit. Here {'; '.join(reasons)}; the time is bound "
         f"by {shares}"
     ]

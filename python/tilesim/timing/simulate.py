@@ -1,4 +1,4 @@
-"""The calls that users make first: compile, simulate, run."""
+"""The main calls: compile, simulate, run."""
 
 from __future__ import annotations
 
@@ -55,19 +55,21 @@ FIDELITIES = ("ideal", "simple", "bank")
 logger = logging.getLogger("tilesim")
 
 LIMIT = 4_000_000  # tile operations, on all cores together, beyond which steady loops are replayed
-SAID = 40_000_000  # tile operations of a run that is said before it starts
-RATE = 5_000_000  # tile operations per second of one processor, at least about
+SAID = 40_000_000  # tile operations beyond which a warning is logged
+RATE = 5_000_000  # lower estimate of tile operations per second
 
 
 def with_network(machine: MachineLike, network: str | None) -> Machine:
-    """The machine with the network that it will be simulated with: what cores send each other depends on it."""
+    """The machine with the simulated network, which affects communication between cores."""
     target = Machine.load(machine)
     return target if network is None else target.replace({"network.kind": network})
 
 
 def _names(resident: Iterable[str] | str) -> list[str]:
     if not is_iterable(resident):
-        raise user_error("resident tensors are a list of names", value=shown(resident), allowed='["w", ...], "auto"')
+        raise user_error(
+            "resident tensors must be a list of names", value=shown(resident), allowed='["w", ...], "auto"'
+        )
     return list(resident)
 
 
@@ -75,7 +77,7 @@ def _dram_part(machine: Machine) -> _core.DramPart:
     name = machine.get("memory.part")
     if not name:
         allowed = ", ".join(Part.names())
-        raise user_error("memory of fidelity bank needs a DRAM part", place="memory.part", allowed=allowed)
+        raise user_error("bank memory needs a DRAM part", place="memory.part", allowed=allowed)
     return Part.load(name).core
 
 
@@ -95,50 +97,48 @@ def simulate(
     resident: Iterable[str] | str = (),
     level: str = "tile",
 ) -> Result:
-    """Runs a program in simulated time.
+    """Simulates the time of a program.
 
     Args:
-        program: a compiled program (a graph, or what names one, is compiled first), or several jobs that run on one
-            chip: those on different cores share network and memory, those on the same core take turns.
-        machine: none: the one that the program was compiled for.
-        memory: "ideal" (bytes take their time through a core's DMA port alone), "simple", or "bank" (DRAM channels of
-            the machine's memory.part); none: what the machine says.
+        program: a compiled program (a graph or a workload's name is compiled first), or several jobs on one chip: jobs
+            on different cores share network and memory, jobs on the same core run in turn.
+        machine: default: the program's machine.
+        memory: "ideal" (only a core's DMA port limits traffic), "simple", or "bank" (DRAM channels of the machine's
+            memory.part); default: the machine's.
         network: "simple" (latency, port bandwidth, finite buffers), or every flit in every router of "crossbar",
-            "mesh", "torus", "ring", "tree", "cmesh" (large enough for the machine), a name with sizes ("mesh_4x8") or
-            a .json file; none: what the machine says.
+            "mesh", "torus", "ring", "tree", "cmesh" (sized for the machine), a name with sizes ("mesh_4x8") or a .json
+            file; default: the machine's.
         timeline: record intervals for `Result.timeline`.
         tensors: arrays by name, of the program's tensors or values of its graph (group sizes, counts, token ids, page
-            tables): what loops and addresses read, and where gathered rows lie, is taken from them, or computed from
-            them by the reference kernels. A .npz file with such arrays must have all that timing reads. In place of an
-            array a distribution: "uniform", "balanced", or "zipf:s" (number i, from 0 on, in proportion to
-            1 / (i + 1)^s), for one tensor by its name, for all rows per group as "counts", for all indices of tables
-            and pages as "indices". For the rest a compiled program says what is typical (inputs: zeros, rows of
-            experts: spread evenly, gathered rows: one behind the other). `Result.data_sources` tells for every tensor
-            that was read which of these it was.
+            tables), for loop bounds, addresses and gathered rows; others are computed from them by the reference
+            kernels. A .npz file must have every array that timing reads. Instead of an array, a distribution:
+            "uniform", "balanced", or "zipf:s" (index i from 0 on, with weight 1 / (i + 1)^s), for a tensor by name,
+            for all rows per group as "counts", for all indices of tables and pages as "indices". Defaults: zeros for
+            inputs, evenly spread rows of experts, consecutive gathered rows. `Result.data_sources` has the source of
+            each tensor.
         seed: of the distributions.
-        replay: simulate steady loops of programs beyond 4,000,000 tile operations (all cores together) for a few
-            trips, and with banks equal layers of programs beyond 1 GiB of tensors twice, and extend them linearly; the
-            result says so. Never with a timeline. The logger "tilesim" warns before a run of more than 40,000,000.
-        placement: machines with several memory regions: where tensors lie, by name: "interleaved", "local" (each page
-            in the region of the core that touches it first) or a region's number; others as memory.placement says.
-        latencies: of tile computes, asked before the closed forms; `result.data["tile_latencies"]` counts its hits. A
-            store of source "instruction" times the kernels that it lacks, as level "instruction" does.
-        resident: machines with a cache (settings memory.cache.*): names of the program's tensors that stay in it, all
-            others pass by; "auto": what `ts.mapping.residency` proposes. None given: a cache that hardware manages
-            keeps what was used last, one that software manages keeps nothing.
-        level: "tile": tile computes take what closed forms say; "instruction": what their kernels take on the machine's
-            core, once for each distinct compute, kept in `latencies` (of source "instruction"; none: in memory, for
-            all calls of this process); "live": what they take beside each other in the engine, where the queues of a
-            core share its pipes and scratchpad ports. Computes without a kernel keep their closed form; the result says
-            which.
+        replay: for programs beyond 4,000,000 tile operations (all cores together), simulate a few trips of steady loops
+            and extrapolate; with banks, also equal layers beyond 1 GiB of tensors. The result notes it. Never with a
+            timeline. The logger "tilesim" warns before more than 40,000,000 operations.
+        placement: memory regions of tensors by name, for machines with several: "interleaved", "local" (each page in
+            the region of the core that touches it first) or a region's number; default: memory.placement.
+        latencies: of tile operations, used before the closed forms; `result.data["tile_latencies"]` counts hits. A
+            store of source "instruction" simulates missing kernels, as level "instruction" does.
+        resident: names of the program's tensors to keep in the machine's cache (settings memory.cache.*), others
+            bypass it; "auto": as `ts.mapping.residency` proposes. Default: a hardware-managed cache keeps recent data,
+            a software-managed one stays empty.
+        level: "tile": closed forms; "instruction": kernels on the machine's core, once per distinct operation, cached
+            in `latencies` (of source "instruction"; default: in memory for this process); "live": concurrent kernels in
+            the engine, which share a core's pipes and scratchpad ports. Operations without a kernel keep their closed
+            form, as the result notes.
 
     Returns:
         The result.
 
     Raises:
-        UserError: for an unknown fidelity or a program without a machine; for resident tensors that the program lacks,
-            that exceed the cache, or of a machine without one; for tensors that neither program nor graph has, a file
-            without what timing reads, an unknown distribution, an index outside its table, more rows than there are.
+        UserError: for an unknown fidelity or a program without a machine; for unknown resident tensors, or ones beyond
+            the cache; for unknown tensors, a file without required arrays, an unknown distribution, or an index out
+            of range.
     """
     automatic = isinstance(resident, str) and resident == "auto"
     names = "auto" if automatic else tuple(_names(resident))
@@ -162,7 +162,7 @@ def simulate(
         program = compile(program, with_network(machine or "tpu-v3", network))
     target = program.machine if machine is None else Machine.load(machine)
     if target is None:
-        raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
+        raise user_error("the program has no machine", suggestion="Add machine=...")
     own = program.machine if program.machine is not None and program.machine.name == target.name else target
     unread = has_profile(target) and not has_profile(own)
     target = lowered_as(target, "best" if unread else program.options.get("lowering"))
@@ -170,10 +170,10 @@ def simulate(
 
 
 def _expected(simulated: int, whole: int) -> None:
-    """Says before a long run what it will cost."""
+    """Warns before a long run."""
     if simulated < SAID:
         return
-    of = f" of {whole:,}, the others replayed from them" if simulated < whole else ", none of them replayed"
+    of = f" of {whole:,}, the others are extrapolated" if simulated < whole else ", without extrapolation"
     seconds = simulated / RATE
     took = f"{seconds:.0f} seconds" if seconds < 600 else f"{seconds / 60:,.0f} minutes"
     logger.warning("%s tile operations are simulated%s: up to %s", f"{simulated:,}", of, took)
@@ -189,10 +189,10 @@ def _checked_memory(memory: str | None) -> None:
 
 
 def _for_another(error: Exception, program: Program, target: Machine) -> Exception:
-    """A refusal of the engine, where the program was made for another machine."""
+    """An error of the engine for a program of another machine."""
     parts = {key: str(getattr(error, key, "")) for key in ("what", "place", "value", "allowed")}
     own = program.machine.name if program.machine is not None else ""
-    remedy = f"The program was compiled for {own}: compile the graph for {target.name}"
+    remedy = f"The program was compiled for {own}. Compile the graph for {target.name}"
     return user_error(**parts, suggestion=remedy, sort=type(error))
 
 
@@ -201,10 +201,10 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     by_itself = capacity_of(target) > 0 and target.get("memory.cache.managed") == "hardware"
     if isinstance(program, MixedProgram):
         if options.resident or by_itself:
-            remedy = "set memory.cache.sets to 0" if by_itself else "leave out resident"
-            raise unsupported("a cache where the host runs a part", place="memory.cache", suggestion=remedy)
+            remedy = "Set memory.cache.sets to 0" if by_itself else "Leave out resident"
+            raise unsupported("a cache is not supported with a host part", place="memory.cache", suggestion=remedy)
         if options.placement:
-            raise user_error("tensors cannot be placed where the host runs a part", place="placement")
+            raise user_error("placement is not supported with a host part", place="placement")
         return _simulate_mixed(program, target, options)
     data_of = known_data(program, options.tensors, options.seed)
     names = list(
@@ -244,9 +244,9 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     if program.machine is not None:
         data["lowering"] = "native" if has_profile(program.machine) else "best"
     if program.graph is not None and (options.memory or target.get("memory.kind")) != "ideal":
-        data_reads = bool(data.get("data_sources"))  # what timing read of lengths and pages, given or not
+        data_reads = bool(data.get("data_sources"))  # lengths and pages that timing read
         known = attention_data(program.graph.core, data_of.arrays, usual=True) if data_reads else None
-        # Simulated banks say themselves which part of their peak they reach.
+        # Banks determine the attainable bandwidth.
         banks = options.memory == "bank" and target.get("memory.kind") != "bank"
         bound = bound_knowing(program.graph, target.replace({"memory.kind": "bank"}) if banks else target, known)
         data["bounds"] = bound.and_further(data_of.further_bytes(data["operations"])).data
@@ -258,46 +258,50 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
 
 
 def _unlike(program: Program, target: Machine, fabric: str) -> list[str]:
-    """Approximations of a program on a machine that it was not compiled for, or whose memory it exceeds."""
+    """Approximations of a program on another machine, or beyond the memory capacity."""
     said = []
     if program.machine is not None and program.machine.name != target.name:
         said.append(
-            f"the program was compiled for {program.machine.name}: its tiles, layouts and units suit that machine; to "
-            f"know {target.name}, compile for it"
+            f"the program was compiled for {program.machine.name} with its tiles, layouts and units; compile it for "
+            f"{target.name} for a fair comparison"
         )
     if fabric != "simple" and program.sends and program.machine and program.machine.get("network.kind") == "simple":
         said.append(
-            "the program was compiled for multicasts that pass the sender's port once; routers take one packet per "
-            f"destination: compile for a machine with network.kind={fabric}"
+            "the program uses multicasts through the sender's port; routers take one packet per destination: "
+            f"compile for a machine with network.kind={fabric}"
         )
     if over := over_capacity(program, target):
         said.append(
-            f"memory.capacity is not enforced: {over[0]} on {over[1]}; compile with capacity='error' to refuse it"
+            f"memory.capacity is not enforced: {over[0]} on {over[1]}; compile with capacity='error' to enforce it"
         )
     return said
 
 
 def _looked_up(latencies: TileLatencies, counts: dict[str, Any]) -> list[str]:
-    """Where tile computes take times from elsewhere than closed forms and kernels."""
+    """A note about custom tile latencies."""
     if latencies.source in (CLOSED_FORM, INSTRUCTION):
         return []
     looked = f"tile latencies: {counts['hits']} lookups from '{latencies.source}' in place of closed forms"
-    lacking = f"; {counts['misses']} found nothing there: closed forms instead" if counts["misses"] else ""
+    lacking = f"; {counts['misses']} misses used closed forms" if counts["misses"] else ""
     return [looked + lacking]
 
 
 def _simulate_jobs(jobs: Sequence[Job], machine: MachineLike | None, options: SimulateOptions) -> Result:
     if not jobs or not all(isinstance(job, Job) for job in jobs):
-        raise user_error("nothing to simulate", value=shown(jobs), allowed="a Graph, a Program, a list of ts.Job")
+        raise user_error("not a list of jobs", value=shown(jobs), allowed="a Graph, a Program, a list of ts.Job")
     if options.level == "instruction":
-        raise unsupported("jobs at level instruction", place="level", suggestion="level='live' runs their kernels")
+        raise unsupported(
+            "jobs are not supported at level instruction", place="level", suggestion="level='live' runs their kernels"
+        )
     if options.tensors or options.latencies is not None:
-        raise user_error("of jobs each has its own", place="tensors, latencies", suggestion="Job(program, tensors=...)")
+        raise user_error(
+            "the option belongs to each job", place="tensors, latencies", suggestion="Use Job(program, tensors=...)"
+        )
     if any(isinstance(job.program, MixedProgram) for job in jobs):
-        raise user_error("a program with a part on the host cannot be one of several jobs")
+        raise user_error("a program with a host part cannot be one of several jobs")
     target = jobs[0].program.machine if machine is None else Machine.load(machine)
     if target is None:
-        raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
+        raise user_error("the program has no machine", suggestion="Add machine=...")
     _checked_memory(options.memory)
     memory, fabric = options.memory, str(options.network or target.get("network.kind"))
     parts: dict[str, Any] = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
@@ -352,37 +356,36 @@ def run(
     dtype: str | None = None,
     **options: Any,
 ) -> Result:
-    """The first minute: compile and simulate with defaults.
+    """Compiles and simulates a model with defaults.
 
     Args:
         model: a graph; a torch.nn.Module (then `args` are its arguments); a network's name, "matmul:M,N,K[,dtype]", or
-            a file that `tilesim run` takes; a tile program by hand is simulated as it is, on the machine that it names.
-        args: inputs for verification, on which loops that data end are counted, and from which `simulate` takes or
-            computes what timing reads; none: random ones, and what is typical.
-        machine: preset name, file, dict or Machine; or a device (`ts.machines()` lists both), which is estimated as
-            `ts.estimate` does, and not simulated.
+            a file as for `tilesim run`; a hand-written tile program runs unchanged on its machine.
+        args: inputs for verification, trip counts of data-dependent loops and values that timing reads; default: random
+            inputs and typical values.
+        machine: preset name, file, dict or Machine; or a device (`ts.machines()` lists both), which is estimated by
+            `ts.estimate`.
         verify: also execute and compare with the reference kernels.
         timeline: record intervals.
         memory: as for `simulate`.
-        network: as for `simulate`; the program is compiled for it too.
-        accuracy: `Result.accuracy` has the errors of a quantized graph against f32, as `ts.analytic.accuracy` finds
-            them (True), or against this graph.
-        quantize: "i8", "fp8" or "w4a16": products as `ts.quantize` makes them, with scales of 1; "bf16" or "f16": all
-            floats in that dtype. With accuracy they are calibrated with the arguments or the random inputs, and
-            accuracy=True is against the graph as given.
-        batch: of a workload that is named: images, sequences or products; None: 1.
-        context: of a network that reads text: tokens (`sequence` is another word for it); None: the network's own.
-        phase: of a network that writes text: "prefill" or "decode".
-        dtype: of a named network or product; None: its own.
-        options: any other option of `compile` (mapping, fuse, contexts, fallback, place, ...) or of `simulate`
-            (tensors, resident, placement, latencies, replay), by its name there; with a device of `estimate`.
+        network: as for `simulate`, and for compilation.
+        accuracy: store errors of a quantized graph in `Result.accuracy`, against f32 (True) or against this graph, by
+            `ts.analytic.accuracy`.
+        quantize: "i8", "fp8" or "w4a16" as in `ts.quantize`, with scales of 1; "bf16" or "f16": all floats in that
+            dtype. With accuracy, the arguments or random inputs calibrate the scales, and accuracy=True compares with
+            the given graph.
+        batch: of a named workload: images, sequences or products; default: 1.
+        context: tokens of a language model (alias `sequence`); default: the network's own.
+        phase: of a generative language model: "prefill" or "decode".
+        dtype: of a named network or product; default: its own.
+        options: other options of `compile` (mapping, fuse, contexts, fallback, place, ...) or `simulate` (tensors,
+            resident, placement, latencies, replay); for a device, of `estimate`.
 
     Returns:
-        The result; with a device an `Estimate`.
+        The result; for a device an `Estimate`.
 
     Raises:
-        UserError: as `compile` and `simulate`; for an unknown machine or option, or one that an estimate does not take;
-            also when verification fails.
+        UserError: as `compile` and `simulate`; for an unknown machine or option; when verification fails.
     """
     if (by_hand := program_of(model)) is not None:
         compiled, simulated = divided(options, CompileOptions, SimulateOptions)
@@ -428,12 +431,12 @@ def run(
 
 
 def _data_of(program: Program, graph: Graph, args: Any) -> dict[str, Any]:
-    """Inputs by name, where timing reads anything; their shapes are checked anyway."""
+    """Inputs by name if timing reads them; shapes are always checked."""
     data: dict[str, Any] = {}
     for row, array in zip(graph.core.inputs, inputs_of(graph, args, 0), strict=True):
         shape = list(getattr(array, "shape", ()))
         if shape != list(row["shape"]):
             allowed = f"{row['dtype']}{list(row['shape'])}"
-            raise user_error("an input has another shape", place=row["name"], value=str(shape), allowed=allowed)
+            raise user_error("an input has a wrong shape", place=row["name"], value=str(shape), allowed=allowed)
         data[row["name"]] = array
     return data if program.reads_tensors else {}

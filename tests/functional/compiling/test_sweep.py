@@ -198,25 +198,25 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a point twice in other units": (
         lambda: ts.sweep(PRODUCT, "edge-8", {"memory.bandwidth": ["1 GB/s", "1000 MB/s"]}),
-        "a point is there twice",
+        "duplicate point",
     ),
-    "a machine twice": (lambda: ts.sweep(PRODUCT, ["edge-8", "edge-8"]), "a point is there twice"),
-    "a mapping twice": (lambda: ts.sweep(PRODUCT, "edge-8", mappings=["cost", "cost"]), "a point is there twice"),
+    "a machine twice": (lambda: ts.sweep(PRODUCT, ["edge-8", "edge-8"]), "duplicate point"),
+    "a mapping twice": (lambda: ts.sweep(PRODUCT, "edge-8", mappings=["cost", "cost"]), "duplicate point"),
     "graphs of one name": (lambda: ts.sweep(["mlp", "mlp"], "edge-8"), "two graphs have one name.*'mlp'"),
     "a setting twice": (
         lambda: ts.sweep(PRODUCT, "edge-8", {"core.arrays": [1], "core.array.count": [2]}),
-        "a setting is named twice",
+        "a setting is given twice",
     ),
     "pairs of another length": (
         lambda: ts.sweep(PRODUCT, "edge-8", {("core.array.rows", "core.array.columns"): [(8, 8), (16,)]}),
         r"tuples of 2 values",
     ),
     "an unknown metric": (lambda: ts.sweep(PRODUCT, "edge-8", metrics=["secnds"]), "Did you mean 'seconds'"),
-    "no metric": (lambda: ts.sweep(PRODUCT, "edge-8", metrics=[]), "a sweep needs a metric"),
-    "a metric twice": (lambda: ts.sweep(PRODUCT, "edge-8", metrics=["cycles", "cycles"]), "two metrics have one name"),
+    "no metric": (lambda: ts.sweep(PRODUCT, "edge-8", metrics=[]), "missing metric"),
+    "a metric twice": (lambda: ts.sweep(PRODUCT, "edge-8", metrics=["cycles", "cycles"]), "a metric is given twice"),
     "a metric of many values": (
         lambda: ts.sweep(PRODUCT, "edge-8", metrics=[lambda result: result.data]),
-        "a metric is one value",
+        "a metric must return one value",
     ),
     "another way with errors": (lambda: ts.sweep(PRODUCT, "edge-8", on_error="skip"), "row, raise"),
     "a derived setting of one that is not there": (

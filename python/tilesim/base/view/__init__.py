@@ -1,7 +1,7 @@
-"""What results look like in a page and in a notebook: sections of cards, bars, tables and charts from plain data.
+"""Pages and notebook views: sections of cards, bars, tables and charts from plain data.
 
-A result says what it has to show as elements (`Cards`, `Bars`, `Rows`, `Notes`, `Picture`, and the charts `Points`,
-`Boxes`, `Steps`) in sections. `fragment` makes light HTML of them for a notebook; `document` makes a whole page, whose
+A result gives elements (`Cards`, `Bars`, `Rows`, `Notes`, `Picture`, and the charts `Points`,
+`Boxes`, `Steps`) in sections. `fragment` renders them as light HTML for a notebook; `document` renders a page whose
 tables sort, filter and fold and whose charts zoom.
 """
 

@@ -1,4 +1,4 @@
-// Charts that zoom, drawn by the plotting library from the same data as the pictures that stand still.
+// Charts that zoom, drawn with Bokeh from the data of the static pictures.
 const drawn = new Map();
 const linked = new Map();
 
@@ -9,7 +9,7 @@ function ticks(form) {
   return new Bokeh.CustomJSTickFormatter({ code: `return window.tilesim.said(${JSON.stringify(form)}, tick)` });
 }
 
-// A range; those of one name move together (each chart is a document of its own, which shares no models).
+// A range; those of one name move together (charts are separate documents and share no models).
 function range(start, end, name = "") {
   const others = linked.get(name) ?? [];
   const made = new Bokeh.Range1d(others.length ? { start: others[0].start, end: others[0].end } : { start, end });
@@ -54,7 +54,7 @@ function tips(plot, renderer, lines, policy = "snap_to_data") {
   plot.add_tools(new Bokeh.HoverTool({ renderers: [renderer], tooltips: lines, point_policy: policy }));
 }
 
-// A click on something that stands for rows of a table tells of them, below the chart.
+// A click on a shape shows the details of its table rows below the chart.
 function pick(part, plot, renderer, source, table, rowsAt) {
   if (!table) return;
   renderer.nonselection_glyph = null;
@@ -80,7 +80,7 @@ function points(part, tables) {
   const [x, y, name, sort] = part.keys;
   const table = tables.get(part.table);
   const source = new Bokeh.ColumnDataSource({ data: {} });
-  // All that can be drawn, once; a filter takes some of it.
+  // All points; a filter selects some of them.
   const every = table
     ? Array.from({ length: table.data.length }, (_, row) => [x, y, name, sort].map((key) => table.values.of(key, [row])))
     : part.points;
@@ -99,7 +99,7 @@ function points(part, tables) {
   load(table ? table.kept : every.map((_, row) => row));
   let waits = 0;
   if (table) {
-    table.listeners.push((changed) => { // the filter of the table is the chart's too, when the typing pauses
+    table.listeners.push((changed) => { // the table's filter applies to the chart when the typing pauses
       clearTimeout(waits);
       waits = setTimeout(() => load(changed.kept), 120);
     });
@@ -133,7 +133,7 @@ function boxes(part, tables) {
     plot.yaxis.formatter = new Bokeh.CustomJSTickFormatter({ code: `return ${JSON.stringify(names)}[Math.floor(tick)] ?? ""` });
   } else plot.yaxis.formatter = ticks(part.forms[1]);
   const gap = rows ? 0.12 : 0;
-  const apart = !rows && left.length < 1000; // boxes that touch are told apart
+  const apart = !rows && left.length < 1000; // separate boxes that touch
   const source = new Bokeh.ColumnDataSource({ data: {
     left: left.map((value) => value * part.scale), right: right.map((value) => value * part.scale), top: low.map((value) => value + gap), bottom: high.map((value) => value - gap),
     colour: sorts.map((sort) => part.sorts[sort][1]), text: texts.map((text) => part.texts[text]),
@@ -231,7 +231,7 @@ async function drawAll(parts, tables) {
     }
     document.documentElement.dataset.charts = "ready";
   } catch (error) {
-    // The pictures that stand still say the same.
+    // Fall back to the static pictures.
     for (const place of document.querySelectorAll(".chart.zooms")) place.classList.remove("zooms");
     document.documentElement.dataset.charts = "failed";
     throw error;

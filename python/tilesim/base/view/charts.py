@@ -1,4 +1,4 @@
-"""Charts as plain data: drawn here without a script, once; in a page a plotting library draws the same data to zoom."""
+"""Charts as plain data: static SVG here; in a page Bokeh draws the same data with zoom."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Boxes", "Points", "Steps"]
 
 _WIDTH = 860
 _LEFT, _RIGHT, _TOP, _BOTTOM = 150, 16, 10, 44
-_STILL = 700  # shapes of one kind in a drawing without script
+_STILL = 700  # shapes of one kind in a static drawing
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """From values to places, straight or logarithmic."""
+    """Maps values to positions, linear or logarithmic."""
 
     low: float
     high: float
@@ -55,7 +55,7 @@ class _Axis:
 def _frame(
     across: _Axis, up: _Axis | None, titles: tuple[str, str], forms: tuple[str, str], height: float
 ) -> list[str]:
-    """Axes, ticks and what they are of."""
+    """Axes, ticks and titles."""
     right, bottom = _WIDTH - _RIGHT, height - _BOTTOM
     parts = [f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom}H{right}"/>']
     for value in across.ticks():
@@ -94,8 +94,8 @@ def _figure(chart: Any, svg: str, live: bool) -> str:
 
 @dataclass(frozen=True)
 class Points:
-    """Points by two values, with lines: a roofline. In a page they may be the rows of a table (`table`: its name, `x`
-    and `y` then name columns); `row` of a row is then its place there."""
+    """Points with lines, such as a roofline. In a page the points may be rows of a table (`table`: its name; `keys_of`
+    then names columns, and `row` is the row's index there)."""
 
     name: str
     rows: Sequence[Mapping[str, Any]]
@@ -108,7 +108,7 @@ class Points:
     caption: str = ""
 
     def keys(self) -> dict[str, str]:
-        """What the colours mean."""
+        """The legend."""
         used = {str(row[self.keys_of[3]]) for row in self.rows}
         return {name: colour for name, colour in self.colours.items() if name in used}
 
@@ -125,7 +125,7 @@ class Points:
         return across, _Axis(min(ys) / 2, max(ys) * 2, self.height() - _BOTTOM, _TOP, True)
 
     def html(self, live: bool = False) -> str:
-        """Lines and points; the first so many where there are many."""
+        """Lines, and the first points."""
         across, up = self._spans()
         parts = _frame(across, up, self.titles, self.forms, self.height())
         for name, xs, ys in self.lines:
@@ -143,7 +143,7 @@ class Points:
         return _figure(self, _svg(parts, self.height(), self.caption), live)
 
     def data(self) -> dict[str, Any] | None:
-        """Lines, and points where no table has them."""
+        """Lines, and points unless a table holds them."""
         found: dict[str, Any] = {"kind": "points", "name": self.name, "titles": self.titles, "forms": self.forms}
         found |= {"lines": [[name, list(xs), list(ys)] for name, xs, ys in self.lines], "keys": list(self.keys_of)}
         found |= {"colours": dict(self.colours), "other": OTHER, "height": self.height(), "table": self.table}
@@ -156,8 +156,8 @@ class Points:
 class Boxes:
     """Rectangles: intervals of units over time, tensors over time and address.
 
-    With `rows` (names) the second value is the row; else a box has a low and a high end there. `picks` has, for each
-    text, the rows of the table `table` that it stands for.
+    With `rows` (names) the second value is the row; else a box has a low and a high end. `picks` has, for each text,
+    its rows in the table `table`.
     """
 
     name: str
@@ -175,7 +175,7 @@ class Boxes:
     picks: Sequence[Sequence[int]] = ()
 
     def keys(self) -> dict[str, str]:
-        """What the colours mean."""
+        """The legend."""
         used = {box[4] for box in self.boxes}
         return {name: colour for i, (name, colour) in enumerate(self.sorts) if i in used}
 
@@ -210,7 +210,7 @@ class Boxes:
         return _figure(self, _svg(parts, self.height(), self.caption), live)
 
     def data(self) -> dict[str, Any] | None:
-        """All boxes, a list of each coordinate."""
+        """All boxes, one list per coordinate."""
         found: dict[str, Any] = {"kind": "boxes", "name": self.name, "titles": self.titles, "forms": self.forms}
         found |= {"boxes": [list(column) for column in zip(*self.boxes, strict=True)] or [[] for _ in range(6)]}
         found |= {"table": self.table, "picks": [list(rows) for rows in self.picks]} if self.table else {}
@@ -220,7 +220,7 @@ class Boxes:
 
 @dataclass(frozen=True)
 class Steps:
-    """Values that hold for a step each, stacked: bandwidth, live bytes."""
+    """Stacked step functions: bandwidth, live bytes."""
 
     name: str
     step: float
@@ -233,7 +233,7 @@ class Steps:
     caption: str = ""
 
     def keys(self) -> dict[str, str]:
-        """What the colours mean."""
+        """The legend."""
         return {name: SERIES[i % len(SERIES)] for i, (name, _) in enumerate(self.series)}
 
     def height(self) -> float:
@@ -249,7 +249,7 @@ class Steps:
         return found
 
     def html(self, live: bool = False) -> str:
-        """The series, of many steps the largest of some on end."""
+        """The series; many steps are merged by their maximum."""
         tops = self.tops()
         length = max((len(row) for row in tops), default=0)
         high = max([max(row, default=0.0) for row in tops] + [self.limit[1] if self.limit else 0.0]) or 1.0

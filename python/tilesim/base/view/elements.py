@@ -1,4 +1,4 @@
-"""Cards, bars, tables and notes: plain data in, HTML out; every text is escaped here and nowhere else."""
+"""Cards, bars, tables and notes: plain data in, HTML out; all texts are escaped here."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _FORMS = {
     "size": figures.size,
 }
 _NOTHING = "–"
-_TIP = 240  # characters of a name where it is told in full
+_TIP = 240  # characters of a full name
 
 
 def said(form: str, value: Any) -> str:
-    """A value as people read it."""
+    """A value as text."""
     if value is None:
         return _NOTHING
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -55,7 +55,7 @@ def said(form: str, value: Any) -> str:
 
 
 def picks(table: str, rows: Sequence[int], name: str = "") -> str:
-    """Attributes of what stands for rows of a table: a click on it tells of them."""
+    """Attributes that link an element to table rows: a click shows their details."""
     if not rows:
         return ""
     told = f' data-name="{escape(name)}"' if name else ""
@@ -70,13 +70,13 @@ class Element(Protocol):
         ...
 
     def data(self) -> dict[str, Any] | None:
-        """What the script of a page needs of it; None: nothing."""
+        """Data for the page's script, or None."""
         ...
 
 
 @dataclass(frozen=True)
 class Card:
-    """A figure that stands for itself."""
+    """A single figure."""
 
     label: str
     value: str
@@ -85,12 +85,12 @@ class Card:
 
 @dataclass(frozen=True)
 class Cards:
-    """The figures to look at first."""
+    """The headline figures."""
 
     cards: Sequence[Card]
 
     def html(self, live: bool = False) -> str:
-        """A box for each."""
+        """A box per card."""
         boxes = (
             f'<div class="card"><div class="label">{escape(card.label)}</div><div class="value">{escape(card.value)}'
             f"</div>{f'<div class=note>{escape(card.note)}</div>' if card.note else ''}</div>"
@@ -99,13 +99,13 @@ class Cards:
         return f'<div class="cards">{"".join(boxes)}</div>'
 
     def data(self) -> dict[str, Any] | None:
-        """Nothing."""
+        """No data."""
         return None
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One row of bars: parts by name, a text behind them."""
+    """One stacked bar: parts by name, and a text."""
 
     name: str
     parts: Mapping[str, float]
@@ -114,7 +114,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """Stacked bars with one scale, and what each colour means."""
+    """Stacked bars on one scale, with a legend."""
 
     rows: Sequence[Bar]
     colours: Mapping[str, str]
@@ -124,7 +124,7 @@ class Bars:
     whole_names: bool = False
 
     def html(self, live: bool = False) -> str:
-        """A row each; the width of a part is its share of the whole (0: of the longest row)."""
+        """One row per bar; widths are shares of `whole` (0: of the longest bar)."""
         whole = self.whole or max((math.fsum(row.parts.values()) for row in self.rows), default=0.0) or 1.0
         used = dict.fromkeys(name for row in self.rows for name, number in row.parts.items() if number > 0)
         legend = "".join(
@@ -151,17 +151,16 @@ class Bars:
         return f'<div class="legend">{legend}</div><div class="{kind}">{"".join(lines)}</div>{caption}'
 
     def data(self) -> dict[str, Any] | None:
-        """Nothing."""
+        """No data."""
         return None
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: key in the rows, head, form of its values.
+    """A column of a table: key in the rows, header, format.
 
-    `of` makes it from others: (a, b, scale) is scale × a / b, (a, "", scale) is scale × a; of folded rows the sums of
-    both are taken. Other columns of numbers are added when rows are folded, unless `added` is False. A text that is
-    `whole` is not shortened: sentences.
+    `of` computes it: (a, b, scale) is scale × a / b, (a, "", scale) is scale × a, from sums for folded rows. Other
+    number columns are added when rows are folded, unless `added` is False. `whole` texts are not shortened.
     """
 
     key: str
@@ -183,9 +182,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Rows:
-    """A table: in a page it sorts, filters, folds by layer (from `least` rows on); elsewhere its first rows.
+    """A table: in a page it sorts, filters and folds by layer (from `least` rows on); elsewhere its first rows.
 
-    `order` names the column by which the rows come sorted, the largest first: folded ones are then sorted by it too.
+    `order` names the column by which the rows are sorted, largest first; folded rows are sorted by it too.
     """
 
     name: str
@@ -201,7 +200,7 @@ class Rows:
     order: str = ""
 
     def html(self, live: bool = False) -> str:
-        """The first rows; in a page with room for the script's own."""
+        """The first rows, in a container for the script."""
         columns = [column for column in self.columns if column.shown]
         head = "".join(f'<th scope="col"{_side(column)}>{escape(column.title)}</th>' for column in columns)
         shown = self.rows[: 40 if live else self.most]
@@ -230,7 +229,7 @@ class Rows:
         return f'<td class="left" title="{tip}">{mark}{escape(figures.short(said("text", value), 60))}</td>'
 
     def data(self) -> dict[str, Any] | None:
-        """Columns with their values; texts that repeat are held once."""
+        """Columns with their values; repeated texts are stored once."""
         if len(self.rows) < self.least:
             return None
         values = {
@@ -262,7 +261,7 @@ def _side(column: Column) -> str:
 
 
 def _number(value: Any) -> Any:
-    """Six digits of a fraction, whole numbers as they are; none where there is no number."""
+    """Six digits of a fraction, whole numbers unchanged; None unless finite."""
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
@@ -271,13 +270,13 @@ def _number(value: Any) -> Any:
 
 
 def indexed(texts: Sequence[str]) -> dict[str, Any]:
-    """Texts that repeat, once, and for each place its number."""
+    """Distinct texts, and an index per position."""
     places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     return {"of": list(places), "at": [places[text] for text in texts]}
 
 
 def packed(values: list[Any]) -> Any:
-    """A column as the script reads it: a list, texts that repeat by number, or one value for all."""
+    """A column for the script: a list, indexed texts, or one value for all rows."""
     if all(isinstance(value, str) for value in values):
         return indexed(values) if len(set(values)) <= len(values) / 2 else values
     numbers = [_number(value) for value in values]
@@ -285,7 +284,7 @@ def packed(values: list[Any]) -> Any:
 
 
 def rows_of(name: str, rows: Sequence[Mapping[str, Any]], forms: Mapping[str, str], what: str = "rows") -> Rows:
-    """A table whose heads are the keys of its rows; other values than numbers and texts are shown as text."""
+    """A table whose headers are the keys of its rows; other values are shown as text."""
     plain = (bool, float, int, str, type(None))
     rows = [{key: one if isinstance(one, plain) else str(one) for key, one in row.items()} for row in rows]
     columns = []
@@ -300,7 +299,7 @@ def rows_of(name: str, rows: Sequence[Mapping[str, Any]], forms: Mapping[str, st
 
 @dataclass(frozen=True)
 class Notes:
-    """Sentences; as a list, where there are several."""
+    """Sentences, as a paragraph or a list."""
 
     lines: Sequence[str]
 
@@ -311,30 +310,30 @@ class Notes:
         return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in self.lines) + "</ul>" if self.lines else ""
 
     def data(self) -> dict[str, Any] | None:
-        """Nothing."""
+        """No data."""
         return None
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing of its own: SVG whose texts are escaped."""
+    """An SVG drawing with escaped texts."""
 
     svg: str
     caption: str = ""
 
     def html(self, live: bool = False) -> str:
-        """The drawing, in a box that scrolls where it is wider than the page."""
+        """The drawing, in a box that scrolls."""
         caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
         return f'<figure><div class="window">{self.svg}</div>{caption}</figure>'
 
     def data(self) -> dict[str, Any] | None:
-        """Nothing."""
+        """No data."""
         return None
 
 
 @dataclass(frozen=True)
 class Section:
-    """Elements under a head."""
+    """Elements under a title."""
 
     title: str
     parts: Sequence[Element]

@@ -1,4 +1,4 @@
-// Numbers as people read them; by the same scales as base/figures.py, which a test holds this file to.
+// Formats of numbers, equal to base/figures.py (a test compares them).
 const text_of = (() => {
   let units = { duration: [], size: [], rate: [] };
 

@@ -1,4 +1,4 @@
-// Starts the page: theme, tables, then (when the first picture stands) the charts that zoom.
+// Starts the page: theme, tables, then, after the first paint, the charts that zoom.
 const root = document.documentElement;
 const given = JSON.parse(document.getElementById("data").textContent);
 text_of.use(given.units);
@@ -18,7 +18,7 @@ for (const part of given.parts) {
 for (const part of given.parts) {
   if (part.kind === "reasons" && tables.has(part.table)) tables.get(part.table).reasons = new Reasons(part, tables.get(part.table));
 }
-// Whatever stands for rows of a table (a box of the graph, a point, an interval) tells of them.
+// A click on an element with table rows (a box of the graph, a point, an interval) shows their details.
 function picked(event) {
   const one = event.target.closest?.("[data-rows]");
   if (!one || (event.type === "keydown" && event.key !== "Enter" && event.key !== " ")) return;

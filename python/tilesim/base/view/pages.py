@@ -1,4 +1,4 @@
-"""Sections as a page of their own, or as a fragment for a notebook."""
+"""Sections as a whole page, or as a fragment for a notebook."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .elements import Section
 
 __all__ = ["LIBRARY", "document", "fragment"]
 
-#: What draws charts to zoom: the package, and its scripts.
+#: The package that draws zooming charts, and its scripts.
 LIBRARY = "bokeh"
 _SCRIPTS = ("server/static/js/bokeh.min.js", "server/static/js/bokeh-api.min.js")
 _OWN = ("figures.js", "table.js", "reasons.js", "charts.js", "page.js")
-_STILL = ("table", "reasons")  # what is no chart
+_STILL = ("table", "reasons")  # kinds other than charts
 
 
 @lru_cache(maxsize=16)
@@ -29,7 +29,7 @@ def _asset(name: str) -> str:
 
 
 def _inline(script: str) -> str:
-    """A script's text as it may stand in HTML: what would end it, or hide its end, stands only in texts there."""
+    """A script's text, escaped for HTML."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
@@ -44,7 +44,7 @@ def library() -> tuple[str, str]:
     remedy = "pip install 'tilesim[notebook]'"
     return (
         "",
-        f"The package {LIBRARY} is not installed: charts stand still. To zoom: {remedy}, and write the page anew.",
+        f"The package {LIBRARY} is not installed: charts do not zoom. Run {remedy} and write the page again.",
     )
 
 
@@ -65,7 +65,7 @@ def fragment(title: str, sections: Sequence[Section]) -> str:
 
 
 def document(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
-    """A whole page that loads nothing: tables sort, filter and fold, charts zoom where the library is installed."""
+    """A self-contained page: tables sort, filter and fold; charts zoom if Bokeh is installed."""
     found = [one for section in sections for part in section.parts if (one := part.data()) is not None]
     charts = any(one["kind"] not in _STILL for one in found)
     scripts, lacking = library() if charts else ("", "")
@@ -95,6 +95,6 @@ def _json(text: str) -> str:
 
 
 def parts_of(text: str) -> dict[str, Any]:
-    """What a page's script is given: for those who read a page again."""
+    """The data in a page's text."""
     inner = text.partition('id="data">')[2].partition("</script>")[0]
     return dict(json.loads(inner))

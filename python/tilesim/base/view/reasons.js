@@ -1,4 +1,4 @@
-// What rows of a table take their time for: the bound, the terms above it, the place on the roofline, tiles.
+// Why rows of a table take their time: bound, terms above it, roofline position, tiles.
 const PARTS_OF = { array: "arrays", vector: "vector units", memory: "memory" };
 
 class Reasons {
@@ -22,7 +22,7 @@ class Reasons {
     return rows.every((row) => this.value(key, row) === first) ? first : null;
   }
 
-  // Cycles and share of each term; those of several rows added.
+  // Cycles and share of each term, summed over rows.
   terms(rows) {
     const { packs, at, parts, columns } = this.data;
     const found = new Map();
@@ -46,7 +46,7 @@ class Reasons {
     const bar = element("div", { class: "bar" }, ...terms.map(({ term, share }) => element("i", {
       style: `width:${100 * share}%;background:${data.terms[term][2]}`, title: `${data.terms[term][0]}: ${text_of.said("percent", share)}`,
     })));
-    const head = element("tr", {}, ...["term", "cycles", "share", "what it is"].map((text, i) => element("th", { class: i % 3 ? null : "left" }, text)));
+    const head = element("tr", {}, ...["term", "cycles", "share", "meaning"].map((text, i) => element("th", { class: i % 3 ? null : "left" }, text)));
     const lines = terms.map(({ term, cycles, share }) => element("tr", {},
       element("td", { class: "left" }, element("i", { class: "dot", style: `background:${data.terms[term][2]}` }), data.terms[term][0]),
       element("td", {}, text_of.said("count", cycles)), element("td", {}, text_of.said("percent", share)),
@@ -64,11 +64,11 @@ class Reasons {
   least(rows) {
     const bound = this.sum("least", rows);
     const cycles = this.table.values.sum(this.data.columns[0], rows);
-    if (!bound) return "No bound is known: nothing is computed or moved.";
+    if (!bound) return "No lower bound: the operation computes and moves nothing.";
     const part = PARTS_OF[this.same("part", rows)];
     const text = `At least ${text_of.said("count", bound)} cycles, ${text_of.said("duration", bound / this.data.rates[0])}${part ? ` of the ${part}` : ""}`;
-    if (bound > cycles) return `${text}; it takes less, since a part of it ran beside others.`;
-    return `${text}; it takes ${text_of.said("ratio", cycles / bound)} that.`;
+    if (bound > cycles) return `${text}; its own time is less, since it overlapped with others.`;
+    return `${text}; it takes ${text_of.said("ratio", cycles / bound)} this bound.`;
   }
 
   place(rows) {
@@ -86,7 +86,7 @@ class Reasons {
     text += `; ${text_of.said("rate:FLOP/s", flops / seconds)} and ${text_of.said("rate:B/s", moved / seconds)} attained`;
     if (!peak) return `${text}.`;
     const ceiling = moved && bandwidth ? Math.min(peak, (flops / moved) * bandwidth) : peak;
-    if (ceiling) text += `, ${text_of.said("percent", flops / seconds / ceiling)} of the ${text_of.said("rate:FLOP/s", ceiling)} that are possible there`;
+    if (ceiling) text += `, ${text_of.said("percent", flops / seconds / ceiling)} of the ${text_of.said("rate:FLOP/s", ceiling)} possible at this intensity`;
     return `${text} (peaks: ${text_of.said("rate:FLOP/s", peak)}, ${text_of.said("rate:B/s", bandwidth)}).`;
   }
 

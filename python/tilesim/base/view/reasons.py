@@ -1,4 +1,4 @@
-"""What each row of a table takes its time for: told in a page where a row is chosen."""
+"""Why each row of a table takes its time, shown in a page when a row is selected."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .elements import indexed, packed
 
 __all__ = ["Reason", "Reasons"]
 
-_PARTS = 100_000  # a share is held in this part of the whole
+_PARTS = 100_000  # resolution of a share
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Of one row: shares of terms (by number; they add up to 1), and the least it could take."""
+    """One row: shares of terms (by number; they add up to 1), and its lower bound."""
 
     shares: Sequence[tuple[int, float]]
     least: float = 0.0
@@ -28,7 +28,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Reasons:
-    """Reasons of the rows of a table, by a page's script; elsewhere nothing is shown.
+    """Reasons of the rows of a table, shown by a page's script only.
 
     `terms` are name, meaning and colour of each; `columns` name those of the table with cycles, cycles from start to
     end, multiply-adds and FLOPs; `rates` are cycles per second and the most bytes per second. `remedy` has lines of a
@@ -48,7 +48,7 @@ class Reasons:
         return ""
 
     def data(self) -> dict[str, Any] | None:
-        """Shares that several rows have in common are held once."""
+        """The data, with equal shares stored once."""
         given = [row or Reason(()) for row in self.rows]
         places: dict[tuple[int, ...], int] = {}
         packs = {id(row): _whole(row.shares) for row in {id(row): row for row in given}.values()}
@@ -75,7 +75,7 @@ class Reasons:
 
 
 def _whole(shares: Sequence[tuple[int, float]]) -> tuple[int, ...]:
-    """Numbers of terms with whole parts, which add up to the whole as the shares do."""
+    """Terms with integer parts that add up as the shares do."""
     exact = [(term, share * _PARTS) for term, share in shares]
     parts = [int(value) for _, value in exact]
     left = round(sum(value for _, value in exact)) - sum(parts)

@@ -1,4 +1,4 @@
-// A table of many rows: only those in sight are in the document.
+// A table of many rows: only the visible ones are in the document.
 const ROW = 28;
 
 function element(name, attributes = {}, ...inner) {
@@ -30,7 +30,7 @@ class Values {
     return total;
   }
 
-  // Of one row, or of several folded into one.
+  // The value of one row, or of several folded rows.
   of(key, rows) {
     const column = this.columns.get(key);
     if (column.of) {
@@ -61,7 +61,7 @@ class Table {
     this.chosen = [];
     this.cursor = -1;
     this.listeners = [];
-    this.reasons = null; // what stands between bound and time of rows, where the page has it
+    this.reasons = null; // the page's `Reasons`, if any
     this.order = Int32Array.from({ length: data.length }, (_, i) => i);
     this.lower = Array.from(this.order, (row) => String(this.values.own(this.first, row)).toLowerCase());
     this.build();
@@ -108,7 +108,7 @@ class Table {
     const table = element("table", { style: `min-width:${widths.reduce((a, b) => a + b)}px` }, columns, element("thead", {}, this.head), this.body);
     this.window = element("div", {
       class: "window", tabindex: "0", onscroll: () => this.draw(), onkeydown: (event) => this.key(event),
-      "aria-label": `${data.what}: arrows choose a line`,
+      "aria-label": `${data.what}: arrow keys select a row`,
     }, table);
     this.details = element("div", { class: "details", hidden: true, "aria-live": "polite" });
     this.place.replaceChildren(tools, this.window, this.details);
@@ -128,7 +128,7 @@ class Table {
     this.update();
   }
 
-  // The rows that pass the filter, in order; then the lines to draw: rows, or groups of them.
+  // Filters the rows, then groups them into lines.
   update() {
     const { text, choice } = this.filter;
     const kept = [];
@@ -187,7 +187,7 @@ class Table {
     for (let i = first; i < last; i++) made.append(this.line(this.lines[i]));
     if (last < this.lines.length) made.append(this.space(this.lines.length - last));
     if (!this.lines.length) {
-      made.append(element("tr", {}, element("td", { colspan: this.shown.length, class: "left" }, "nothing passes the filter")));
+      made.append(element("tr", {}, element("td", { colspan: this.shown.length, class: "left" }, "no row matches the filter")));
     }
     this.body.replaceChildren(made);
   }
@@ -238,7 +238,7 @@ class Table {
     this.window.focus({ preventScroll: true });
   }
 
-  // Arrows choose a line and open or close it, Enter tells of it, Escape closes what is told.
+  // Arrows select a line and open or close it, Enter shows its details, Escape closes them.
   key(event) {
     if (event.target !== this.window) return;
     const one = this.lines[this.cursor];
@@ -264,7 +264,7 @@ class Table {
     this.draw(true);
   }
 
-  // Everything known of some rows, below the table or below what was clicked (`near`; null: without a look at it).
+  // Shows the details of rows below the table, or below the clicked element (`near`; null: without scrolling).
   tell(rows, name = undefined, near = this.place) {
     this.chosen = rows;
     const values = [];
@@ -284,7 +284,7 @@ class Table {
   }
 }
 
-// Numbers and texts; what has no value comes last either way.
+// Compares numbers or texts; missing values come last in both orders.
 function compare(a, b, way = 1) {
   if (a === b) return 0;
   if (a === null || a === undefined) return way;

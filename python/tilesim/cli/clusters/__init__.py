@@ -1,1 +1,1 @@
-"""Commands about clusters beyond their networks."""
+"""Commands about clusters."""

@@ -22,14 +22,16 @@ def _devices(words: str | None) -> list[int] | list[list[int]] | int | None:
     try:
         groups = [[int(one) for one in group.split(",")] for group in words.split(";")]
     except ValueError:
-        raise user_error("no devices", place="--devices", value=words, allowed="8, or 0,2,4, or 0,1;2,3") from None
+        raise user_error(
+            "not a list of devices", place="--devices", value=words, allowed="8, or 0,2,4, or 0,1;2,3"
+        ) from None
     if len(groups) > 1:
         return groups
     return groups[0] if "," in words else groups[0][0]
 
 
 def _each(given: list[int] | list[list[int]] | int | None, devices: int) -> str:
-    """How many devices, or groups of how many."""
+    """The number of devices, or of groups and their sizes."""
     sizes = sorted(len(group) for group in given if isinstance(group, list)) if isinstance(given, list) else []
     most = sizes[-1] if sizes else devices
     several = f"{len(sizes):,} groups of " + (f"{sizes[0]:,} to " if sizes[0] < most else "") if sizes else ""
@@ -39,16 +41,18 @@ def _each(given: list[int] | list[list[int]] | int | None, devices: int) -> str:
 def collective_(
     op: Annotated[str, typer.Argument(help=", ".join(OPERATIONS))],
     size: Annotated[
-        str, typer.Argument(metavar="BYTES", help="The larger of what a device puts in and takes out: 1GiB.")
+        str, typer.Argument(metavar="BYTES", help="Size of the larger of a device's input and output: 1GiB.")
     ],
     on: On,
     how: Annotated[StepOptions, Only("library", "network_model", "symmetry")],
-    devices: Annotated[str | None, typer.Option(help="8 (the first), 0,2,4, or groups 0,1;2,3.")] = None,
-    dtype: Annotated[str, typer.Option(help="Of the elements.")] = "bf16",
+    devices: Annotated[
+        str | None, typer.Option(help="Number of devices (8), their indices (0,2,4) or groups (0,1;2,3).")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="Element type.")] = "bf16",
     algorithm: Annotated[
         str,
         typer.Option(
-            help="auto, ring, tree, halving-doubling, bruck, direct, torus, hierarchical, in-network; a file."
+            help="auto, ring, tree, halving-doubling, bruck, direct, torus, hierarchical, in-network, or a file."
         ),
     ] = "auto",
     *,

@@ -25,7 +25,7 @@ def compare(
     varied: dict[str, list[Any]] = {**on, **how, **sizes}  # type: ignore[dict-item]
     hows = combinations(varied)
     if len(hows) < 2:
-        raise user_error("one step has nothing to be compared with", value=workload,
+        raise user_error("compare needs at least two steps", value=workload,
                          suggestion="Give --plan, --cluster, --predictor, --network or --overlap twice")  # fmt: skip
     results = []
     for options in hows:

@@ -1,4 +1,4 @@
-"""`tilesim cluster list` and `show`: clusters that are known, and one of them."""
+"""`tilesim cluster list` and `show`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def list_(out: Json) -> None:
         cells = [[row["name"], f"{row['devices']:,}", row["network"], row["description"]] for row in rows]
         say(layout(columns, cells))
         known = ", ".join(systems())
-        say(wrapped(f"systems of measured steps, for layered workloads, N a number: {known}", hang="  "))
+        say(wrapped(f"systems of measured steps, for layered workloads (N is a number): {known}", hang="  "))
 
 
 def show(
-    cluster: Annotated[str, typer.Argument(help="NAME, NAME:devices, or a file; a system, as v5e-256.")],
+    cluster: Annotated[str, typer.Argument(help="NAME, NAME:devices, a file, or a system such as v5e-256.")],
     out: Quiet,
 ) -> None:
     if (
@@ -42,7 +42,7 @@ def show(
         and not cluster.endswith(".json")
         and not os.path.exists(cluster)
     ):
-        fabric = fabric_of(cluster) if cluster not in systems() else None  # it knows the names of both kinds
+        fabric = fabric_of(cluster) if cluster not in systems() else None  # checks the names of both kinds
         _show_system(cluster, fabric, out)
         return
     found = Cluster.load(cluster)
@@ -69,13 +69,13 @@ def show(
         say(layout(columns, cells))
     if found.host_bytes_per_second is not None:
         rate = figures.digits(found.host_bytes_per_second / 1e9)
-        say(wrapped(f"{rate} GB/s from a device to its host's memory, each direction", hang="  "))
+        say(wrapped(f"{rate} GB/s between a device and its host's memory, per direction", hang="  "))
     for key, source in found.sources.items():
         say(wrapped(f"{key}: {source}", hang="  "))
 
 
 def _show_system(name: str, fabric: Fabric | None, out: Output) -> None:
-    """A system of measured steps: its numbers, each with its source; of a slice with a size its chips, too."""
+    """A system of measured steps: its numbers with their sources."""
     system, _ = system_of(name) or (name, 0)
     data = systems()[system]
     if out.json is not None:
@@ -83,6 +83,6 @@ def _show_system(name: str, fabric: Fabric | None, out: Output) -> None:
     if out.silent:
         return
     each = f", {fabric.per_node:,} in each" if fabric is not None else ""
-    say(wrapped(f"{name}: nodes or slices of {data['device']}{each}, as measured steps were taken on", hang="  "))
+    say(wrapped(f"{name}: nodes or slices of {data['device']}{each}, the system of measured steps", hang="  "))
     for key, source in () if out.quiet else data["sources"].items():
         say(wrapped(f"{key} {data[key]:g}: {source}", hang="  "))

@@ -11,12 +11,12 @@ from ...base.declared import Stage, option
 from ...base.errors import user_error
 from ..options import MACHINE, WORKLOAD
 
-LAYERED = "gpt3-175b, llama-3-70b, ..., or a JSON file, as ts.workloads.transformer_step(...).save writes it"
+LAYERED = "gpt3-175b, llama-3-70b, ..., or a JSON file of ts.workloads.transformer_step(...).save"
 WorkloadFile = Annotated[str, typer.Argument(help=f"{LAYERED}.")]
 AnyWorkload = Annotated[
     str,
     typer.Argument(
-        help=f"{LAYERED}; a StableHLO module for several devices (.mlir, .stablehlo), what ts.cluster.Spmd.save wrote "
+        help=f"{LAYERED}; a StableHLO module for several devices (.mlir, .stablehlo), a file of ts.cluster.Spmd.save "
         "(.spmd.json), llama3-100m, resnet50, ..."
     ),
 ]
@@ -28,29 +28,31 @@ class On(Stage):
 
     panel = MACHINE
 
-    cluster: str = option("", "NAME, NAME:devices as dgx-a100:64, or a file.", "--cluster", required=True)
+    cluster: str = option("", "NAME, NAME:devices (dgx-a100:64), or a file.", "--cluster", required=True)
 
 
 @dataclass(frozen=True)
 class LayeredSizes(Stage):
-    """What a layered workload is built with; none of them: as trained."""
+    """Sizes of a layered workload; default: as trained."""
 
     panel = WORKLOAD
 
-    phase: str | None = option(None, "train, prefill or decode; train if none.")
-    batch: int | None = option(None, "Sequences over all devices; as trained if none, 1 in prefill, decode.", least=1)
-    context: int | None = option(
-        None, "Tokens of a sequence, of decode in the cache; as trained if none, or 2048.", least=1
+    phase: str | None = option(None, "train, prefill or decode; default train.")
+    batch: int | None = option(
+        None, "Sequences over all devices; default: as trained, 1 for prefill and decode.", least=1
     )
-    dtype: str | None = option(None, "Of weights and activations: bf16, f16, ...; as trained if none.")
+    context: int | None = option(
+        None, "Tokens of a sequence (in the cache for decode); default: as trained, or 2048.", least=1
+    )
+    dtype: str | None = option(None, "Type of weights and activations: bf16, f16, ...; default: as trained.")
 
     def of(self, workload: str) -> Any:
-        """The workload, of other sizes than its own where they are given."""
+        """The workload with the given sizes."""
         from ...models.layered_presets import layered, layered_names
 
         given = self.given()
         if given and workload not in layered_names() and not workload.endswith(".json"):
-            what = "only layered workloads take other sizes than their own"
+            what = "these options apply only to layered workloads"
             raise user_error(what, place=", ".join(f"--{name}" for name in given), value=f"'{workload}'",
                              allowed=", ".join(layered_names()), suggestion="Leave the option out")  # fmt: skip
         return layered(workload, **given) if given else workload
@@ -58,23 +60,25 @@ class LayeredSizes(Stage):
 
 @dataclass(frozen=True)
 class StepOptions(Stage):
-    """What a step takes beside workload and cluster; the arguments of `ts.cluster.step` say what each means."""
+    """Options of a step; see the arguments of `ts.cluster.step`."""
 
     panel = MACHINE
 
     plan: str | None = option(
-        None, "tensor=8,pipeline=4,... or a JSON file; replicas if none. Modules have none.", panel=WORKLOAD
+        None, "tensor=8,pipeline=4,... or a JSON file; default: replicas. Not for modules.", panel=WORKLOAD
     )
-    predictor: str = option("closed", "closed; of modules also table:FILE.csv, table:FILE.csv:interpolate, engine.")
+    predictor: str = option(
+        "closed", "Predictor of kernels: closed; for modules also table:FILE.csv, table:FILE.csv:interpolate, engine."
+    )
     network_model: str = option(
         "closed",
-        "closed, flows; of modules also chunks; of collectives and traces all.",
+        "Network model: closed or flows; for modules also chunks; collectives and traces take all.",
         "--network",
         "--model",
     )
-    overlap: str = option("library", "none, ready or library.")
-    library: str | None = option(None, "Costs of a library: nccl, xla-tpu, plain; a file.")
+    overlap: str = option("library", "Overlap of communication: none, ready or library.")
+    library: str | None = option(None, "Costs of a collective library: nccl, xla-tpu, plain, or a file.")
     framework: str | None = option(
-        None, "megatron, fsdp, xla, serving or unfitted; by default by plan and phase. Modules take none."
+        None, "megatron, fsdp, xla, serving or unfitted; default: by plan and phase. Not for modules."
     )
-    symmetry: bool = option(True, "One device per class is simulated.")
+    symmetry: bool = option(True, "Simulate one device per class of equal devices.")

@@ -1,4 +1,4 @@
-"""The command that divides a program over devices and shows what passes between them."""
+"""`tilesim cluster partition`: shards a program over devices and lists its collectives."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ..load import load_graph, write
 from ..options import Quiet
 from ..screen import say
 
-WHOLE, SEVERAL = "-", "+"  # of an axis of a tensor that is not divided; between axes of the mesh that divide one
+WHOLE, SEVERAL = "-", "+"  # an axis that is not sharded; separator of mesh axes
 
 
 def partition(
-    file: Annotated[str, typer.Argument(help="A graph, a StableHLO module, or a file that `Spmd.save` wrote.")],
-    mesh: Annotated[str | None, typer.Option(help="d=4,t=2: devices in named axes; the graph's own if none.")] = None,
+    file: Annotated[str, typer.Argument(help="A graph, a StableHLO module, or a file of `Spmd.save`.")],
+    mesh: Annotated[str | None, typer.Option(help="Mesh of named axes: d=4,t=2; default: the graph's own.")] = None,
     shardings: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=d,-,t+u: per axis of a value the axes of the mesh that divide it, - for none; or a JSON file of "
-            'such, {"NAME": ["d", null, ["t", "u"]]}. Can be repeated.'
+            help="NAME=d,-,t+u: mesh axes that shard each axis of a value, - for none; or a JSON file of "
+            'the form {"NAME": ["d", null, ["t", "u"]]}. Repeatable.'
         ),
     ] = None,
-    by: Annotated[str, typer.Option(help="own, shardy or xla: who divides.")] = "own",
+    by: Annotated[str, typer.Option(help="Partitioner: own, shardy or xla.")] = "own",
     *,
     out: Quiet,
 ) -> None:
@@ -35,7 +35,7 @@ def partition(
 
     if file.endswith(".spmd.json"):
         given = {"mesh": (mesh, None), "shardings": (shardings or None, None), "by": (by, "own")}
-        unused("a saved program is divided already", "none, or a graph", **given)
+        unused("the option does not apply to a partitioned program", "a graph", **given)
         spmd = Spmd.load(file)
     else:
         spmd = divided(load_graph(file), mesh, _given(shardings or []), by)
@@ -48,17 +48,19 @@ def partition(
 
 
 def _given(texts: list[str]) -> dict[str, Any]:
-    """Shardings by name, as `ts.partition` takes them."""
+    """Shardings by name, as `ts.partition` expects."""
     found: dict[str, Any] = {}
     for text in texts:
         if text.endswith(".json"):
             rows = read_json(text)
             if not isinstance(rows, dict):
-                raise user_error("no shardings", place=text, value=shown(rows), allowed='{"NAME": ["d", null]}')
+                raise user_error(
+                    "not a dict of shardings", place=text, value=shown(rows), allowed='{"NAME": ["d", null]}'
+                )
         else:
             name, equal, axes = text.partition("=")
             if not equal or not name:
-                raise user_error("no sharding", place="--shardings", value=shown(text),
+                raise user_error("not a sharding", place="--shardings", value=shown(text),
                                  allowed="NAME=d,-,t+u, a JSON file")  # fmt: skip
             rows = {name: axes if axes.startswith("[") else tuple(map(_axis, axes.split(",")))}
         for name, value in rows.items():

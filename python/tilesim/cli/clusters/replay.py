@@ -1,4 +1,4 @@
-"""The command that replays traces on a cluster."""
+"""`tilesim cluster replay`: replays traces on a cluster."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from .options import On, StepOptions
 
 
 def replay(
-    folder: Annotated[str, typer.Argument(help="Of Chakra traces: NAME.<device>.et, comm_group.json.")],
+    folder: Annotated[str, typer.Argument(help="Folder of Chakra traces: NAME.<device>.et, comm_group.json.")],
     on: On,
     how: Annotated[StepOptions, Only("library", "network_model", "symmetry")],
-    algorithm: Annotated[str, typer.Option(help="As of `cluster collective`; auto: the quickest.")] = "auto",
-    system: Annotated[str | None, typer.Option(help="A system file of ASTRA-sim: algorithms, roofline.")] = None,
+    algorithm: Annotated[
+        str, typer.Option(help="Algorithm, as in `cluster collective`; auto is the fastest.")
+    ] = "auto",
+    system: Annotated[str | None, typer.Option(help="System file of ASTRA-sim with algorithms and roofline.")] = None,
     *,
     out: Annotated[Output, Only("json", "timeline", "quiet")],
 ) -> None:
@@ -35,7 +37,7 @@ def replay(
         return
     line = f"{found.name} on {found.devices:,} devices of {found.cluster} ({found.network}): "
     line += f"{figures.duration(found.seconds)}; the last device computes {figures.duration(found.compute_seconds)}, "
-    line += f"communicates uncovered {figures.duration(found.exposed_seconds)}, "
+    line += f"has {figures.duration(found.exposed_seconds)} of exposed communication, "
     say(wrapped(f"{line}waits {figures.duration(found.idle_seconds)}", hang="  "))
     if out.quiet:
         return
@@ -48,7 +50,7 @@ def replay(
     ]
     say(layout(columns, cells))
     if len(rows) > MOST:
-        say(wrapped(f"and {len(rows) - MOST:,} more classes: --json has all", hang="  "))
+        say(wrapped(f"and {len(rows) - MOST:,} more classes (--json lists all)", hang="  "))
     say(notes(found.notes))
 
 

@@ -1,4 +1,4 @@
-"""`tilesim cluster search`: every plan that divides a workload."""
+"""`tilesim cluster search`: searches all parallel plans of a workload."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def search(
     on: On,
     sizes: LayeredSizes,
     how: Annotated[StepOptions, Only("framework")],
-    budget: Annotated[int | None, typer.Option(min=1, help="Plans at most; all if none.")] = None,
-    best: Annotated[int, typer.Option(min=1, max=1000, help="How many plans to list.", rich_help_panel=OUTPUT)] = 10,
+    budget: Annotated[int | None, typer.Option(min=1, help="Largest number of plans; default: all.")] = None,
+    best: Annotated[int, typer.Option(min=1, max=1000, help="Number of plans to list.", rich_help_panel=OUTPUT)] = 10,
     map_: Annotated[
-        bool, typer.Option("--map", help="The best time of each tensor and pipeline axis.", rich_help_panel=OUTPUT)
+        bool,
+        typer.Option("--map", help="Show the best time for each tensor and pipeline size.", rich_help_panel=OUTPUT),
     ] = False,
     *,
     out: Annotated[Output, Only("json", "store", "quiet")],
@@ -47,7 +48,7 @@ def search(
         for row in table[:best]
     ]
     say(layout(columns, rows))
-    say(wrapped(f"{study.evaluated:,} plans, {study.fits:,} fit, {study.priced:,} priced: bounds rule out the others",
+    say(wrapped(f"{study.evaluated:,} plans, {study.fits:,} fit, {study.priced:,} estimated; bounds exclude the others",
                 hang="  "))  # fmt: skip
     for row in study.confirmed:
         say(wrapped(f"{row['plan']}: {row['seconds'] * 1e3:,.1f} ms closed, {row['flows_seconds'] * 1e3:,.1f} ms where "

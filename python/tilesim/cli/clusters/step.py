@@ -22,8 +22,8 @@ def step(
     devices: Annotated[
         str | None,
         typer.Option(
-            help="8,64,512: a row for each of these numbers; the plan's data axis grows, or the best plan is searched; "
-            "a module is divided again, its mesh's first axis grows.",
+            help="Numbers of devices: 8,64,512. The plan's data axis grows, or the best plan is searched; "
+            "for a module, the first axis of its mesh grows.",
             rich_help_panel=MACHINE,
         ),
     ] = None,
@@ -39,7 +39,7 @@ def step(
         for name, value in refused.items():
             if value not in (None, "closed"):
                 raise user_error(
-                    "steps on several numbers of devices take no such option", place=name, value=str(value),
+                    "the option does not combine with --devices", place=name, value=str(value),
                     allowed="--plan, --network, --overlap, --library, --framework, --json",
                 )  # fmt: skip
         _scaled(work, on.cluster, devices, options, out)
@@ -54,7 +54,7 @@ def step(
 
 
 def explained(result: Any, quiet: bool = False) -> None:
-    """Prints the text of `explain`, with a table and its bars in place of the lines of a plan."""
+    """Prints the text of `explain`, with a table of a plan's breakdown."""
     if result.plan is None:
         lines_ = result.explain().split("\n")
         say([line for words in lines_[: 1 if quiet else None] for line in wrapped(words, hang="    ")])
@@ -76,14 +76,14 @@ def _scaled(workload: Any, cluster: str, devices: str, options: dict[str, Any], 
 
     counts = [one.strip() for one in devices.split(",")]
     if not all(one.isascii() and one.isdigit() for one in counts):
-        raise user_error("no numbers of devices", place="--devices", value=devices, allowed="as 8,64,512")
+        raise user_error("not a list of numbers", place="--devices", value=devices, allowed="numbers such as 8,64,512")
     with shown_step("pricing plans"):
         found = scaling(workload, cluster, [int(one) for one in counts], **options)
     if out.json:
         write(found.to_dict(), out.json)
     if out.silent:
         return
-    batch = "a batch that grows with the devices" if found.grows else "the same batch on each number of devices"
+    batch = "batch grows with the devices" if found.grows else "constant batch"
     say(wrapped(f"{found.title}, {batch}", hang="  "))
     if not out.quiet:
         say(lines(found.rows))

@@ -1,1 +1,1 @@
-"""Chakra: traces of devices in files, out and in, and their replay on a cluster."""
+"""Chakra: writes, reads and replays traces of devices."""

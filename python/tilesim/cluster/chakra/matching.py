@@ -1,4 +1,4 @@
-"""Which nodes of which devices belong together, and which devices have one timeline."""
+"""Matches nodes across devices, and finds devices with one timeline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Group = tuple[str, int]
 
 @dataclass(slots=True)
 class Unit:
-    """Devices of a class that are in the same groups; with sends or receives each device for itself."""
+    """Devices of a class in the same groups; with sends or receives, each device separately."""
 
     part: TraceClass
     devices: list[int]
@@ -31,16 +31,16 @@ class Unit:
     sequence: dict[_Group, list[int]] = field(default_factory=dict)  # places of collectives, in program order
     cost: dict[int, int] = field(default_factory=dict)  # place -> picoseconds
     partner: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> unit and place of the other end
-    use: dict[int, Use] = field(default_factory=dict)  # place -> what it puts on links
+    use: dict[int, Use] = field(default_factory=dict)  # place -> use of links
     within: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> NETWORK and INSIDE
 
 
 @dataclass(slots=True)
 class Quotient:
-    """One unit per class of timelines. `joined` has, per collective, all (class, place) that meet there."""
+    """One unit per class of timelines. `joined` has, per collective, all its (class, place)."""
 
     units: list[Unit]
-    devices: list[int]  # how many each stands for
+    devices: list[int]  # devices per class
     joined: dict[tuple[int, int], list[tuple[int, int]]]
     partner: dict[tuple[int, int], tuple[int, int]]
     members: list[list[int]] = field(default_factory=list)  # the devices of each
@@ -100,14 +100,14 @@ def _find_uses(units: list[Unit], sharing: Sharing) -> None:
     for unit in units:
         for at, (load, scale) in list(unit.use.items()):
             most = float(sharing.most[load])
-            if most > 0:  # a form that is too quick for its busiest link takes all of it
+            if most > 0:  # a form that is too fast for its busiest link uses the whole link
                 unit.use[at] = (load, min(scale, 1 / most))
             else:
                 del unit.use[at]
 
 
 def _demands(units: list[Unit], sharing: Sharing, loads: list[int]) -> dict[tuple[int, int], Demand]:
-    """What each communication of a class takes of links, by class and place."""
+    """Use of links by each communication, by class and place."""
     links = sharing.demands(np.array(loads, np.int64))
     found: dict[tuple[int, int], Demand] = {}
     known: dict[Use, Demand] = {}
@@ -170,18 +170,18 @@ def _match_collectives(
 
 
 def _alike(trace: Trace, first: Unit, row: list[TraceNode], other: Unit, group: _Group) -> None:
-    """Whether two devices do the same collectives on a group, in the same order."""
+    """Checks that two devices run the same collectives on a group, in the same order."""
     theirs = [other.part.nodes[at] for at in other.sequence.get(group, [])]
     named = f"group {group[0]!r}" if group[0] else "all devices"
     for mine, their in zip(row, theirs, strict=False):
         if (mine.op, mine.bytes) != (their.op, their.bytes):
             met = f"{trace.place(other.part, their)}, {their.op} of {their.bytes}"
-            what = f"a collective of {named} meets another one: {met}"
+            what = f"a collective of {named} differs between devices: {met}"
             raise user_error(what, place=trace.place(first.part, mine), value=f"{mine.op} of {mine.bytes} bytes")
     if len(row) != len(theirs):
         more, part, less = (row, first, other) if len(row) > len(theirs) else (theirs, other, first)
         node = more[min(len(row), len(theirs))]
-        what = f"device {less.devices[0]} does not take part in a collective of {named}"
+        what = f"device {less.devices[0]} is missing in a collective of {named}"
         raise user_error(what, place=trace.place(part.part, node))
 
 
@@ -205,8 +205,11 @@ def _match_messages(trace: Trace, units: list[Unit], unit_of: list[int], price: 
         for (number, at), other in zip(row, others, strict=False):
             node, end = units[number].part.nodes[at], units[other[0]].part.nodes[other[1]]
             if node.bytes != end.bytes:
-                raise user_error("send and receive have different sizes", place=trace.place(units[number].part, node),
-                                 value=f"{node.bytes} and {end.bytes} bytes")  # fmt: skip
+                raise user_error(
+                    "the send and its receive have different sizes",
+                    place=trace.place(units[number].part, node),
+                    value=f"{node.bytes} and {end.bytes} bytes",
+                )
             units[number].partner[at] = other
             if kind == "send":
                 where = trace.place(units[number].part, node)
@@ -216,8 +219,8 @@ def _match_messages(trace: Trace, units: list[Unit], unit_of: list[int], price: 
 def _colours(
     units: list[Unit], members: dict[_Group, Counter[int]], sharing: Sharing | None
 ) -> tuple[list[int], list[int]]:
-    """Units of one colour do the same at the same times as the same others, and what they send meets the same on links:
-    refined until nothing splits. Colours of units, and of loads."""
+    """Units of one colour do the same at the same times with the same partners and link loads; splits colours until
+    they are stable. Returns colours of units, and of loads."""
     signatures: dict[int, tuple[Any, ...]] = {}
     rows: list[Any] = []
     for unit in units:

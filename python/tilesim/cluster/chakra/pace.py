@@ -1,4 +1,4 @@
-"""How fast what runs at the same time goes on: links are shared, and communication slows computing."""
+"""Rates of concurrent work: communications share links, and communication slows computing."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _At = tuple[int, int]
 
 @dataclass(slots=True, eq=False)
 class _Item:
-    """Something under way. `left` is of the time that it takes alone, of which a second takes `1 / rate` seconds."""
+    """A running node. `left`: remaining seconds of its time alone; one of them lasts `1 / rate` seconds."""
 
     nodes: Sequence[_At]
-    units: Sequence[int]  # of communication, whose devices take part
+    units: Sequence[int]  # devices of a communication
     demand: Demand | None
     alone: int
     begin: int
@@ -31,7 +31,7 @@ class _Item:
 
 
 class Pace:
-    """What is under way on the devices of a quotient; `slowing` as of `run`."""
+    """Running nodes on the devices of a quotient; `slowing`: see `run`."""
 
     def __init__(self, found: Quotient, slowing: float) -> None:
         self.slowing = slowing
@@ -39,7 +39,7 @@ class Pace:
         self.of: dict[_At, _Item] = {}
         self.talking: list[set[int]] = [set() for _ in found.units]
         self.computing: list[dict[int, _Item]] = [{} for _ in found.units]
-        self.on: dict[int, dict[int, _Item]] = {}  # by link, what takes it
+        self.on: dict[int, dict[int, _Item]] = {}  # by link, its users
         self.changed: set[int] = set()  # devices, by class
         self.touched: set[int] = set()  # links
         self.ended: set[_At] = set()
@@ -57,7 +57,7 @@ class Pace:
             self.computing[number][id(item)] = item
             if self.slowing:
                 self.changed.add(number)
-        if demand is not None:  # what is all latency takes nothing
+        if demand is not None:  # pure latency uses no link
             for number in units:
                 self.talking[number].add(id(item))
                 self.changed.add(number)
@@ -89,7 +89,7 @@ class Pace:
         return max(0, now - item.begin - item.alone)
 
     def adjust(self, now: int, heap: list[tuple[int, int, int]]) -> None:
-        """New rates where something began or ended; new ends go on the heap."""
+        """New rates after a begin or an end; new ends go on the heap."""
         found: list[tuple[_Item, float]] = []
         if self.slowing:
             for number in self.changed:
@@ -111,7 +111,7 @@ class Pace:
                     heapq.heappush(heap, (end, *at))
 
     def _meeting(self) -> list[list[_Item]]:
-        """What takes a touched link, with all that it meets on links, apart where it does not meet."""
+        """Users of changed links, in groups that share links."""
         found: list[list[_Item]] = []
         seen: set[int] = set()
         for first in sorted(self.touched):

@@ -1,4 +1,4 @@
-"""What communication of traces and programs takes on a cluster: one rule for a step and for the replay of its trace."""
+"""Times communication of traces and programs on a cluster: one rule for a step and for the replay of its trace."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..trace import Trace, TraceNode
 
 __all__ = ["DTYPE", "INSIDE", "NETWORK", "PERMUTE", "SLOWED", "Communication", "learn"]
 
-#: attributes of nodes: the message is one of a permute, which is priced as a whole; the dtype of a collective
+#: attributes of nodes: the message belongs to a permute, which has one time; the dtype of a collective
 PERMUTE, DTYPE = "tilesim_permute", "tilesim_dtype"
-#: of a compute node: the factor by which its device was slow, in its time already
+#: of a compute node: the factor of a slow device, which its time already includes
 SLOWED = "tilesim_slowed"
-#: of communication that was simulated inside a device: picoseconds there, and of the network that it was simulated with
+#: of communication simulated inside a device: picoseconds there, and picoseconds of the network
 INSIDE, NETWORK = "tilesim_inside_ps", "tilesim_network_ps"
-#: operations that have no model of a network
+#: operations without a network model
 RECORDED = ("reduce", "gather", "scatter")
 
 
 @dataclass
 class Communication:
-    """Prices what passes between devices on a cluster, each as if it were alone, and once for equal ones."""
+    """Times communication on a cluster, each alone, and once for equal communications."""
 
     cluster: Cluster
     network: str
@@ -42,8 +42,8 @@ class Communication:
         """Picoseconds of a collective, or of a message between two devices."""
         if op in RECORDED:
             if not recorded and len(devices) > 1:
-                raise user_error(f"no model of a network has '{op}', and no time was recorded", place=place,
-                                 allowed="a duration, or price=")  # fmt: skip
+                raise user_error(f"operation '{op}' has no network model and no recorded time", place=place,
+                                 allowed="a recorded duration, or price=")  # fmt: skip
             return recorded
         if op == "send" and (size, *devices) in self.messages:
             return self.messages[size, devices[0], devices[1]]
@@ -53,7 +53,7 @@ class Communication:
         return self.known[key]
 
     def alone(self, op: str, size: int, devices: Sequence[int]) -> int:
-        """The same, computed."""
+        """Computes the time."""
         if op == "send":
             return collective("permute_devices", size, self.cluster, devices, network_model=self.network,
                               pairs=[(0, 1)], symmetry=self.symmetry).picoseconds  # fmt: skip
@@ -76,14 +76,14 @@ class Communication:
         return self.taken((op, size, tuple(devices)), size, priced)
 
     def taken(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
-        """Picoseconds of a collective of so many bytes, which is priced by bytes: what its network takes, or what it
-        was found to take inside a device on a network that was no slower."""
+        """Picoseconds of a collective by its bytes: the network's time, or the simulated time inside a device on a
+        network that was not slower."""
         found = priced(size).picoseconds
         network, inside = self.within.get(key, (0, 0))
         return max(found, inside) if found >= network else found
 
     def permute(self, size: int, pairs: Sequence[Sequence[int]]) -> None:
-        """Prices all messages of a permute together; each is done when the last one is."""
+        """Times all messages of a permute together; all end with the last one."""
         key = permute_key(size, pairs)
         if key not in self.known:
             members = sorted({device for pair in pairs for device in pair})
@@ -101,13 +101,13 @@ class Communication:
 
 
 def permute_key(size: int, pairs: Iterable[Sequence[int]]) -> Any:
-    """What a permute is known by."""
+    """Key of a permute."""
     return "permute", size, tuple(sorted(map(tuple, pairs)))
 
 
 def learn(trace: Trace, price: Communication) -> None:
-    """Tells a price what nodes of a trace say beside bytes and groups: dtypes, which messages are one permute, and what
-    was simulated inside a device.
+    """Passes other data of a trace's nodes to a price: dtypes, the messages of a permute, and times simulated inside a
+    device.
     """
     permutes: dict[tuple[int, int], set[tuple[int, int]]] = {}
     inside: dict[tuple[int, int], tuple[int, int]] = {}
@@ -135,7 +135,7 @@ def learn(trace: Trace, price: Communication) -> None:
 
 
 def _within(node: TraceNode) -> tuple[int, int] | None:
-    """What a node says of its network and of the inside of a device; none where it says nothing, or no numbers."""
+    """A node's times on the network and inside a device; None without valid numbers."""
     found = tuple(_value(node.attributes.get(name)) for name in (NETWORK, INSIDE))
     if not all(type(one) is int and one >= 0 for one in found):
         return None

@@ -1,4 +1,4 @@
-"""`ts.cluster.from_chakra`: files of traces into a `Trace`."""
+"""`ts.cluster.from_chakra`: reads files of traces."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = ["from_chakra"]
 def from_chakra(folder: str | os.PathLike[str], name: str | None = None) -> Trace:
     """Reads Chakra execution traces: `NAME.<device>.et` and `comm_group.json` of a folder.
 
-    Computes keep their recorded times (`duration_ps` before `duration_micros`); attributes that nothing here knows are
-    kept, and written again by `to_chakra`. Devices whose files are equal are one class.
+    Computes keep their recorded times (`duration_ps`, else `duration_micros`). `to_chakra` writes unknown attributes
+    again. Devices with equal files are one class.
 
     Args:
-        folder: with a file per device, numbered from 0 on.
-        name: NAME of the files; none: the only one that is there.
+        folder: a directory with one file per device, numbered from 0.
+        name: NAME of the files; None: the only one in the directory.
 
     Returns:
-        The trace; `bytes` of its gathers are of the result. A device that takes part in no collective of a named
-        group is left out of it, which `notes` say.
+        The trace; `bytes` of its gathers are the result's. A device without a collective of a named group is removed
+        from the group, with a note.
 
     Raises:
-        UserError: for files that are missing, cut off or of something else, unknown types and operations, and nodes
-            that wait for what is not there; it names file and node.
+        UserError: for files that are missing, truncated or of another format, unknown types and operations, and nodes
+            that wait for missing nodes; the message has the file and the node.
     """
     root = path_text(folder)
     name, paths = _files(root, name)
@@ -43,7 +43,7 @@ def from_chakra(folder: str | os.PathLike[str], name: str | None = None) -> Trac
             with open(path, "rb") as file:
                 by_content.setdefault(file.read(), []).append(device)
         except OSError as error:
-            raise user_error("the file cannot be read", place=path, value=error.strerror or str(error)) from None
+            raise user_error("cannot read the file", place=path, value=error.strerror or str(error)) from None
     classes = []
     for data, devices in by_content.items():
         path = paths[devices[0]]
@@ -56,7 +56,7 @@ def from_chakra(folder: str | os.PathLike[str], name: str | None = None) -> Trac
 
 
 def _join(trace: Trace) -> None:
-    """Leaves devices that take part in no collective of a named group out of it; sizes of gathers follow."""
+    """Removes devices without a collective of a named group from it, and updates the sizes of gathers."""
     found = [(part, node) for part in trace.classes for node in part.nodes if node.kind == "collective"]
     joined: dict[str, set[int]] = {}
     for part, node in found:
@@ -64,7 +64,7 @@ def _join(trace: Trace) -> None:
     for group, (members, *_) in trace.groups.items():
         there = [device for device in members if device in joined.get(group, members)]
         if away := [str(device) for device in members if device not in there]:
-            what = f"devices {listed(away)} take part in no collective of group {group}, which is replayed without them"
+            what = f"devices {listed(away)} have no collective of group {group} and are removed from it"
             trace.notes.append(what)
             trace.groups[group] = [there]
     for _, node in found:
@@ -77,7 +77,7 @@ def _files(root: str, name: str | None) -> tuple[str, list[str]]:
     try:
         there = sorted(os.listdir(root))
     except OSError as error:
-        raise user_error("the folder cannot be read", place=root, value=error.strerror or str(error)) from None
+        raise user_error("cannot read the directory", place=root, value=error.strerror or str(error)) from None
     found: dict[str, dict[int, str]] = {}
     for file in there:
         if match := FILE.fullmatch(file):
@@ -86,11 +86,13 @@ def _files(root: str, name: str | None) -> tuple[str, list[str]]:
     if name is None and len(names) == 1:
         name = names[0]
     if name is None or name not in found:
-        what = "several traces lie here" if names and name is None else "no such trace lies here"
+        what = (
+            "the directory has several traces" if names and name is None else "the directory does not have this trace"
+        )
         raise user_error(what, place=root, value=name or "", allowed=listed(names) or "files NAME.<device>.et")
     paths = found[name]
     if missing := [device for device in range(max(paths) + 1) if device not in paths]:
-        raise user_error("the file of a device is missing", place=os.path.join(root, f"{name}.{missing[0]}.et"))
+        raise user_error("missing file of a device", place=os.path.join(root, f"{name}.{missing[0]}.et"))
     return name, [paths[device] for device in sorted(paths)]
 
 
@@ -110,16 +112,16 @@ def _groups(path: str, devices: int) -> dict[str, list[int]]:
 
 
 def _messages(data: bytes, path: str) -> list[tuple[int, bytes]]:
-    """Bodies of the nodes and their numbers in the file; the first message is left out where it is GlobalMetadata."""
+    """Bodies of the nodes and their numbers in the file, without GlobalMetadata."""
     found: list[tuple[int, bytes]] = []
     at = count = 0
     while at < len(data):
         try:
             size, at = wire.read_varint(data, at, len(data))
         except wire.Torn as error:
-            raise user_error(f"the file is cut off: {error}", place=f"{path}: {_which(count)}") from None
+            raise user_error(f"the file is truncated: {error}", place=f"{path}: {_which(count)}") from None
         if at + size > len(data):
-            raise user_error("the file is cut off", place=f"{path}: {_which(count)}",
+            raise user_error("the file is truncated", place=f"{path}: {_which(count)}",
                              value=f"{len(data) - at} of {size} bytes")  # fmt: skip
         body = data[at : at + size]
         at += size
@@ -160,11 +162,11 @@ def _node(body: bytes, path: str, count: int, devices: list[int], groups: dict[s
         name = values.get(2, b"").decode(errors="replace")
         number, sort, micros = (int(values.get(field, 0)) for field in (1, 3, 7))
     except (wire.Torn, AttributeError, TypeError, ValueError) as error:
-        raise user_error(f"no node of a trace: {error}", place=place) from None
+        raise user_error(f"not a node of a trace: {error}", place=place) from None
     place = f"{path}: node {number} ({name})"
     if sort not in wire.NODES:
         kinds = ", ".join(f"{key} ({kind})" for key, kind in wire.NODES.items())
-        raise user_error("unknown type of node", place=place, value=str(sort), allowed=kinds)
+        raise user_error("unknown node type", place=place, value=str(sort), allowed=kinds)
     kind = wire.NODES[sort]
     if kind.startswith("memory"):
         if kind == "memory store":
@@ -187,7 +189,7 @@ def _number(attributes: dict[str, Any], name: str, place: str, default: int | No
     if value is None and default is not None:
         return default
     if not isinstance(value, int) or value < 0:
-        what = "an attribute is missing" if value is None else "an attribute is no number from 0 on"
+        what = "missing attribute" if value is None else "the attribute is not a number of at least 0"
         raise user_error(what, place=f"{place}, {name}", value="" if value is None else repr(value))
     return value
 
@@ -212,6 +214,6 @@ def _message(node: TraceNode, attributes: dict[str, Any], place: str, devices: l
     node.tag = _number(attributes, "comm_tag", place, 0)
     here = _number(attributes, own, place, devices[0])
     if [here] * len(devices) != devices and own in attributes:
-        raise user_error(f"a {node.kind} of another device", place=f"{place}, {own}", value=str(here),
+        raise user_error(f"the {node.kind} belongs to another device", place=f"{place}, {own}", value=str(here),
                          allowed=str(devices[0]))  # fmt: skip
     node.peers = [_number(attributes, other, place)] * len(devices)

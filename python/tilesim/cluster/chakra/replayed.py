@@ -1,4 +1,4 @@
-"""What a replay says."""
+"""Result of a replay."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SCHEMA, VERSION = "tilesim.cluster_replay", 1
 class Replay(Tabled):
     """A trace on a cluster.
 
-    `seconds` is when the last device is done; `exposed_seconds` what of it that device communicates and computes
-    nothing, `compute_seconds` what it computes, `idle_seconds` the rest: it waits for others. `classes` has a row per
-    class of devices that do the same at the same times. `notes` name what files leave open and what is not read.
+    `seconds`: end of the last device. For this device, `exposed_seconds`: communication without computing,
+    `compute_seconds`: computing, `idle_seconds`: the rest, in which it waits for other devices. `classes` has a row per
+    class of devices that do the same at the same times. `notes` have assumptions and ignored data.
     """
 
     name: str
@@ -48,12 +48,12 @@ class Replay(Tabled):
         """The result of a run.
 
         Args:
-            trace: that ran.
-            found: its classes.
-            ran: what they did.
-            cluster: its name.
-            network: its model.
-            notes: what files leave open.
+            trace: the trace.
+            found: its classes of devices.
+            ran: their nodes with times.
+            cluster: name of the cluster.
+            network: network model.
+            notes: notes.
 
         Returns:
             The result.
@@ -87,10 +87,10 @@ class Replay(Tabled):
         """Writes trace events for Perfetto: a process per class of devices, a track per stream.
 
         Args:
-            path: a file that ends in .json.
+            path: a path that ends in .json.
 
         Raises:
-            UserError: for another ending, or where it cannot be written.
+            UserError: if the path has another ending or cannot be written.
         """
         write_events(self.events(), path)
 
@@ -99,7 +99,7 @@ class Replay(Tabled):
 
         Returns:
             A process per class of devices, a track per stream; times in microseconds. `slowed_us` among the arguments
-            of a slice: by how much what ran beside it made it longer.
+            of a slice: its delay by concurrent nodes.
         """
         events: list[dict[str, Any]] = []
         for number, ran in enumerate(self.ran):
@@ -122,7 +122,7 @@ class Replay(Tabled):
 
 
 def recorded(replay: Replay) -> Trace:
-    """What ran, with the times that computing took."""
+    """The nodes that ran, with their computing times."""
     classes = []
     for unit, devices, ran in zip(replay.found.units, replay.found.members, replay.ran, strict=True):
         at = {device: number for number, device in enumerate(unit.part.devices)}
@@ -167,5 +167,5 @@ def union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def length(spans: list[tuple[int, int]]) -> int:
-    """How long spans are together."""
+    """Total length of spans."""
     return sum(end - begin for begin, end in spans)

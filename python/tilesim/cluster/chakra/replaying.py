@@ -39,61 +39,69 @@ def replay(
 ) -> Replay:
     """Replays a trace: recorded computes, and communication timed on a cluster.
 
-    A device has one compute stream, one for memory, and for communication the streams that the trace names (those of
-    steps do, one per dimension), else one per kind of groups and one for sends. A node begins when what it waits for is
-    done and its stream is free, the first in program order before others; collectives of a group go in program order,
-    and begin when all its devices are there. What uses a link at the same time shares it. Devices that compute slower
-    (`compute` faults of the cluster) take longer than was recorded.
+    A device has one compute stream, one memory stream, and for communication the trace's streams (a step has one per
+    dimension), else one per kind of groups and one for sends. A node begins when the nodes that it waits for have ended
+    and its stream is free, in program order. Collectives of a group run in program order and begin when all its devices
+    are ready. Concurrent communications share links. Slow devices (`compute` faults of the cluster) need more than the
+    recorded times.
 
     Args:
-        folder: of Chakra traces (see `from_chakra`), or a `Trace`.
-        cluster: a Cluster, or what `ts.Cluster.load` takes; with as many devices as the trace.
-        library: whose costs collectives have, as for `ts.cluster.collective`; none: the network alone.
-        algorithm: of collectives.
-        network_model: closed, chunks, flows; of each communication alone. A library has a form of its
-            own ("closed").
-        symmetry: devices that nothing tells apart are simulated once; the same to the picosecond.
-        price: operation, bytes and devices to seconds, in place of a cluster; operation "send" has two devices.
+        folder: a directory of Chakra traces (see `from_chakra`), or a `Trace`.
+        cluster: a Cluster, or a name or path for `ts.Cluster.load`; with as many devices as the trace.
+        library: library with the costs of collectives (see `ts.cluster.collective`); None: only the network.
+        algorithm: algorithm of collectives.
+        network_model: closed, chunks, flows; for each communication alone. A library has its own model ("closed").
+        symmetry: simulate equal devices once; the result is the same to the picosecond.
+        price: function of operation, bytes and devices that returns seconds, instead of a cluster; operation "send" has
+            two devices.
         system: a system file of ASTRA-sim (`.json`): an algorithm for each collective, and where it enables the
             roofline, the time of computes with num_ops and tensor_size.
 
     Returns:
-        Times and classes of devices; its `notes` name what the files leave open.
+        Times and classes of devices; its `notes` have assumptions.
 
     Raises:
-        UserError: for files that are no traces, nodes that wait for each other, a peer that is missing, an operation
-            that no model has and no time was recorded for; it names file and node.
+        UserError: for files of another format, a deadlock, a missing peer, or an operation without model and recorded
+            time; the message has the file and the node.
     """
     trace = folder if isinstance(folder, Trace) else from_chakra(folder)
     if isinstance(folder, Trace):
         trace.check()
     name = ""
     if price is not None:
-        unused("a price of your own takes the place of a cluster's", "none, or no price", cluster=(cluster, None),
+        unused("price= replaces the cluster's times", "remove it, or remove price=", cluster=(cluster, None),
                library=(library, None), algorithm=(algorithm, "auto"),
                network_model=(network_model, "closed"))  # fmt: skip
     else:
         if library is not None:
-            unused("a library has a form of its own", "closed, or no library", network_model=(network_model, "closed"))
+            unused(
+                "a library has its own network model",
+                "network_model='closed', or remove library=",
+                network_model=(network_model, "closed"),
+            )
         if cluster is None:
-            raise user_error("communication is timed on a cluster", place="cluster", allowed="a name, or price=")
+            raise user_error("communication needs a cluster", place="cluster", allowed="a name, or price=")
         cluster = Cluster.load(cluster)
         name = cluster.name
         if cluster.devices != trace.devices:
-            raise user_error("trace and cluster have different numbers of devices", place="cluster",
+            raise user_error("the trace and the cluster have different numbers of devices", place="cluster",
                              value=f"{cluster.devices} of {cluster.name}", allowed=str(trace.devices),
-                             suggestion=f"Take {cluster.name}:{trace.devices} where it comes so")  # fmt: skip
+                             suggestion=f"Use {cluster.name}:{trace.devices} if the cluster has this size")  # fmt: skip
     notes, layer = list(trace.notes), None if system is None else system_of(system)
     if isinstance(cluster, Cluster) and cluster.device is None:
         notes += cluster.sources.values()
     if layer is not None:
-        unused("the system file has algorithms", "auto, or no system", algorithm=(algorithm, "auto"))
+        unused(
+            "the system file already has algorithms",
+            "algorithm='auto', or remove system=",
+            algorithm=(algorithm, "auto"),
+        )
         trace, algorithm = rooflined(trace, layer), layer.algorithms
         notes += layer.notes
     if timeless := sum(
         node.kind == "compute" and not node.duration_ps for part in trace.classes for node in part.nodes
     ):
-        notes.append(f"{timeless} compute nodes have no recorded time and take none")
+        notes.append(f"{timeless} compute nodes have no recorded time and take no time")
     trace = ordered(trace)
     if price is not None:
         found = quotient(trace, _own(price), symmetry)
@@ -116,7 +124,7 @@ def _own(own: Callable[[str, int, tuple[int, ...]], float]) -> Price:
 
 
 def rooflined(trace: Trace, system: System) -> Trace:
-    """The same trace, its computes as long as the roofline of a system says."""
+    """The same trace with computing times from a system's roofline."""
     classes = []
     for part in trace.classes:
         times = [computed(node.attributes, system) if node.kind == "compute" else None for node in part.nodes]
@@ -129,7 +137,7 @@ def rooflined(trace: Trace, system: System) -> Trace:
 
 
 def slowed(trace: Trace, slow: Mapping[int, float]) -> Trace:
-    """The same trace on devices that compute slower."""
+    """The same trace on slow devices."""
     if not slow:
         return trace
     classes = []

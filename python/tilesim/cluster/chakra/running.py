@@ -1,5 +1,4 @@
-"""Runs traces: one compute stream per device, one for memory, and those of communication; what shares ports is
-slower."""
+"""Runs traces: per device one compute stream, one memory stream, and streams of communication, which share ports."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ _At = tuple[int, int]
 
 
 def ordered(trace: Trace) -> Trace:
-    """The same trace, nodes of each class in program order: as the file has them, none before what it waits for."""
+    """The same trace with nodes in program order: the file's order, after the nodes that they wait for."""
     return Trace(trace.name, trace.devices, [_ordered(trace, part) for part in trace.classes], trace.groups)
 
 
@@ -46,14 +45,14 @@ def _ordered(trace: Trace, part: TraceClass) -> TraceClass:
             place = next(at[dep] for dep in part.nodes[place].deps if left[at[dep]])
         circle = [*chain[chain.index(place) :], place]
         names = ", which waits for ".join(f"node {part.nodes[one].id} ({part.nodes[one].name})" for one in circle)
-        raise user_error(f"nodes wait for each other: {names}", place=trace.place(part))
+        raise user_error(f"deadlock between nodes: {names}", place=trace.place(part))
     return TraceClass(part.devices, order, part.source)
 
 
 @dataclass(slots=True)
 class Ran:
-    """What a class of devices did: (stream, place of the node, begin, end) each, picoseconds; per place of what others
-    beside it slowed, by how much."""
+    """Nodes that a class of devices ran: (stream, place of the node, begin, end) in picoseconds; by place, the delay by
+    concurrent nodes."""
 
     intervals: list[tuple[str, int, int, int]] = field(default_factory=list)
     end: int = 0
@@ -61,7 +60,7 @@ class Ran:
 
 
 class _Run:
-    """Times are taken in rounds: all that ends at one time ends before anything begins."""
+    """Runs in rounds: all nodes that end at one time end before another begins."""
 
     def __init__(self, trace: Trace, found: Quotient, slowing: float) -> None:
         self.trace, self.found = trace, found
@@ -73,8 +72,8 @@ class _Run:
         self.after: list[list[list[int]]] = []
         self.ready: dict[tuple[int, str], list[int]] = {}
         self.queues: dict[tuple[int, str], deque[int]] = {}  # collectives in program order
-        self.able: set[_At] = set()  # collectives whose operands are there
-        self.arrived: dict[_At, set[_At]] = {}  # by the first of those that meet
+        self.able: set[_At] = set()  # collectives with ready operands
+        self.arrived: dict[_At, set[_At]] = {}  # by the first of its members
         self.busy: set[tuple[int, str]] = set()
         self.asked: dict[_At, int] = {}  # receives: since when
         self.sent: dict[_At, int] = {}  # sends: begin
@@ -120,7 +119,7 @@ class _Run:
         return self.ran
 
     def _offer(self, number: int, place: int, now: int) -> None:
-        """The operands of a node are there."""
+        """Marks a node's operands as ready."""
         node = self.nodes[number][place]
         stream = (number, self.stream(node))
         if node.kind == "none":
@@ -136,7 +135,7 @@ class _Run:
             self.touched.append(stream)
 
     def _receive(self, at: _At, now: int) -> None:
-        """Ends a receive that waits, where the message is there."""
+        """Ends a waiting receive if its message has arrived."""
         partner = self.found.partner[at]
         if at in self.asked and partner in self.gone:
             self.begun[at] = min(max(self.asked[at], self.sent[partner]), now)
@@ -202,18 +201,18 @@ class _Run:
                 self._offer(number, other, now)
 
     def _check(self) -> None:
-        """An error where something never began: what devices wait for goes round a circle."""
+        """The error for nodes that never began: devices wait for each other in a circle."""
         for number, left in enumerate(self.left):
             for place, count in enumerate(left):
                 if count != 0:
                     continue
                 unit, node = self.found.units[number], self.nodes[number][place]
-                what = "its collective never begins: other devices wait at another one"
+                what = "its collective never begins, since other devices wait for another one"
                 if node.kind == "recv":
                     other, there = self.found.partner[number, place]
                     end = self.found.units[other]
-                    what = f"what it waits for is never sent: {self.trace.place(end.part, self.nodes[other][there])}"
-                raise user_error(f"devices wait for each other; {what}", place=self.trace.place(unit.part, node))
+                    what = f"missing send for {self.trace.place(end.part, self.nodes[other][there])}"
+                raise user_error(f"deadlock between devices; {what}", place=self.trace.place(unit.part, node))
 
 
 def run(trace: Trace, found: Quotient, slowing: float = 0.0) -> list[Ran]:

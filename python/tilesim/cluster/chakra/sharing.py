@@ -1,8 +1,8 @@
-"""Which links communication takes, and what it has of each where several take it at the same time.
+"""Links of communications, and their shares of a link at the same time.
 
-What a communication puts on a link is counted from the ways of all its messages. Its share of the link is the time that
-its bytes take of it, over the time that the whole takes alone: latency takes none. Links that carry the same for alike
-communications are one link here, so that a network is as large as it is unlike itself.
+The paths of all messages give a communication's bytes on a link. Its share of the link is the time of these bytes over
+the time of the communication alone; latency uses no share. Links with equal loads from equal communications are one
+link here, so the size of a network depends on its irregularity.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from .pricing import Communication
 
 __all__ = ["Demand", "Sharing", "Use", "rates"]
 
-#: a communication: the number of its load, and by what the seconds of a byte are multiplied to be shares
+#: a communication: the number of its load, and the factor from seconds per byte to shares
 Use = tuple[int, float]
 _Whole = NDArray[np.int64]
-#: what takes the place of an operation without a model: as much through the busiest port
+#: replaces an operation without a model: equal bytes through the busiest port
 _AS = {"barrier": "all_reduce", "reduce": "reduce_scatter", "gather": "all_gather", "scatter": "reduce_scatter"}
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What all communications of one class take together.
+    """Use of links by all communications of one class.
 
     Attributes:
-        own: the largest share of a link that one of them takes where it is alone, up to 1.
-        links: link to the shares of all of them together.
+        own: the largest share of a link that one communication uses alone, up to 1.
+        links: link to the sum of the shares.
     """
 
     own: float
@@ -43,11 +43,11 @@ class Demand:
 
 
 def rates(demands: Sequence[Demand]) -> list[float]:
-    """What links of 1 give to each, max-min fairly: on its busiest link each has the same until it has what it wants,
-    or one of its links is full.
+    """Max-min fair rates on links of capacity 1: all grow equally on their busiest link until they have their share or
+    one of their links is full.
     """
     left: dict[int, float] = {}
-    asking: dict[int, float] = {}  # by link, what those that still grow take of it per share of their busiest one
+    asking: dict[int, float] = {}  # by link, use by growing communications per share of their busiest link
     of_link: dict[int, list[int]] = {}
     for number, one in enumerate(demands):
         for link, share in one.links.items():
@@ -78,12 +78,12 @@ def rates(demands: Sequence[Demand]) -> list[float]:
 
 @dataclass
 class Sharing:
-    """What the communication of a trace takes of the links of a cluster."""
+    """Use of a cluster's links by a trace's communication."""
 
     cluster: Cluster
     trace: Trace
     price: Communication
-    numbers: dict[Any, int] = field(default_factory=dict)  # of loads, by what they are of
+    numbers: dict[Any, int] = field(default_factory=dict)  # of loads, by request
     calls: dict[Any, int] = field(default_factory=dict)  # by operation, bytes and group
     requests: list[dict[str, Any]] = field(default_factory=list)
     parts: list[float] = field(default_factory=list)  # of the bytes that a request counts
@@ -91,7 +91,7 @@ class Sharing:
     entries: tuple[_Whole, _Whole, NDArray[np.float64], _Whole] = field(init=False)  # load, link, seconds, their number
 
     def collective(self, node: TraceNode, number: int, picoseconds: int) -> Use | None:
-        """What a collective takes; `found` has to be called before it is known."""
+        """Use of links by a collective; known after `found`."""
         if picoseconds <= 0 or not node.bytes:
             return None
         call = (node.op, node.bytes, node.group, number)
@@ -105,7 +105,7 @@ class Sharing:
         return None if self.calls[call] < 0 else (self.calls[call], node.bytes * 1e12 / picoseconds)
 
     def message(self, node: TraceNode, source: int, target: int, picoseconds: int) -> Use | None:
-        """The same of a message."""
+        """Use of links by a message."""
         if picoseconds <= 0 or not node.bytes or source == target:
             return None
         if ("send", source, target) not in self.numbers:
@@ -117,7 +117,7 @@ class Sharing:
         part = 1.0
         if way == in_network.NAME:
             spans = forms.spanned(self.cluster, group)
-            way = "hierarchical"  # as much as that puts on ports: scatter inside, sum across, gather inside
+            way = "hierarchical"  # equal bytes on ports: scatter inside, sum across, gather inside
             if len(spans) == 1:  # each port once, and each link between switches
                 part = float(in_network.sent(op, len(group), spans[0][0].kind == "fat_tree"))
                 op, way, pairs = "permute_devices", "direct", [(at, (at + 1) % len(group)) for at in range(len(group))]
@@ -126,7 +126,7 @@ class Sharing:
         self.requests.append(request(op, size, list(group), way, {"pairs": pairs}))
 
     def found(self) -> None:
-        """Counts what was asked for."""
+        """Counts the requested loads."""
         loads = self.cluster.core.loads(self.requests)
         sizes = [len(links) for links, _ in loads]
         owner = np.repeat(np.arange(len(loads)), sizes)
@@ -139,7 +139,7 @@ class Sharing:
         self.entries = (owner, link.astype(np.int64), seconds, np.unique(seconds, return_inverse=True)[1])
 
     def finer(self, colours: _Whole) -> _Whole:
-        """Tells loads apart by what they meet on links."""
+        """Splits loads by the loads that share their links."""
         owner, link, _, value = self.entries
         met = self._links(colours)
         sums = np.zeros(len(colours), np.uint64)
@@ -147,15 +147,15 @@ class Sharing:
         return np.unique(np.stack([colours.astype(np.uint64), sums]), axis=1, return_inverse=True)[1].ravel()
 
     def _links(self, colours: _Whole) -> NDArray[np.uint64]:
-        """Of each link what loads of which colours put on it."""
+        """Load of each link by colour."""
         owner, link, _, value = self.entries
         sums = np.zeros(int(link.max(initial=-1)) + 1, np.uint64)
         np.add.at(sums, link, _mixed(colours[owner].astype(np.uint64), value))
         return sums
 
     def demands(self, colours: _Whole) -> list[dict[int, float]]:
-        """What all loads of a colour put on links; of alike links one is taken, and of those that no other colour uses
-        the busiest.
+        """Use of links by all loads of a colour; equal links are one, and the busiest stands for links without another
+        colour.
         """
         owner, link, seconds, _ = self.entries
         first = np.zeros(int(link.max(initial=-1)) + 1, bool)
@@ -174,7 +174,7 @@ class Sharing:
 
 
 def _mixed(names: NDArray[np.uint64], values: _Whole) -> NDArray[np.uint64]:
-    """Numbers whose sums tell multisets of pairs apart (SplitMix64: Steele, Lea, Flood 2014)."""
+    """Numbers with sums that differ for different multisets of pairs (SplitMix64: Steele, Lea, Flood 2014)."""
     with np.errstate(over="ignore"):
         x = (names + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + values.astype(np.uint64) * np.uint64(
             0xD1342543DE82EF95

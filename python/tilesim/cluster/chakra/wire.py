@@ -16,7 +16,7 @@ COLLECTIVES = {
     0: "all_reduce", 1: "reduce", 2: "all_gather", 3: "gather", 4: "scatter", 5: "broadcast_devices", 6: "all_to_all",
     7: "reduce_scatter", 8: "reduce_scatter", 9: "barrier",
 }  # fmt: skip
-#: the kinds of an attribute's value, the first in field 3; the list of a kind is in the field behind its own
+#: kinds of an attribute's value, the first in field 3; the next field holds the list of a kind
 ATTRIBUTES = (
     *("double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64"),
     *("fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string", "bytes"),
@@ -27,11 +27,11 @@ _MASK = (1 << 64) - 1
 
 
 class Torn(ValueError):
-    """Bytes that are no message: cut off, or of something else."""
+    """Bytes that are not a message: truncated, or of another format."""
 
 
 def varint(value: int) -> bytes:
-    """A number of up to 64 bits; a negative one in two's complement."""
+    """A number of up to 64 bits, negative ones in two's complement."""
     value &= _MASK
     out = bytearray()
     while value > 0x7F:
@@ -47,7 +47,7 @@ def number(field: int, value: int) -> bytes:
 
 
 def bytes_field(field: int, value: bytes | str) -> bytes:
-    """A field that holds bytes, a text or a message."""
+    """A field that holds bytes, a string or a message."""
     data = value.encode() if isinstance(value, str) else value
     return varint(field << 3 | 2) + varint(len(data)) + data
 
@@ -59,7 +59,7 @@ def packed(field: int, values: Any) -> bytes:
 
 
 def message(body: bytes) -> bytes:
-    """A message behind its length, as files hold them."""
+    """A message with its length, the format of files."""
     return varint(len(body)) + body
 
 
@@ -86,11 +86,11 @@ def _value(field: int, value: Any, kind: str) -> bytes:
         data = struct.pack(_FIXED[kind], value)
         return varint(field << 3 | (1 if len(data) == 8 else 5)) + data
     coded = (value << 1) ^ (value >> 63) if kind.startswith("sint") else int(value)
-    return varint(field << 3) + varint(coded)  # also 0: it says which of the values it is
+    return varint(field << 3) + varint(coded)  # also 0: it selects the kind of value
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A number and where the next byte stands; `Torn` where it does not end."""
+    """A number and the place of the next byte; `Torn` if the number does not end."""
     value = shift = 0
     while at < end:
         byte = data[at]
@@ -127,7 +127,7 @@ def fields(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[i
 
 
 def repeated(value: Any) -> list[int]:
-    """Numbers of a repeated field, packed or one by one."""
+    """Numbers of a repeated field, packed or single."""
     if isinstance(value, int):
         return [value]
     found, at = [], 0
@@ -157,11 +157,11 @@ def read_attribute(data: bytes) -> tuple[str, tuple[str, Any]]:
 def _bytes(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
-    raise Torn("a number where bytes are due")
+    raise Torn("a number instead of bytes")
 
 
 def _each(value: Any, kind: str) -> list[Any]:
-    """Of a list: one value, or many that are packed."""
+    """Values of a list: one, or many packed values."""
     if kind in ("string", "bytes"):
         return [_read(value, kind)]
     if kind in _FIXED:
@@ -182,7 +182,7 @@ def _read(value: Any, kind: str) -> Any:
             raise Torn(f"a {kind} of {len(data)} bytes")
         return struct.unpack(_FIXED[kind], data)[0]
     if not isinstance(value, int):
-        raise Torn(f"bytes where a {kind} is due")
+        raise Torn(f"bytes instead of a {kind}")
     if kind == "bool":
         return bool(value)
     if kind.startswith("sint"):

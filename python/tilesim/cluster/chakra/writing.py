@@ -1,4 +1,4 @@
-"""`ts.cluster.to_chakra`: a file per device, and the groups beside."""
+"""`ts.cluster.to_chakra`: writes a file per device, and a file of groups."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ FILE = re.compile(r"(.+)\.(\d{1,8})\.et")
 SCHEMA = "Chakra Execution Trace v0.0.4"
 _NUMBER = {"metadata": 1, "none": 1, "memory": 2, "compute": 4, "send": 5, "recv": 6, "collective": 7}
 _COMM = {name: number for number, name in reversed(wire.COLLECTIVES.items())}
-#: attribute of communication: what it goes through one after another
+#: attribute of communication: its stream
 STREAM = "tilesim_stream"
-#: attributes that are written from a node's own fields
+#: attributes from a node's own fields
 OWN = frozenset(
     (
         "is_cpu_op",
@@ -44,25 +44,25 @@ OWN = frozenset(
 
 @checked()
 def to_chakra(workload: Any, cluster: Any, folder: str | os.PathLike[str]) -> list[str]:
-    """Writes a workload as Chakra execution traces, as ASTRA-sim and other simulators read them.
+    """Writes a workload as Chakra execution traces for ASTRA-sim and other simulators.
 
-    Per device a file `NAME.<device>.et`: messages behind their lengths, first GlobalMetadata, then a Node each; beside
-    it `comm_group.json`, number of a group to its devices. `comm_size` is what a device puts in: the shard of a gather,
-    the whole of a scatter. `duration_micros` rounds; the attribute `duration_ps` holds the time itself. A trace of the
-    same NAME is replaced: files `NAME.<number>.et` of devices that the new one lacks are deleted, and no others.
+    Each device has a file `NAME.<device>.et` of messages with lengths: GlobalMetadata, then one Node each. The file
+    `comm_group.json` maps a group's number to its devices. `comm_size` is a device's input: the shard of a gather, the
+    whole of a scatter. `duration_micros` is rounded; the attribute `duration_ps` is exact. Replaces a trace of the same
+    NAME: deletes files `NAME.<number>.et` of devices that the new trace does not have, and no other files.
 
     Args:
-        workload: a `Trace`, what has one (`.to_trace()`, as the result of `ts.cluster.pipeline` or of a program's
-            `ts.cluster.step`), or an Spmd, whose segments take closed forms' times on the cluster.
-        cluster: that must have as many devices; none: any, not for an Spmd.
-        folder: where to write; it is made where it is not there.
+        workload: a `Trace`, a result with `.to_trace()` (from `ts.cluster.pipeline`, or from `ts.cluster.step` of a
+            program), or an Spmd (closed forms give its segments' times on the cluster).
+        cluster: a cluster with as many devices; None: any (not for an Spmd).
+        folder: output directory; Tilesim creates it.
 
     Returns:
         Paths of the files.
 
     Raises:
-        UserError: for a workload without a trace, one that is not legal, another number of devices, or where nothing
-            can be written.
+        UserError: for a workload without a trace, an illegal trace, another number of devices, or a directory that
+            cannot be written.
     """
     trace = _trace_of(workload, cluster)
     trace.check()
@@ -70,13 +70,17 @@ def to_chakra(workload: Any, cluster: Any, folder: str | os.PathLike[str]) -> li
         cluster = Cluster.load(cluster)
     devices = getattr(cluster, "devices", None)
     if devices is not None and int(devices) != trace.devices:
-        raise user_error("trace and cluster have different numbers of devices", place="cluster", value=str(devices),
-                         allowed=str(trace.devices))  # fmt: skip
+        raise user_error(
+            "the trace and the cluster have different numbers of devices",
+            place="cluster",
+            value=str(devices),
+            allowed=str(trace.devices),
+        )
     root = path_text(folder)
     try:
         os.makedirs(root, exist_ok=True)
     except OSError as error:
-        raise user_error("the folder cannot be made", place=root, value=error.strerror or str(error)) from None
+        raise user_error("cannot create the directory", place=root, value=error.strerror or str(error)) from None
     names, table = _numbered(trace)
     paths = [os.path.join(root, GROUPS)]
     with writing(paths[0]) as file:
@@ -96,7 +100,7 @@ def to_chakra(workload: Any, cluster: Any, folder: str | os.PathLike[str]) -> li
 
 
 def _delete_others(root: str, name: str, paths: list[str]) -> None:
-    """Files of an older trace of this name, which a reader would take for devices of the new one."""
+    """Files of an older trace with this name, which a reader would read as devices of the new trace."""
     kept = {os.path.basename(path) for path in paths}
     try:
         for file in os.listdir(root):
@@ -104,23 +108,23 @@ def _delete_others(root: str, name: str, paths: list[str]) -> None:
             if match and match[1] == name and file not in kept and os.path.isfile(os.path.join(root, file)):
                 os.remove(os.path.join(root, file))
     except OSError as error:
-        raise user_error("a file of the trace that was here cannot be deleted", place=root,
+        raise user_error("cannot delete a file of the older trace", place=root,
                          value=error.strerror or str(error)) from None  # fmt: skip
 
 
 def _write(path: str, data: bytes) -> None:
-    """Without waiting for the disk, which takes milliseconds a file."""
+    """Writes without waiting for the disk, which takes milliseconds per file."""
     try:
         with open(path, "wb") as file:
             file.write(data)
     except OSError as error:
-        raise user_error("the file cannot be written", place=path, value=error.strerror or str(error)) from None
+        raise user_error("cannot write the file", place=path, value=error.strerror or str(error)) from None
 
 
 def _trace_of(workload: Any, cluster: Any) -> Trace:
     if isinstance(workload, Spmd):
         if cluster is None:
-            raise user_error("a program is timed on a cluster", place="cluster", allowed="a name, a ts.Cluster")
+            raise user_error("a program needs a cluster", place="cluster", allowed="a name, a ts.Cluster")
         from ..programs.calling import Options, step_program
 
         return step_program(workload, cluster, Options(overlap="ready", check_memory=False)).to_trace()
@@ -128,14 +132,14 @@ def _trace_of(workload: Any, cluster: Any) -> Trace:
         return workload
     if callable(getattr(workload, "to_trace", None)):
         return workload.to_trace()
-    raise user_error("this has no trace", place="workload", value=shown(workload),
+    raise user_error("the workload has no trace", place="workload", value=shown(workload),
                      allowed="a tilesim.cluster.Trace, or a result with to_trace()")  # fmt: skip
 
 
 def _numbered(trace: Trace) -> tuple[dict[str, dict[int, str]], dict[str, list[int]]]:
-    """Per kind the number of each device's group, as text, and the groups by number; numbers begin with 1.
+    """Number of each device's group by kind, as text, and groups by number; numbers begin with 1.
 
-    A kind of one group that is named by a number keeps it, so that what was read is written again.
+    A kind of one group with a number as name keeps the number, so a trace that was read is written unchanged.
     """
     kept = {kind for kind, groups in trace.groups.items() if len(groups) == 1 and kind.isdecimal()}
     table: dict[str, list[int]] = {kind: list(trace.groups[kind][0]) for kind in kept}

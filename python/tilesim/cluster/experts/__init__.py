@@ -1,1 +1,1 @@
-"""Mixtures of experts over devices: where tokens go."""
+"""Mixtures of experts over devices."""

@@ -1,4 +1,4 @@
-"""How unevenly tokens spread over the devices of an expert axis."""
+"""Imbalance of tokens over the devices of an expert axis."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Array = NDArray[np.float64]
 
 
 def spread(counts: Sequence[float], devices: int) -> float:
-    """Tokens of the fullest device over those of the mean one; device d has the d-th part of the experts."""
+    """Ratio of the fullest device's tokens to the mean; device d has the d-th part of the experts."""
     each = np.asarray(counts, dtype=np.float64).reshape(devices, -1).sum(axis=1)
     return float(each.max() / each.mean())
 
 
 @lru_cache(maxsize=4096)
 def _seeded(seed: int, experts: int, tokens: int, chosen: int, devices: int) -> float:
-    """Of tokens that choose their experts at random, each choice by itself."""
+    """Imbalance of independent random choices."""
     counts = np.random.default_rng(seed).multinomial(tokens * chosen, [1.0 / experts] * experts)
     return spread(np.minimum(counts, tokens).tolist(), devices)
 
 
 def imbalance(workloads: Sequence[Layered], expert: Array, tokens: Array) -> Array:
-    """What the slowest device of an expert axis has to do, over the mean."""
+    """Ratio of the slowest device's work on an expert axis to the mean."""
     found = np.ones(len(expert))
     if all(one.routing is None for one in workloads):
         return found

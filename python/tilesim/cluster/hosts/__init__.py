@@ -1,1 +1,1 @@
-"""Hosts of devices: what is kept in their memory, and the links that lead there."""
+"""Hosts of devices: offload, links and faults."""

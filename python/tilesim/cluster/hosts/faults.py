@@ -12,17 +12,21 @@ __all__ = ["computing", "links", "without_computing"]
 
 
 def without_computing(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Faults of links alone; those of computing are checked."""
+    """Faults of links only; compute faults are checked."""
     found = []
     for number, fault in enumerate(faults):
         rest = {key: value for key, value in fault.items() if key != "compute"}
         if "compute" in fault:
             share = fault["compute"]
             if not is_number(share) or not 0 < share <= 1:
-                raise user_error("no share of a device's rate", place=f"faults[{number}].compute", value=shown(share),
-                                 allowed="above 0, up to 1")  # fmt: skip
+                raise user_error(
+                    "not a share of a device's rate",
+                    place=f"faults[{number}].compute",
+                    value=shown(share),
+                    allowed="above 0, up to 1",
+                )
             if isinstance(fault.get("device"), bool) or not isinstance(fault.get("device"), int):
-                raise user_error("a device computes slower, not a link", place=f"faults[{number}].device",
+                raise user_error("a compute fault needs a device", place=f"faults[{number}].device",
                                  value=shown(fault.get("device")), allowed="a number")  # fmt: skip
         if "compute" not in fault or set(rest) != {"device"}:
             found.append(rest)
@@ -30,18 +34,18 @@ def without_computing(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def computing(faults: Sequence[Mapping[str, Any]], devices: int) -> tuple[tuple[int, float], ...]:
-    """Devices that compute at a share of their rate."""
+    """Devices with a reduced compute rate, and their shares."""
     found: dict[int, float] = {}
     for number, fault in enumerate(faults):
         if "compute" not in fault:
             continue
         if not 0 <= fault["device"] < devices:
-            raise user_error("the cluster has no such device", place=f"faults[{number}].device",
+            raise user_error("unknown device of the cluster", place=f"faults[{number}].device",
                              value=str(fault["device"]), allowed=f"0 to {devices - 1}")  # fmt: skip
         found[fault["device"]] = min(found.get(fault["device"], 1.0), float(fault["compute"]))
     return tuple(sorted((device, share) for device, share in found.items() if share < 1))
 
 
 def links(faults: Sequence[Mapping[str, Any]]) -> float:
-    """The share of their rate at which collectives over all devices go: that of the slowest link."""
+    """The smallest share of a link's rate."""
     return min((float(fault["share"]) for fault in faults if "share" in fault), default=1.0)

@@ -1,8 +1,8 @@
-"""What is kept in the host's memory: activations of layers, or the optimizer's state.
+"""Offload of activations or optimizer state to the host's memory.
 
-A device's link to its host carries both directions at once. Activations of a layer leave while the layer computes and
-come back before its gradient; the state passes through the device while it is updated. Only what that does not hide is
-counted, and what it hides takes its bytes from the rate of the device's memory.
+A device's link to its host is full duplex. Activations of a layer leave during its compute and return before its
+gradient; the state passes through the device during its update. Only exposed transfers count, and overlapped ones use
+the device's memory bandwidth.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ class Moved:
 
 
 def check(plan: Plan, fabric: Fabric) -> None:
-    """Whether the host's link is known where a plan needs it."""
+    """Checks that a plan with offload has a host link rate."""
     if plan.offload != "none" and not fabric.host_link:
         raise user_error(
-            "the cluster does not say how fast its hosts' links are", place="host_bytes_per_second",
+            "missing rate of the cluster's host links", place="host_bytes_per_second",
             value=f"{fabric.name or fabric.device.name}: none", allowed="bytes per second of a device, each direction",
-            suggestion="ts.Cluster(host_bytes_per_second=...)",
+            suggestion="Set ts.Cluster(host_bytes_per_second=...)",
         )  # fmt: skip
 
 
 def state_bytes(c: Columns) -> Array:
-    """The optimizer's state of the parameters that the fullest device owns: two moments, a master copy below f32."""
+    """Optimizer state of the fullest device's owned parameters: two moments, and a master copy below f32."""
     return c.owned_parameters * (8.0 + (4.0 if c.parameter_bytes < 4 else 0.0))
 
 
 def moved(c: Columns, dropout: bool) -> Moved:
-    """Bytes that go to the host and come back."""
+    """Bytes moved to and from the host."""
     kept, inputs = layer_activations(c, dropout)
     layer = np.where(c.offload == 2, np.where(c.again, inputs, kept), np.where(c.recompute == 4, inputs, 0.0))
     return Moved(layer, np.where(c.offload == 1, state_bytes(c), 0.0))
 
 
 def seconds(bytes_: Array, fabric: Fabric) -> Array:
-    """Seconds of a transfer in one direction, hidden or not."""
+    """Seconds of a transfer in one direction."""
     return bytes_ / fabric.host_link if fabric.host_link else np.zeros(np.shape(bytes_))
 
 
 def exposed(bytes_: Array, busy: Array, fabric: Fabric, k: Mapping[str, float]) -> tuple[Array, Array]:
-    """Seconds that a transfer in one direction adds to what the device does meanwhile."""
+    """Exposed seconds of a transfer in one direction, and the slow-down of compute."""
     nothing = np.zeros(np.shape(bytes_))
     if not np.any(bytes_) or not fabric.host_link:
         return nothing, nothing

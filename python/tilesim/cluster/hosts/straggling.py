@@ -1,4 +1,4 @@
-"""Devices that compute slower than the others: what waits for them."""
+"""Stragglers: devices with slower compute."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 def slower(fabric: Fabric, factors: Mapping[int, float] | None) -> Fabric:
-    """A fabric some of whose devices compute slower."""
+    """A fabric with slower devices."""
     if not factors:
         return fabric
     shares = dict(fabric.slow)
@@ -31,20 +31,19 @@ def slower(fabric: Fabric, factors: Mapping[int, float] | None) -> Fabric:
 
 
 def factors_of(slow: Mapping[int, float], devices: int) -> dict[int, float]:
-    """What `slow=` of a step says."""
+    """Checks the option `slow` of a step."""
     found = {}
     for device, factor in slow.items():
         if not (is_whole(device) and 0 <= device < devices and is_number(factor) and 1 <= factor < math.inf):
-            raise user_error("no slow device", place="slow", value=f"{shown(device)}: {shown(factor)}",
-                             allowed=f"device, a whole number from 0 to {devices - 1}: factor on its computing times, "
-                             "1 or more",
-                             suggestion="" if devices else "a cluster with a number of devices")  # fmt: skip
+            raise user_error("not a slow device", place="slow", value=f"{shown(device)}: {shown(factor)}",
+                             allowed=f"a device from 0 to {devices - 1} with a factor of at least 1",
+                             suggestion="" if devices else "Name a cluster with a number of devices")  # fmt: skip
         found[operator.index(device)] = float(factor)
     return found
 
 
 def _stretched(c: Columns, fabric: Fabric, layer: Array, ends: Array) -> list[tuple[Array, Array, Array]]:
-    """Per slow device: its stage, whether that is the last one, and the seconds that it adds to a micro-batch there."""
+    """Per slow device: its stage, whether it is the last, and its extra seconds per micro-batch."""
     found = []
     for device, share in fabric.slow:
         stage = np.floor(device / (c.devices / c.pipeline))
@@ -57,7 +56,7 @@ def _stretched(c: Columns, fabric: Fabric, layer: Array, ends: Array) -> list[tu
 def slowed(
     c: Columns, fabric: Fabric, fullest: Array, slowest: Array, whole: Array, computed: tuple[Array, Array]
 ) -> tuple[Array, Array, Array]:
-    """Stages with slow devices: all of a stage's sums wait for the slowest of them."""
+    """Times with slow devices: a stage waits for its slowest device."""
     most, usual = np.zeros(len(c)), slowest
     before: list[tuple[Array, Array]] = []
     for stage, last, more in _stretched(c, fabric, *computed):

@@ -1,1 +1,1 @@
-"""Steps without gradients: prompts read at once, or one token per sequence against a cache."""
+"""Inference steps: prefill and decode."""

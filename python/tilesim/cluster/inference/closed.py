@@ -1,8 +1,8 @@
-"""A prefill or a decode step in closed form, for many plans at once: the forward pass alone.
+"""Closed form of prefill and decode steps for many plans at once.
 
-Prefill: all tokens of each sequence at once. Decode: one token per sequence, whose attention reads a cache of
-`sequence` tokens; over a context axis the cache is divided, each device computes all tokens' products, attends to its
-part of the cache, and the parts' outputs are summed with their weights. Logits are of a sequence's last token alone.
+Prefill: all tokens of each sequence at once. Decode: one token per sequence with a cache of `sequence` tokens; a
+context axis shards the cache, each device computes all tokens' products and attends to its shard, and the weighted
+outputs are reduced. Only a sequence's last token has logits.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from ..training.passes import Layer, Moved, gathered_layer, layer_passes
 __all__ = ["KERNELS", "times", "work"]
 
 Array = NDArray[np.float64]
-#: kernels of a layer between its products: two normalizations with the residual sums before them, rotation with the
-#: write of keys and values, activation; with experts their choice too. As `analytic.gpu.serving` has them of a graph.
+#: kernels of a layer between its products: two normalizations with residual sums, rotation with the write of keys and
+#: values, activation; with experts also routing; as in `analytic.gpu.serving`
 KERNELS = 4
-STATISTICS_BYTES = 8  # of a query and head: the largest score and the sum of exponentials, f32
+STATISTICS_BYTES = 8  # per query and head: largest score and sum of exponentials, f32
 
 
 def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> Work:
-    """What one device computes of a forward pass, per layer and micro-batch."""
+    """Compute of one device in a forward pass, per layer and micro-batch."""
     zero = np.zeros(len(c))
     memory = price.device.memory.bytes_per_second * k["memory_share"]
     rate = k["product_share"]
     products, *_ = layer_products(c, price, backward=False)
-    tiled = 64 * np.ceil(np.maximum(1.0, c.experts) / 64)  # what chooses experts has a tile's columns at least
+    tiled = 64 * np.ceil(np.maximum(1.0, c.experts) / 64)  # the router has at least a tile's columns
     routed = np.where(c.experts > 0, price.product(c.tokens, tiled, c.hidden), 0.0)
     attended, _ = layer_attention(c, price, k)
     bytes_, *_ = layer_bytes(c, {**k, "dropout": 0.0})
     wide = c.tokens * c.hidden * c.element_bytes
     bytes_ = bytes_ - 2 * wide / np.where(c.sequence_parallel, c.tensor, 1.0) + 2 * c.key_bytes
-    bytes_ = bytes_ - np.where(c.gated, 0.0, 2 * c.query_bytes)  # positions are learned: nothing is rotated
-    bytes_ = bytes_ + np.where(c.experts > 0, 2 * c.experts_chosen * wide, 0.0)  # rows by expert, made and summed
+    bytes_ = bytes_ - np.where(c.gated, 0.0, 2 * c.query_bytes)  # learned positions: no rotation
+    bytes_ = bytes_ + np.where(c.experts > 0, 2 * c.experts_chosen * wide, 0.0)  # rows per expert, written and reduced
     started = launch(price.device, price.dtype)
     attention = attended / np.where(c.unfused, rate, 1.0)
     between_ = bytes_ / memory + (KERNELS + (c.experts > 0)) * started
@@ -59,8 +59,8 @@ def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> Work:
 
 
 def _layer(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> Layer:
-    """A layer's pass. Decode over a divided cache: no keys and values go round; outputs of the parts, f32, and their
-    statistics are summed."""
+    """A layer's pass. Decode with a sharded cache has no ring; f32 outputs of the shards and their statistics are
+    reduced."""
     one, _ = layer_passes(c, w, fabric, k)
     along = group(c, "context", fabric)
     each = c.micro_batch * c.heads / c.tensor * (4 * c.head_size + STATISTICS_BYTES)
@@ -75,7 +75,7 @@ def _layer(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> Layer
 
 
 def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> Times:
-    """Seconds from the first micro-batch's begin to the last one's end: each sequence has its next token."""
+    """Seconds of a step until each sequence has its next token."""
     w = work(c, price, k)
     one, zero = _layer(c, w, fabric, k), np.zeros(len(c))
     m, p, v = c.micro_batches, c.pipeline, c.virtual
@@ -91,7 +91,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     slowest, whole = forward_stages(c, passes) if fabric.slow else (headed, whole)
     waits = slowest - headed
     gathered = gathered_layer(c, fabric, k)
-    first = gathered - one.data - one.data_interference  # behind no layer before
+    first = gathered - one.data - one.data_interference  # no previous layer to overlap with
     through = m * slowest + (whole - slowest) / v
     seconds = through + k["host_step"] + first
     own = m * c.stage_layers
@@ -105,7 +105,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     parts["interference"] = parts["interference"] - one.data_interference
     parts |= {"pipeline": m * sends, "offload": zero}
     bubble = seconds - sum(parts.values())
-    bubble = np.where(np.abs(bubble) < 1e-12 * seconds, 0.0, bubble)  # what rounding leaves of equal stages
+    bubble = np.where(np.abs(bubble) < 1e-12 * seconds, 0.0, bubble)  # rounding
     detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, waits, first, sent, counted.calls, ())
     return Times(
         seconds, **parts, recompute=zero, bubble=bubble, optimizer=zero, stage_forward=slowest, stage_backward=zero,

@@ -1,4 +1,4 @@
-"""Bytes of a device in a prefill or decode step, with reasons, for many plans at once."""
+"""Memory of a device in a prefill or decode step by reason, for many plans at once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Array = NDArray[np.float64]
 
 
 def cache_bytes(c: Columns, stage: Array | float = 0.0) -> Array:
-    """Keys and values of all sequences of a replica that lie on one device of a stage.
+    """Keys and values of all sequences of a replica on one device of a stage.
 
-    A device has at least one head of keys: a tensor axis longer than `kv_heads` stores copies. A context axis divides
-    the tokens of each sequence.
+    A device has at least one key head: a tensor axis longer than `kv_heads` replicates them. A context axis shards the
+    tokens of each sequence.
     """
     heads = c.own_kv_heads
     tokens = np.ceil(c.sequence / c.context) * c.global_batch / c.data
@@ -25,18 +25,18 @@ def cache_bytes(c: Columns, stage: Array | float = 0.0) -> Array:
 
 
 def memory(c: Columns) -> Memory:
-    """Bytes of a step without gradients on its fullest device."""
+    """Bytes of an inference step on its fullest device."""
     return fullest(c, lambda stage: of_stage(c, stage))
 
 
 def of_stage(c: Columns, stage: Array | float) -> Memory:
-    """Bytes of a device of one stage in a step without gradients."""
+    """Bytes of a device of one stage in an inference step."""
     e, zero = c.element_bytes, np.zeros(len(c))
     divided = c.shard >= 3
-    two = np.minimum(2.0, c.part_layers(stage))  # the layer that runs and the next
+    two = np.minimum(2.0, c.part_layers(stage))  # the running layer and the next
     gathered = two * gathered_parameters(c) * e
     attended = (2 * c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size * e
-    # divided by heads, what is sent and what comes of the outputs, the largest of the four, are there at once
+    # sharded by heads, send and receive buffers of the outputs coexist
     attended = attended + np.where(c.by_heads, c.heads / c.tensor * c.head_size * e, 0.0)
     attended = attended + np.where(c.unfused, c.heads / c.tensor * c.keys / c.context * e, 0.0)
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance

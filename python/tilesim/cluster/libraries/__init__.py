@@ -1,1 +1,1 @@
-"""What communication libraries take: forms, steps, arguments."""
+"""Cost models of communication libraries."""

@@ -25,7 +25,7 @@ _MOST_DEVICES = 1 << 20
 
 
 def query_of(op: str, size: Any, dtype: str, devices: Any, per_node: Any, link: Any, node_link: Any) -> Query:
-    """Calls from arguments."""
+    """A query from arguments."""
     one_of("unknown operation", "op", op, *OPERATIONS)
     text = dtype_name(dtype)
     bits = int((re.findall(r"\d+", text) or ["8"])[0])
@@ -37,12 +37,14 @@ def query_of(op: str, size: Any, dtype: str, devices: Any, per_node: Any, link: 
         spread = np.broadcast_arrays(*arrays.values())
     except ValueError:
         told = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise user_error("arrays differ in shape", value=told, allowed="numbers, or arrays of one shape") from None
+        raise user_error(
+            "arrays have different shapes", value=told, allowed="numbers, or arrays of one shape"
+        ) from None
     flat = dict(zip(arrays, (np.array(array, dtype=float).ravel() for array in spread), strict=True))
     nodes = np.ceil(flat["devices"] / flat["per_node"])
     if node_link is None and (nodes > 1).any():
         raise user_error(
-            "a call over several nodes needs the rate between them", place="node_link", value="None",
+            "missing link rate between nodes", place="node_link", value="None",
             allowed="bytes per second and device",
         )  # fmt: skip
     for name in ("devices", "per_node"):
@@ -63,7 +65,7 @@ def _numbers(name: str, value: Any, low: float, high: float) -> NDArray[np.float
 
 
 def listed_as(device: str, names: Iterable[str]) -> str:
-    """The device of a library's file that a label means."""
+    """The device of a label in a library's file."""
     known, text = {folded(name): name for name in names}, folded(device)
     if text in known or is_label(device):
         return known.get(text, "")

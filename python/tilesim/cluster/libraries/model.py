@@ -1,8 +1,8 @@
-"""How long a communication library takes: its algorithms and protocols as forms over arrays.
+"""Cost model of a communication library: algorithms and protocols as formulas over arrays.
 
-A call moves S bytes (the larger of what a device puts in and takes out) among n devices; x = S / n is one part.
-Every form is a cost of the call, a latency per step of the algorithm and bytes over a share of the link rate; steps
-and bytes of a ring hide each other, so the two meet as the root of the sum of their squares. No form falls with S.
+A call moves S bytes (the larger of a device's input and output) among n devices; x = S / n is one part. Each formula
+has a cost per call, a latency per step and bytes over a share of the link rate; steps and bytes of a ring overlap, so
+they combine as the root of the sum of squares. Times never fall with S.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ NEEDED = (
     *("peer_copy_share", "peer_fill_seconds", "peer_fill_bytes", "node_ll_step_seconds", "node_simple_step_seconds"),
     *("node_ll_share", "node_simple_share", "believed_share", "believed_ll_rate", "believed_ll128_share", *BELIEVED),
 )
-PEER_LL_BYTES = 16384.0  # NCCL_P2P_LL_THRESHOLD: the largest message between two devices that goes by LL
+PEER_LL_BYTES = 16384.0  # NCCL_P2P_LL_THRESHOLD: the largest message between two devices with LL
 NVLS_BYTES = float(1 << 20)
-NVLS_DEVICES = 5  # of one node; below, the ring is what rows of Hopper and Blackwell show
-#: what the library believes of a step between nodes, seconds (NCCL's src/graph/tuning.cc): ring, tree
+NVLS_DEVICES = 5  # least devices of one node; measurements of Hopper and Blackwell show rings below
+#: the library's own estimate of a step between nodes in seconds (NCCL's src/graph/tuning.cc): ring, tree
 NET_STEP = {"ll": (2.7e-6, 5.0e-6), "ll128": (4.0e-6, 8.5e-6), "simple": (14e-6, 14e-6)}
-#: ... and of a step of a tree inside a node against one of a ring, over NVLink
+#: ... and of a tree's step inside a node relative to a ring's, over NVLink
 TREE_INSIDE = {"ll": 1.0, "ll128": 1.25 / 1.9, "simple": 4.0 / 3.4}
 TREE_SHARE = 0.92  # of a ring's rate
 
@@ -40,7 +40,7 @@ TREE_SHARE = 0.92  # of a ring's rate
 class Query:
     """Calls of one operation: arrays of equal length, `rate` and `node_rate` in bytes per second and device.
 
-    These rates are what a library believes; `share` and `node_share` of them are left where a link has a fault.
+    These rates are the library's own estimates; `share` and `node_share` are the remaining shares of a faulty link.
     """
 
     op: str
@@ -56,12 +56,12 @@ class Query:
 
     @property
     def link(self) -> Array:
-        """What is left of `rate`."""
+        """Remaining `rate`."""
         return self.rate * self.share
 
     @property
     def node_link(self) -> Array:
-        """What is left of `node_rate`."""
+        """Remaining `node_rate`."""
         return self.node_rate * self.node_share
 
     def steps(self) -> tuple[Array, Array]:
@@ -70,7 +70,7 @@ class Query:
         return rounds * (self.devices - self.nodes), rounds * (self.nodes - 1)
 
     def tree_steps(self) -> tuple[Array, Array]:
-        """Steps of a sum up and down a tree: along chains inside nodes, by a binary tree between them."""
+        """Steps of a tree reduction: chains inside nodes, a binary tree between them."""
         return 2.0 * (self.devices / self.nodes - 1), 2.0 * np.ceil(np.log2(self.nodes))
 
     def moved(self) -> Array:
@@ -78,7 +78,7 @@ class Query:
         return self.bytes * self.share_moved()
 
     def share_moved(self) -> Array:
-        """The same per byte of the call."""
+        """Sent bytes per byte of the call."""
         if self.op == "broadcast_devices":
             return np.ones_like(self.devices)
         rounds = 2.0 if self.op == "all_reduce" else 1.0
@@ -86,13 +86,13 @@ class Query:
         return result
 
     def at(self, most: Array) -> Query:
-        """The same calls with at most so many bytes."""
+        """The same calls with at most this many bytes."""
         return replace(self, bytes=np.minimum(self.bytes, most))
 
 
 @dataclass(frozen=True)
 class Piece:
-    """An algorithm with a protocol: which calls take it (from more than `above` bytes to `upto`)."""
+    """An algorithm with a protocol, for calls of more than `above` and up to `upto` bytes."""
 
     algorithm: str
     protocol: str
@@ -101,7 +101,7 @@ class Piece:
 
 
 def _rates(c: Mapping[str, float], q: Query) -> Array:
-    """Rate of a device inside its node: PCIe shares sockets."""
+    """Rate of a device inside its node; PCIe devices share sockets."""
     if "socket_share" not in c:
         return q.link
     local = q.devices / q.nodes
@@ -111,7 +111,7 @@ def _rates(c: Mapping[str, float], q: Query) -> Array:
 
 
 def _ring_path(c: Mapping[str, float], q: Query, share: float, node_share: float) -> Array:
-    """Bytes per second of the slowest link of the rings, of which there is one per device of a node."""
+    """Bytes per second of the rings' slowest link, with one ring per device of a node."""
     inside = _rates(c, q) * share
     across = np.where(q.nodes > 1, q.node_link * (q.devices / q.nodes) * node_share, np.inf)
     one_each = q.devices == q.nodes
@@ -141,7 +141,7 @@ def _ring(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
 
 
 def _tree(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
-    """Sums up a binary tree of nodes and down again, chains inside nodes: every link carries the whole both ways."""
+    """Reduction over a binary tree of nodes with chains inside: every link carries all bytes in both directions."""
     inner, outer = q.tree_steps()
     key = {"LL": "ll", "LL128": "ll128", "Simple": "simple"}[protocol]
     node = "ll" if protocol == "LL" else "simple"
@@ -156,7 +156,7 @@ def _tree(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
 
 
 def _nvls(c: Mapping[str, float], q: Query) -> dict[str, Array]:
-    """Sums in the switch: a device sends its whole once and a reduced part to all."""
+    """Reduction in the switch: a device sends its data once, and a reduced part to all."""
     fill = c["nvls_fill_seconds"] * q.bytes / (q.bytes + c["nvls_fill_bytes"])
     return {
         "call": np.full_like(q.bytes, c["nvls_call_seconds"]),
@@ -166,7 +166,7 @@ def _nvls(c: Mapping[str, float], q: Query) -> dict[str, Array]:
 
 
 def _peers(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
-    """Every device sends to every other, or each to one."""
+    """Every device sends to all others, or to one."""
     one = q.op == "permute_devices"
     x = q.bytes if one else q.bytes / q.devices
     local = q.devices / q.nodes
@@ -191,7 +191,7 @@ def _peers(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
 
 
 def costs(c: Mapping[str, float], q: Query, algorithm: str, protocol: str) -> dict[str, Array]:
-    """Seconds of each term of calls that all take one algorithm."""
+    """Seconds of each term of calls with one algorithm."""
     if algorithm == "nvls":
         return _nvls(c, q)
     if algorithm == "tree":
@@ -200,7 +200,7 @@ def costs(c: Mapping[str, float], q: Query, algorithm: str, protocol: str) -> di
 
 
 def _ring_limits(c: Mapping[str, float], q: Query) -> tuple[Array, Array]:
-    """Bytes at which the library leaves LL, and LL128, by what it believes of itself: a latency and a rate each."""
+    """Bytes beyond which the library leaves LL and LL128, by its own estimates of latency and rate."""
     inner, outer = q.steps()
     node = np.where(q.nodes > 1, q.node_rate * q.devices / q.nodes, np.inf)
     share = np.where(q.devices / q.nodes > 4, c.get("believed_sockets_share", c["believed_share"]), c["believed_share"])
@@ -234,7 +234,7 @@ def _ring_limits(c: Mapping[str, float], q: Query) -> tuple[Array, Array]:
 
 
 def pieces(c: Mapping[str, float], q: Query) -> list[Piece]:
-    """What the library takes, from small to large."""
+    """The library's choices, by ascending bytes."""
     zero, most = np.zeros_like(q.bytes), np.full_like(q.bytes, np.inf)
     if q.op not in RINGS:
         limit = PEER_LL_BYTES * (np.ones_like(q.bytes) if q.op == "permute_devices" else q.devices)
@@ -254,9 +254,8 @@ def pieces(c: Mapping[str, float], q: Query) -> list[Piece]:
 
 
 def seconds(c: Mapping[str, float], q: Query) -> Array:
-    """Time of each call: of the range it lies in, and never less than at the end of a range before; of sums over
-    several nodes, on trees where that is quicker.
-    """
+    """Time of each call: of its range, at least that at the end of earlier ranges; all-reduces over several nodes use
+    trees if faster."""
     result = _along(c, q, pieces(c, q))
     for protocol in _tree_protocols(c, q):
         result = np.where(q.nodes > 1, np.minimum(result, sum(_tree(c, q, protocol).values())), result)
@@ -264,7 +263,7 @@ def seconds(c: Mapping[str, float], q: Query) -> Array:
 
 
 def taken(c: Mapping[str, float], q: Query) -> tuple[str, str]:
-    """What one call takes."""
+    """Algorithm and protocol of one call."""
     ranges = pieces(c, q)
     trees = {one: sum(float(term[0]) for term in _tree(c, q, one).values()) for one in _tree_protocols(c, q)}
     best = min(trees, key=trees.__getitem__, default="")
@@ -275,7 +274,7 @@ def taken(c: Mapping[str, float], q: Query) -> tuple[str, str]:
 
 
 def _tree_protocols(c: Mapping[str, float], q: Query) -> tuple[str, ...]:
-    """Protocols of trees; no row shows when the library takes which, so the quickest is taken."""
+    """Protocols of trees; the fastest is used for lack of measurements."""
     if q.op != "all_reduce" or not (q.nodes > 1).any():
         return ()
     return ("LL", "LL128", "Simple") if "ll128_share" in c else ("LL", "Simple")

@@ -1,4 +1,4 @@
-"""What a communication library takes on a cluster: its links, and what faults leave of them."""
+"""Times of a communication library on a cluster, with faulty links."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..library import Library, load
 
 __all__ = ["loaded", "port_rate", "seconds"]
 
-#: what one call asks the core for, as `communication.request` makes it
+#: a request of `communication.request`
 Request = Mapping[str, Any]
 
 
 def seconds(library: Any, dtype: str, cluster: Cluster, requests: Sequence[Request]) -> float:
-    """The time of groups that lie alike in nodes, of the largest of them; the slowest link of all counts.
+    """The time of equally placed groups: of the largest group, with the slowest link.
 
-    A library knows the rates that links have without faults, and chooses by them. A link that has less slows it by as
-    much as it takes longer to carry its part; what goes round a failed link is on others besides.
+    A library chooses by the rates of links without faults. A slower link extends the transfer of its part; traffic
+    around a failed link loads others.
     """
     if not cluster.dimensions:
         raise user_error("a library needs a network of dimensions", place="library", value=cluster.name)
@@ -36,7 +36,7 @@ def seconds(library: Any, dtype: str, cluster: Cluster, requests: Sequence[Reque
     if permutes or faulty:
         whole = Cluster(network=cluster.network) if faulty else cluster
         full, left = _busiest(whole, requests), _busiest(cluster, requests)
-        if permutes:  # a message takes one way, and has of it what others leave
+        if permutes:  # a message uses one path with its remaining rate
             rates = [1 / most if most > 0 else rate for rate, most in zip(rates, full, strict=True)]
             late = max(_further(cluster, one) for one in requests)
         shares = [min(1.0, a / b) if b > 0 else 1.0 for a, b in zip(full, left, strict=True)]
@@ -54,7 +54,7 @@ def seconds(library: Any, dtype: str, cluster: Cluster, requests: Sequence[Reque
 
 
 def _inside(cluster: Cluster, requests: Sequence[Request], op: str, group: Sequence[int]) -> int:
-    """Devices of the group in one node; of a permute that leaves no node all."""
+    """Devices of the group in one node; all, for a permute inside nodes."""
     if op == "permute_devices" and not any(
         one["devices"][a] // cluster.per_node != one["devices"][b] // cluster.per_node
         for one in requests
@@ -72,7 +72,7 @@ def port_rate(cluster: Cluster) -> float:
 
 
 def _busiest(cluster: Cluster, requests: Sequence[Request]) -> list[float]:
-    """Seconds that each byte takes of the busiest link, of the outermost dimension and of the others."""
+    """Seconds per byte of the busiest link, of the outermost dimension and of the others."""
     most, last = [0.0, 0.0], len(cluster.dimensions) - 1
     for links, each in cluster.core.loads(list(requests)):
         for link, one in zip(links.tolist(), each.tolist(), strict=True):
@@ -82,7 +82,7 @@ def _busiest(cluster: Cluster, requests: Sequence[Request]) -> list[float]:
 
 
 def _further(cluster: Cluster, request: Request) -> float:
-    """Seconds of the hops after the first one along an axis, of which a library knows nothing."""
+    """Seconds of hops after the first along an axis, which a library does not model."""
     if not any(one.kind in ("ring", "torus", "mesh") for one in cluster.dimensions):
         return 0.0
     devices, most = request["devices"], 0

@@ -1,4 +1,4 @@
-"""A library of three numbers: a cost per call, a latency per step of a ring both ways, a share of the rate."""
+"""A cost model with three constants: per call, per step of a bidirectional ring, and a share of the rate."""
 
 from __future__ import annotations
 

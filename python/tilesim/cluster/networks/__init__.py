@@ -1,1 +1,1 @@
-"""Closed forms of networks that the formulas of one axis do not give: unequal tori, switches that sum."""
+"""Closed forms beyond one axis: tori with unequal sizes, switches that add."""

@@ -1,4 +1,4 @@
-"""What passes over an axis of a plan, by the network as built: meshes, rings, tori, trunks, more than two levels."""
+"""Times of a plan's communication on the actual network: meshes, rings, tori, trunks, more than two levels."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .meeting import FEW
 __all__ = ["AsBuilt", "as_built", "sized", "text_of", "two_levels", "with_rates"]
 
 Array = NDArray[np.float64]
-MOST = 2048  # devices of which sends are priced at once
-HUGE = 4096  # devices that meet, of which nothing is priced but by forms
-LARGE = 1 << 30  # bytes of which sends of many devices are priced
-#: of a framework: shares of rates inside and between nodes, seconds of a step each, and of a call
+MOST = 2048  # devices with sends timed together
+HUGE = 4096  # devices that share links, above which only closed forms are used
+LARGE = 1 << 30  # bytes at which sends of many devices are timed
+#: of a framework: shares of rates inside and between nodes, seconds per step for both, seconds per call
 _LINKS = ("link_share", "node_share", "link_step", "node_step", "call")
 
 
 def two_levels(cluster: Cluster) -> bool:
-    """Whether a network is devices on a switch, and at most nodes on a switch or a tree that is as wide everywhere, as
-    closed forms of steps take for granted.
+    """Whether a network is devices on a switch, with at most one level of nodes on a switch or a full-width tree. The
+    closed forms of steps assume such a network.
     """
     if cluster.graph is not None or len(cluster.dimensions) > 2 or cluster.dimensions[0].kind != "switch":
         return False
@@ -44,14 +44,14 @@ def two_levels(cluster: Cluster) -> bool:
 
 
 def text_of(cluster: Cluster, part: str = "") -> str:
-    """A network as text."""
+    """Text of a network."""
     network = cluster.network if cluster.graph is None else cluster.graph
     faults = without_computing(cluster.faults)
     return json.dumps({"network": network, "per_node": cluster.per_node, "faults": faults, "part": part})
 
 
 def sized(text: str, devices: int) -> dict[str, Any]:
-    """A network with so many devices."""
+    """A network with this number of devices."""
     data = dict(json.loads(text))
     network = data["network"]
     found = Cluster(network=network).devices
@@ -63,7 +63,9 @@ def sized(text: str, devices: int) -> dict[str, Any]:
     inner = found // int(outer["size"]) if "size" in outer else found
     if "size" not in outer or devices % inner:
         allowed = f"{found}" if "size" not in outer else f"multiples of {inner}"
-        raise user_error("the network has other devices", place="cluster", value=f"{devices} devices", allowed=allowed)
+        raise user_error(
+            "the network has another number of devices", place="cluster", value=f"{devices} devices", allowed=allowed
+        )
     rest = (
         network[:-1] if devices == inner and len(network) > 1 else [*network[:-1], {**outer, "size": devices // inner}]
     )
@@ -71,17 +73,17 @@ def sized(text: str, devices: int) -> dict[str, Any]:
 
 
 class AsBuilt:
-    """Prices of what passes, by `ts.cluster.collective` of all groups of an axis at the same time, on links at the
-    framework's shares of their rates, behind its costs of a call; each distinct call once.
+    """Times of communication by `ts.cluster.collective` for all groups of an axis at the same time. Links have the
+    framework's shares of their rates, and each call adds the framework's costs. Equal calls are simulated once.
 
-    Where a node is a switch, what stays inside has the closed form, and takes no less with slow links. Where nodes are
-    joined by switches alone, what goes between them takes the longer of the closed form, which knows adapters, and the
-    network, which knows trunks; elsewhere no less than the form's latencies. Sends that meet on a link share it fairly.
+    Inside a node with a switch the closed form applies, with slow links as a lower bound. Between nodes on switches the
+    time is the longer of the closed form, which models adapters, and the network, which models trunks; on other
+    networks it is at least the form's latencies. Sends that share a link get equal rates.
 
-    Dimensions of which a group spans nothing, or all, are left out; of what is left one block stands for all where
-    blocks lie alike on links of their own, and of groups beside each other those that meet. So cost grows with a group,
-    not with the network. Where more than 4,096 devices meet, the forms of two levels hold. Sends of more than 256
-    devices lie on a line between two numbers of bytes, and are those of the first 2,048."""
+    Dimensions that a group spans completely or not at all are left out. One block stands for all equal blocks with
+    separate links, and only adjacent groups that share links are simulated. So cost grows with a group, not with the
+    network. If more than 4,096 devices share links, the forms of two levels apply. Sends of more than 256 devices are
+    interpolated between two sizes, and are those of the first 2,048 devices."""
 
     def __init__(self, cluster: Cluster, model: str, call: float) -> None:
         """Takes a network."""
@@ -98,11 +100,11 @@ class AsBuilt:
         return self._longer(of, form, self._each(op, np.where(known, 0.0, data), of), late)
 
     def _inside(self, of: Any) -> NDArray[np.bool_]:
-        """Whether a group lies on the switch of a node."""
+        """Whether a group is on one node's switch."""
         return np.asarray(~of.crosses if self._node else np.zeros(len(of.size), dtype=np.bool_))
 
     def _longer(self, of: Any, form: Array, found: Array, late: Array | float = 0.0) -> Array:
-        """No less than a form that holds for a healthy network."""
+        """At least the closed form of a healthy network."""
         least = np.where(self._inside(of) | self._switched, form, late if self._node else 0.0)
         found = np.where(np.isnan(found), form, found)
         return np.where(of.size > 1, np.maximum(least, found), 0.0)
@@ -144,7 +146,7 @@ class AsBuilt:
         return self.call + collective(op, bytes_, cluster, devices=groups, network_model=self.model).seconds
 
     def _groups(self, size: int, stride: int, whole: bool = False) -> tuple[Cluster, list[list[int]]]:
-        """The groups of an axis that meet, or all on the whole network, and the network that they lie on."""
+        """The groups of an axis that share links, or all groups, and their network."""
         if whole:
             return self.cluster, every_group(self.cluster, size, stride)
         return meeting_groups(self.cluster, size, stride)
@@ -163,7 +165,7 @@ class AsBuilt:
         if len(groups) * size <= FEW:
             return self.call + _at_once(bytes_, cluster, pairs)
         key = way, size, stride
-        if key not in self._line:  # what flows at once takes latency, and a share of a rate
+        if key not in self._line:  # concurrent flows have latency and a share of a rate
             pairs = [pair for pair in pairs if max(pair) < MOST] or pairs[:MOST]
             one, large = (_at_once(some, cluster, pairs) for some in (1 << 20, LARGE))
             slope = (large - one) / (LARGE - (1 << 20))
@@ -182,7 +184,7 @@ def _at_once(bytes_: int, cluster: Cluster, pairs: list[tuple[int, int]]) -> flo
 
 @dataclass(frozen=True)
 class _Change:
-    """Of links inside nodes and between them: factors on rates, seconds that a step takes longer; factor on latency."""
+    """For links inside and between nodes: factors on rates, added seconds per step, factor on latency."""
 
     rates: tuple[float, float] = (1.0, 1.0)
     steps: tuple[float, float] = (0.0, 0.0)
@@ -208,8 +210,8 @@ def _changed(data: Mapping[str, Any], change: _Change) -> Any:
 
 
 def _changed_graph(network: Mapping[str, Any], per_node: int, change: _Change) -> dict[str, Any]:
-    """What devices of two nodes, or switches alone, have between them is between nodes. Half a step's costs lie on each
-    end of a way that is a device."""
+    """A link between devices of two nodes, or between two switches, is between nodes. Each end that is a device has
+    half of a step's costs."""
     devices = int(network["devices"])
     owners: dict[int, set[int]] = {}
     for link in network["links"]:
@@ -245,5 +247,5 @@ def _made(text: str, devices: int, model: str, k: tuple[float, ...]) -> AsBuilt:
 
 
 def as_built(text: str, devices: int, model: str, k: Mapping[str, float]) -> AsBuilt:
-    """The network as a framework sees it; what was priced on it is kept."""
+    """The network with a framework's costs; its times are stored."""
     return _made(text, devices, model, tuple(float(k[name]) for name in _LINKS))

@@ -1,4 +1,4 @@
-"""Files of ASTRA-sim: the network of its analytical back end as a cluster, and its system layer.
+"""Reads files of ASTRA-sim: networks of its analytical back end, and systems.
 
 Sources: comments in the project's inputs (bandwidth in GB/s and latency in ns, of a link and direction) and the keys
 that astra-sim/system/Sys.cc reads.
@@ -35,7 +35,7 @@ def network_of(path: str | os.PathLike[str]) -> dict[str, Any]:
     name = path_text(path)
     data = read_yaml(name)
     if not isinstance(data, Mapping) or "topology" not in data:
-        raise user_error("this file is no network of ASTRA-sim", place=name, allowed=", ".join(_NETWORK))
+        raise user_error("not a network file of ASTRA-sim", place=name, allowed=", ".join(_NETWORK))
     for key in data:
         if key not in _NETWORK:
             raise user_error("unknown key", place=name, value=shown(key), allowed=", ".join(_NETWORK),
@@ -47,7 +47,7 @@ def network_of(path: str | os.PathLike[str]) -> dict[str, Any]:
     if len({len(row) for row in rows.values()}) != 1 or not rows["topology"]:
         value = ", ".join(f"{key} {len(row)}" for key, row in rows.items())
         raise user_error(
-            "lists have different lengths, or none", place=name, value=value, allowed="one entry a dimension"
+            "lists have different lengths or are empty", place=name, value=value, allowed="one entry per dimension"
         )
     network = []
     for number, (kind, size, rate, latency) in enumerate(zip(*rows.values(), strict=True)):
@@ -60,7 +60,7 @@ def network_of(path: str | os.PathLike[str]) -> dict[str, Any]:
         network.append({"kind": _KINDS[kind], "size": int(size), "bandwidth_bytes_per_second": rate * 1e9,
                         "latency_seconds": latency * 1e-9})  # fmt: skip
     file = os.path.basename(name)
-    sources = {"network": f"{file}; GB/s taken as 10^9 bytes, where ASTRA-sim's own back end takes 2^30"}
+    sources = {"network": f"{file}; a GB is 10^9 bytes here and 2^30 bytes in ASTRA-sim"}
     return {"name": os.path.splitext(file)[0], "description": f"ASTRA-sim network, {file}", "network": network,
             "sources": sources}  # fmt: skip
 
@@ -68,14 +68,14 @@ def network_of(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _number(value: Any, least: float, most: float, place: str, whole: bool = False) -> float:
     good = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     if not good or not least <= value <= most or not math.isfinite(value):
-        raise user_error("this is no number in range", place=place, value=shown(value), allowed=f"{least} to {most}")
+        raise user_error("not a number in the range", place=place, value=shown(value), allowed=f"{least} to {most}")
     return float(value)
 
 
 @dataclass(frozen=True)
 class System:
-    """What a system file says: an algorithm for each collective, rates of a device where computes follow a roofline
-    (operations and bytes per second, none: recorded times), and what of it is not read."""
+    """Contents of a system file: an algorithm for each collective, a device's rates if computes follow a roofline
+    (operations and bytes per second; None: recorded times), and keys that Tilesim does not read."""
 
     algorithms: dict[str, str]
     flops_per_second: float | None = None
@@ -88,12 +88,12 @@ def system_of(path: str | os.PathLike[str]) -> System:
     name = path_text(path)
     data = read_json(name)
     if not isinstance(data, Mapping):
-        raise user_error("this file is no system of ASTRA-sim", place=name, value=shown(data), allowed="an object")
+        raise user_error("not a system file of ASTRA-sim", place=name, value=shown(data), allowed="an object")
     absent = [key for key in _READ if key not in data]
     for key in data:
         if key not in _READ and key not in _UNREAD and (near := nearest(key, (*_UNREAD, *absent))):
             raise user_error("unknown key", place=name, value=shown(key), suggestion=near)
-    notes = [f"{os.path.basename(name)}: not read: {listed([key for key in data if key not in _READ], 40)}"]
+    notes = [f"{os.path.basename(name)}: ignored keys: {listed([key for key in data if key not in _READ], 40)}"]
     found = {}
     for word, op in _OPERATIONS.items():
         key = f"{word}-implementation"
@@ -107,7 +107,7 @@ def system_of(path: str | os.PathLike[str]) -> System:
 
 
 def _algorithm(given: Any, place: str, notes: list[str]) -> str:
-    """Our name of the algorithms of a collective, one for each dimension."""
+    """Tilesim's name of a collective's algorithms, one per dimension."""
     known = {**_ALGORITHMS, **_WHOLE}
     words = given if isinstance(given, list) and given else [given]
     plain = [word.rstrip("0123456789") if isinstance(word, str) else word for word in words]  # direct4: a window of 4
@@ -116,15 +116,15 @@ def _algorithm(given: Any, place: str, notes: list[str]) -> str:
             raise user_error("unknown algorithm", place=place, value=shown(word), allowed=", ".join(known),
                              suggestion=nearest(str(word), known))  # fmt: skip
     if plain != words:
-        notes.append(f"{place}: windows of direct are not read")
+        notes.append(f"{place}: ignored windows of direct")
     if len(words) == 1 or plain[0] in _WHOLE:
         return known[plain[0]]
-    notes.append(f"{place}: {listed(plain)}: 'hierarchical' chooses the algorithm of each dimension")
+    notes.append(f"{place}: {listed(plain)}: algorithm 'hierarchical' selects one per dimension")
     return "hierarchical"
 
 
 def computed(attributes: Mapping[str, Any], system: System) -> int | None:
-    """Picoseconds of a compute node by the roofline of a system; none: its recorded time."""
+    """Picoseconds of a compute node by a system's roofline; None: its recorded time."""
     if system.flops_per_second is None or system.bytes_per_second is None or "num_ops" not in attributes:
         return None
     ops, size = (_value(attributes.get(key, 0)) for key in ("num_ops", "tensor_size"))

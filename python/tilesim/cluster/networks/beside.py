@@ -1,8 +1,8 @@
-"""Which groups of an axis of a plan meet on links: what those of one place do, those of all places do.
+"""Finds the groups of a plan's axis that share links; groups at other places have the same times.
 
-Devices are numbered with the first axis of a network innermost, and a group has members at even strides of that number.
-Axes that a group spans not at all, or all of, need not be looked at; of the others blocks of devices lie alike, each on
-links of its own, and groups that begin beside each other meet on the rows that both go along.
+The first axis of a network is innermost in the numbers of devices, and a group's members have an even stride. An axis
+that a group spans completely or not at all does not matter. On the other axes, equal blocks of devices have separate
+links, and adjacent groups share the links of the rows that both use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _listed(cluster: Cluster, size: int, stride: int, blocks: range, beside: ran
 
 
 def meeting_groups(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, list[list[int]]]:
-    """The groups that meet the first one of an axis, where all others lie alike; else all."""
+    """The groups that share links with an axis's first group if all groups are alike; else all groups."""
     part, stride = _within(cluster, size, stride)
     blocks, beside = range(0, part.devices, size * stride), range(stride)
     if _apart(part, size * stride):
@@ -37,8 +37,8 @@ def meeting_groups(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, l
 
 @lru_cache(4096)
 def _within(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, int]:
-    """The axes of the network that matter to a group, and its stride there: what lies outside of it is another
-    group's, and devices of one place inside have links of their own."""
+    """The network axes that matter to a group, and its stride there: devices outside belong to other groups, and
+    devices inside have separate links."""
     if cluster.graph is not None or cluster.faults:
         return cluster, stride
     lengths = [length for one in cluster.dimensions for length in _axes(one)]
@@ -51,7 +51,7 @@ def _within(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, int]:
 
 
 def _axes(dimension: Dimension) -> tuple[int, ...]:
-    """Lengths of what a dimension divides into: the axes of a grid have links of their own."""
+    """Lengths of a dimension's parts: each axis of a grid has separate links."""
     return dimension.sizes if dimension.kind in ("ring", "torus", "mesh") else (dimension.size,)
 
 
@@ -67,9 +67,9 @@ def _strides(cluster: Cluster) -> list[tuple[Dimension, int, int]]:
 
 @lru_cache(4096)
 def _apart(cluster: Cluster, block: int) -> bool:
-    """Whether blocks of so many devices lie alike, on links of their own: whole boxes of the network, of the outermost
-    axis a part in a row. Ways inside a row stay there, but round a circle of one direction; trunks of trees and
-    dragonflies join devices of several blocks."""
+    """Whether blocks of this many devices are alike and have separate links: whole boxes of the network, or adjacent
+    parts of its outermost axis. Paths inside a row stay in it, except on a one-way ring; trunks of trees and
+    dragonflies connect several blocks."""
     if not cluster.dimensions or cluster.faults or cluster.devices % block:
         return False
     for one, inner, length in _strides(cluster):
@@ -89,8 +89,8 @@ def _both_ways(cluster: Cluster) -> bool:
 
 @lru_cache(4096)
 def _interleaved(cluster: Cluster, stride: int) -> range:
-    """Where groups of so long a stride begin that meet the first one: in its row, if that is a grid's; devices of other
-    places have links of their own, but behind ports that they share."""
+    """First devices of the groups with this stride that share links with the first group: on a grid, those in its
+    row. Devices elsewhere have separate links unless they share ports."""
     if any(one.rails for one in cluster.dimensions):
         return range(stride)
     for one, inner, length in _strides(cluster):
@@ -102,8 +102,8 @@ def _interleaved(cluster: Cluster, stride: int) -> range:
 
 
 def _begins(cluster: Cluster, first: int, last: int) -> bool:
-    """Whether algorithms are the same without the axes before one: rings go through what a switch that is the first
-    dimension joins as nodes, which others are not."""
+    """Whether algorithms stay the same without the axes before one: rings treat the devices on a switch in the first
+    dimension as nodes."""
     axes = _strides(cluster)
     kept = [one for one, _, _ in axes[first:last]]
     return first == 0 or not kept or kept[0].kind in ("ring", "torus", "mesh") or all(one is kept[0] for one in kept)

@@ -1,4 +1,4 @@
-"""What passes over an axis of a plan, as messages that share links: all groups of the axis that meet in a node."""
+"""Times of a plan's communication as messages that share links, for all groups of an axis that share a node."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ Array = NDArray[np.float64]
 
 
 class Flowing:
-    """Prices of what passes, by `ts.cluster.collective(network_model="flows")` on links at the framework's shares of
-    their rates, behind its costs of a call; each distinct call once.
+    """Times of communication by `ts.cluster.collective(network_model="flows")`. Links have the framework's shares of
+    their rates, and each call adds the framework's costs. Equal calls are simulated once.
 
-    Gathers go round flat rings, one through each adapter that a group has in the node where it has the fewest, as the
-    closed form's bytes do; sums go so too, or hierarchically where that is quicker, which it is of few bytes: libraries
-    have trees for these."""
+    Gathers use flat rings, one per adapter that a group has in the node with the fewest, like the closed form. Sums use
+    the same rings, or a hierarchical algorithm if it is faster, as for few bytes, where libraries use trees."""
 
     def __init__(self, cluster: Cluster, per_node: int, call: float) -> None:
         """Takes a network."""
@@ -33,11 +32,11 @@ class Flowing:
         self._own_ports = all(not one.rails for one in cluster.dimensions)
 
     def nodes(self, size: int, stride: int) -> list[int]:
-        """Nodes whose groups are priced: where nodes cut groups that with the smallest part of one."""
+        """Nodes with groups to time; if nodes split groups, the node with the smallest part of one."""
         return [slowest(size, stride, self.per_node, self.cluster.devices)[0]]
 
     def groups(self, size: int, stride: int, node: int) -> list[list[int]]:
-        """Groups of an axis with a member in a node. Of groups that share no port with another, one."""
+        """Groups of an axis with a member in a node; one group stands for all that share no port."""
         found: dict[int, list[int]] = {}
         begin = node * self.per_node
         for device in range(begin, min(begin + self.per_node, self.cluster.devices)):
@@ -48,7 +47,7 @@ class Flowing:
         return groups[:1] if self._own_ports and all(map(self._alike, groups)) else groups
 
     def _alike(self, group: list[int]) -> bool:
-        """Whether a group has the same places in each of its nodes, whose ports are then its own."""
+        """Whether a group has the same places in each of its nodes and so shares no port."""
         nodes = {device // self.per_node for device in group}
         return len(nodes) * len({device % self.per_node for device in group}) == len(group)
 
@@ -82,8 +81,8 @@ class Flowing:
         )
 
     def _cut(self, op: str, bytes_: int, groups: list[list[int]]) -> float:
-        """Seconds of groups that have other places in one node than in another: each member sends and receives through
-        its own adapter, wherever the other side has its own."""
+        """Seconds of groups with different places in different nodes: each member sends and receives through its own
+        adapter."""
         (algorithm,) = self._algorithms(op, groups)
         nodes = sorted({device // self.per_node for group in groups for device in group})
         first = {node: at * self.per_node for at, node in enumerate(nodes)}
@@ -96,12 +95,12 @@ class Flowing:
         return max(one.seconds for one in found)
 
     def _graph(self, nodes: int) -> dict[str, Any]:
-        """So many nodes: a switch each, and adapters that all lead to one switch between them."""
+        """This number of nodes, each with a switch, and adapters to one common switch."""
         inside, outside = self.cluster.dimensions
         ports = outside.rails or self.per_node
         devices, adapters = nodes * self.per_node, nodes * ports
         middle = devices + nodes + adapters
-        # what stays in a node takes the shorter way
+        # transfers inside a node use the shorter path
         reach = max(outside.latency_seconds, inside.latency_seconds + 2e-12) / 2
         links = []
         for device in range(devices):
@@ -116,17 +115,17 @@ class Flowing:
                 "links": [dict(zip(names, link, strict=True)) for link in links]}  # fmt: skip
 
     def _algorithms(self, op: str, groups: list[list[int]]) -> tuple[str, ...]:
-        """What a library has for a call."""
+        """A library's algorithm for a call."""
         if op not in ("all_gather", "all_reduce"):
             return ("auto",)
         several = any(group[-1] // self.per_node > group[0] // self.per_node for group in groups)
         if several and op == "all_reduce" and all(map(self._alike, groups)):
-            return "ring", "hierarchical"  # groups that nodes cut are no boxes, and have no levels
+            return "ring", "hierarchical"  # groups split by nodes are not boxes and have no levels
         return ("ring",)
 
 
 def flowing(fabric: Any, k: Mapping[str, float]) -> Flowing:
-    """The network of a fabric as a framework sees it."""
+    """The network of a fabric with a framework's costs."""
     near, far = k["link_share"], k["node_share"]
     inside = min(fabric.per_node, fabric.devices)
     network = [{"kind": "switch", "size": inside, "bandwidth_bytes_per_second": fabric.link * near,

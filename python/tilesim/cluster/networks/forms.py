@@ -1,4 +1,4 @@
-"""Which closed form of this room a collective on a cluster has, if any."""
+"""Selects the closed form of a collective on a cluster."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..cluster import Cluster, Dimension
 from ..hosts.faults import without_computing
 from . import in_network, torus
 
-__all__ = ["better", "priced_by_switch", "refuse", "spanned"]
+__all__ = ["better", "priced_by_switch", "spanned", "unsupported"]
 
 _SPREAD = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 def _circles(cluster: Cluster, group: Sequence[int]) -> tuple[list[tuple[int, int, int]], bool] | None:
-    """Size, bytes per second and picoseconds of each circle of a torus that the group fills, and whether links lead
-    both ways; none: it is another."""
+    """Size, bytes per second and picoseconds of each ring of a torus that the group fills, and whether links are
+    bidirectional; None: not such a torus."""
     if cluster.faults or cluster.graph is not None or list(group) != list(range(cluster.devices)):
         return None
     found, stride = [], 1
@@ -55,7 +55,7 @@ def spanned(cluster: Cluster, group: Sequence[int]) -> list[tuple[Dimension, lis
 
 
 def _port(cluster: Cluster, dimension: Dimension, lines: Sequence[Sequence[int]]) -> in_network.Port:
-    """The slowest port of all, out and in; all wait for it."""
+    """The slowest port, out and in; all devices wait for it."""
     core = cluster.core
     ways = [core.route(lines[0][0], lines[0][-1])]
     if cluster.faults:
@@ -69,7 +69,7 @@ def _port(cluster: Cluster, dimension: Dimension, lines: Sequence[Sequence[int]]
 def priced_by_switch(
     op: str, size: int, cluster: Cluster, group: Sequence[int], dtype_bytes: int, root: int = 0
 ) -> dict[str, Any] | None:
-    """The answer of the algorithm `in-network`, executed on sets first."""
+    """The result of the algorithm `in-network`, checked on sets first."""
     if op not in in_network.OPERATIONS or len(group) < 2 or cluster.graph is not None:
         return None
     if dtype_bytes < 2 and op in ("all_reduce", "reduce_scatter"):
@@ -80,9 +80,9 @@ def priced_by_switch(
     if not spans or not all(one.reduces for one, _ in spans):
         return None
     if any(one.get("share") == 0 for one in without_computing(cluster.faults)):
-        return None  # ways that go round a failed link are no ports of one switch
+        return None  # paths around a failed link are not ports of one switch
     sizes = [len(lines[0]) for _, lines in spans]
-    if len(group) <= 64:  # the pattern is the same for more
+    if len(group) <= 64:  # larger groups have the same pattern
         in_network.check(op, len(group), in_network.transfers(op, sizes, root), root)
     ports = [_port(cluster, one, lines) for one, lines in spans]
     time, share = 0, Fraction(0)
@@ -94,16 +94,18 @@ def priced_by_switch(
     return answer | {"classes": 1, "messages": 0, "share": float(share)}
 
 
-def refuse(op: str, cluster: Cluster, dtype: str) -> Exception:
-    """Why no switch does it."""
+def unsupported(op: str, cluster: Cluster, dtype: str) -> Exception:
+    """Why no switch supports it."""
     return user_error(
-        "no switch of this network does this", place="algorithm", value=f"in-network {op} of {dtype} on {cluster.name}",
+        "no switch of this network supports this collective",
+        place="algorithm",
+        value=f"in-network {op} of {dtype} on {cluster.name}",
         allowed=f"{', '.join(in_network.OPERATIONS)}; inside dimensions with reduces; sums of two bytes and more",
-    )  # fmt: skip
+    )
 
 
 def better(op: str, answer: Mapping[str, Any], request: Mapping[str, Any], cluster: Cluster) -> dict[str, Any]:
-    """An answer of closed forms, exact where a torus has axes of different sizes."""
+    """A result of closed forms, exact for a torus with axes of different sizes."""
     same = dict(answer)
     if (
         answer["pieces"] > 1
@@ -113,7 +115,7 @@ def better(op: str, answer: Mapping[str, Any], request: Mapping[str, Any], clust
     ):
         return same
     circles = _circles(cluster, request["devices"])
-    if circles is None or len(set(circles[0])) == 1:  # equal axes share nothing: the formula is exact
+    if circles is None or len(set(circles[0])) == 1:  # equal axes share no link: the formula is exact
         return same
     sizes, rates, latencies = (list(one) for one in zip(*circles[0], strict=True))
     same["picoseconds"] = torus.picoseconds(op, request["bytes"], sizes, rates, latencies, circles[1])

@@ -1,9 +1,9 @@
-"""Collectives that a switch takes part in: it sums what devices send, and sends one message to many.
+"""Collectives in which switches add: a switch sums the devices' data and sends one message to many devices.
 
-NVLS (switches of a node): a device's part of the sum is asked for by that device, for which all send it to the switch,
-and is written once, for which the switch sends it to all; the two overlap, and a port carries S (1 + 1/n) each way.
+NVLS (switches of a node): each device requests its part of the sum, and all devices send that part to the switch. The
+device writes the sum once, and the switch sends it to all. Both overlap, and a port carries S (1 + 1/n) each way.
 SHARP (trees of switches): the vectors stream up, are summed at each switch, and the sum streams down: S each way.
-Over several dimensions one after another: scatter inside, sum across what is left, gather inside.
+Several dimensions run in sequence: scatter inside, sum across, gather inside.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def sent(op: str, devices: int, tree: bool) -> Fraction:
 
 
 def picoseconds(op: str, bytes_: int, devices: int, port: Port) -> int:
-    """When all is done: a port's bytes over its rate, and the way there and back."""
+    """Duration: a port's bytes over its rate, plus the latency to the switch and back."""
     if devices == 1:
         return 0
     share = sent(op, devices, port.tree)
@@ -50,7 +50,7 @@ def picoseconds(op: str, bytes_: int, devices: int, port: Port) -> int:
 
 
 def stages(op: str, sizes: Sequence[int]) -> list[tuple[int, str, int]]:
-    """What is done in which dimension, one after another."""
+    """Operations by dimension, in sequence."""
     inside = [math.prod(sizes[:at]) for at in range(len(sizes))]
     down = [(at, "reduce_scatter", inside[at]) for at in range(len(sizes))]
     up = [(at, "all_gather", inside[at]) for at in reversed(range(len(sizes)))]
@@ -62,9 +62,9 @@ def stages(op: str, sizes: Sequence[int]) -> list[tuple[int, str, int]]:
 
 
 def transfers(op: str, sizes: Sequence[int], root: int = 0) -> list[Transfer]:
-    """What passes between devices and switches: (step, source, target, chunk, "combine" or "copy").
+    """Transfers between devices and switches: (step, source, target, chunk, "combine" or "copy").
 
-    Chunk c of as many as there are devices belongs to device c; switches are `SWITCH` and below, others in each stage.
+    There is one chunk per device. Switches have the numbers `SWITCH` and below, different ones in each stage.
     """
     every, found, switch = range(math.prod(sizes)), [], SWITCH
     place = [[one // math.prod(sizes[:at]) % sizes[at] for at in range(len(sizes))] for one in every]
@@ -112,7 +112,7 @@ def check(op: str, devices: int, rows: Iterable[Transfer], root: int = 0) -> Non
         for (_, source, target, chunk, how), names in read:
             place = f"step {step}, {source} to {target}"
             if names is None:
-                raise user_error("a chunk is sent that is not there", place=place, value=f"chunk {chunk}")
+                raise user_error("a device sends a chunk that it does not have", place=place, value=f"chunk {chunk}")
             own = held.get((target, chunk), frozenset()) if how == "combine" else frozenset()
             if own & names:
                 raise user_error("a contribution is counted twice", place=place, value=f"chunk {chunk}")

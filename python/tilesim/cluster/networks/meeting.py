@@ -1,4 +1,4 @@
-"""Groups that do the same at the same time, and meet on links: what closed forms of one group do not know."""
+"""Equal groups that run at the same time and share links, which closed forms of one group do not model."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from . import forms, in_network
 
 __all__ = ["chosen", "met"]
 
-FEW = 256  # devices whose messages are taken one by one
-MESSAGES = 1 << 18  # of more devices, where that is all that is simulated
+FEW = 256  # devices with messages simulated one by one
+MESSAGES = 1 << 18  # the limit if nothing else is simulated
 
 
 def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Closed forms of several groups, each alone, as they are where the groups share links."""
+    """Closed forms of several groups that share links."""
     if len(requests) < 2 or _apart(cluster, requests):
         return answers
     if any(answer["algorithm"] == in_network.NAME for answer in answers):
@@ -54,7 +54,7 @@ def _named(requests: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]]
 
 
 def _busiest(cluster: Cluster, named: Sequence[dict[str, Any]]) -> tuple[float, float] | None:
-    """Seconds per byte of the busiest link of a group alone, and of all together; none: no link is shared."""
+    """Seconds per byte on the busiest link: of one group, and of all groups. None: the groups share no link."""
     found = cluster.core.busiest([one for one in named if len(one["devices"]) > 1])
     return None if found is None else (float(found[0]), float(found[1]))
 
@@ -65,7 +65,7 @@ def _together(
     alone: Sequence[dict[str, Any]] | None,
     busiest: tuple[float, float],
 ) -> list[dict[str, Any]]:
-    """By messages, where they are few enough; else by what each takes `alone` (none: not known yet)."""
+    """Simulates messages if there are few; else uses the time of each group `alone` (None: not yet known)."""
     few = sum(len(one["devices"]) for one in named) <= FEW
     found = cluster.core.price(named, "chunks", True, 0 if few else MESSAGES)
     if found is not None:
@@ -84,7 +84,7 @@ def _together(
 def _others(
     cluster: Cluster, requests: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]]
 ) -> list[tuple[str, int]]:
-    """Algorithms and pieces that were timed for groups of every size, quickest first, but the one that all have."""
+    """Algorithms and pieces with times for groups of every size, fastest first, without the common one."""
     if requests[0]["operation"] == "permute_devices" or any(len(one["devices"]) < 2 for one in requests):
         return []
     sizes = {len(one["devices"]): one for one in requests}
@@ -95,8 +95,8 @@ def _others(
 
 
 def _apart(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> bool:
-    """Whether groups share no link for sure: every device has ports of its own, and between the devices of a box a
-    message takes ports of others of the box alone. Of other groups, and of faulty links, loads say it."""
+    """Whether groups certainly share no link: each device has separate ports, and a message inside a box uses only
+    ports of that box. For other groups and for faulty links, loads decide."""
     ports = all(one.kind in ("switch", "full") and not one.rails for one in cluster.dimensions)
     return bool(cluster.dimensions) and ports and not cluster.faults and all(
         _box(cluster, one["devices"]) for one in requests
@@ -104,7 +104,7 @@ def _apart(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> bool:
 
 
 def _box(cluster: Cluster, group: Sequence[int]) -> bool:
-    """Whether a group is all devices whose places along each dimension are among its own."""
+    """Whether a group is a box: the product of its places along each dimension."""
     stride, found = 1, 1
     for one in cluster.dimensions:
         found *= len({device // stride % one.size for device in group})

@@ -1,10 +1,10 @@
-"""Sums, gathers and scatters on a torus of any sizes, whose links are shared where axes differ.
+"""Sums, gathers and scatters on a torus of any sizes; parts share links if axes have different sizes.
 
-The data are cut in 2 × axes parts; each walks round the circles in another order of axes, both ways round. Parts of
-equal axes never meet. Of unequal ones, a part that is done with a short axis finds another on the next: what both send
-in one step is one message, and otherwise the first that is ready goes first. All devices do the same, so one of them
-and its 2 × axes links say when: a recursion over its steps, (axes × sum of sizes) of them, that gives what the
-simulation message by message gives.
+The data are split into 2 × axes parts. Each part visits the rings in another order of axes and direction. On equal axes
+two parts never share a link. On unequal axes, a part that finishes a short axis early finds another part on the next
+axis: both send one message in a common step; otherwise the part that is ready first goes first. All devices do the
+same, so the times of one device and its 2 × axes links are enough: a recursion over (axes × sum of sizes) steps, with
+the same result as a simulation of each message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Walk", "picoseconds", "walks"]
 
 @dataclass(frozen=True)
 class Walk:
-    """A step of one part: its number, the link (axis and way), and how many blocks it carries."""
+    """A step of one part: its number, the link (axis and direction), and its number of blocks."""
 
     part: int
     step: int
@@ -28,7 +28,7 @@ class Walk:
 
 
 def _orders(sizes: Sequence[int], both_ways: bool) -> list[tuple[list[int], int]]:
-    """Axes in the order in which each part scatters, and its way round."""
+    """Axes in the scatter order of each part, and its direction."""
     count = len(sizes)
     ways = (0, 1) if both_ways and any(size > 2 for size in sizes) else (0,)
     return [([(i + turn) % count for i in range(count)], way) for turn in range(count) for way in ways]
@@ -40,8 +40,8 @@ def walks(op: str, sizes: Sequence[int], both_ways: bool = True) -> list[list[Wa
     found = []
     for part, (order, way) in enumerate(_orders(sizes, both_ways)):
         gathered, held, start = [], 1, 0
-        for axis in reversed(order):  # a gather ends with the axis with which a scatter begins
-            link = (axis, way if sizes[axis] > 2 else 0)  # a circle of two has one link each way
+        for axis in reversed(order):  # a gather ends with the first axis of the scatter
+            link = (axis, way if sizes[axis] > 2 else 0)  # a ring of two has one link in each direction
             gathered += [Walk(part, start + step, link, held) for step in range(sizes[axis] - 1)]
             start += sizes[axis] - 1
             held *= sizes[axis]
@@ -60,7 +60,7 @@ def picoseconds(
     latencies: Sequence[int],
     both_ways: bool = True,
 ) -> int:
-    """When all is done."""
+    """Time of the last step."""
     parts = walks(op, sizes, both_ways)
     pieces = len(parts)
     for size in sizes:

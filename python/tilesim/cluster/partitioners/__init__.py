@@ -1,1 +1,1 @@
-"""Partitioners of others: Shardy's propagation and XLA's SPMD partitioner, both of jaxlib."""
+"""Partitioners of jaxlib: Shardy's propagation and XLA's SPMD partitioner."""

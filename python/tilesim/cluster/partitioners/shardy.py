@@ -1,4 +1,4 @@
-"""Shardings of all values by Shardy's propagation, over the rules of our kinds."""
+"""Shardings of all values by Shardy's propagation, with the rules of Tilesim's kinds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ ONE = re.compile(r"<@[^,<>]*, (\[[^\]]*\][^<>]*)>")
 def spread_by_shardy(core: _core.Graph) -> _core.Graph:
     """Runs Shardy's propagation on a graph.
 
-    Each operation is shown to Shardy as one that it knows nothing of but the sharding rule of its kind, so that any
-    graph can be, wherever it comes from; what Shardy does with rules and given shardings is its own.
+    Shardy sees each operation as an unknown one with the sharding rule of its kind, so graphs from any source work.
     """
     mlir, ir = need("jax.interpreters.mlir", "jax"), need("jaxlib.mlir.ir", "jax")
     passes = need("jaxlib.mlir.passmanager", "jax")
@@ -28,7 +27,7 @@ def spread_by_shardy(core: _core.Graph) -> _core.Graph:
             module = ir.Module.parse(text)
             passes.PassManager.parse(PIPELINE).run(module.operation)
         except Exception as error:
-            raise _core.Unsupported(f"Shardy refuses the graph: {' '.join(str(error).split())[:300]}") from None
+            raise _core.Unsupported(f"Shardy rejects the graph: {' '.join(str(error).split())[:300]}") from None
         main = next(op for op in module.body.operations if op.operation.name == "func.func")
         inputs = [_said(str(part)) for part in main.attributes["arg_attrs"]] if "arg_attrs" in main.attributes else []
         found: list[tuple[int, int, list[str]]] = []
@@ -38,7 +37,7 @@ def spread_by_shardy(core: _core.Graph) -> _core.Graph:
 
 
 def _said(text: str) -> str:
-    """The first sharding in a text, with every axis closed: propagation is over."""
+    """The first sharding in a text, with every axis closed, since propagation has ended."""
     shardings = _all(text)
     return shardings[0] if shardings else ""
 
@@ -48,7 +47,7 @@ def _all(text: str) -> list[str]:
 
 
 def _collect(region: Any, found: list[tuple[int, int, list[str]]]) -> None:
-    """Of each operation its place (function, operation) and its results' shardings, of nested ones too."""
+    """Place (function, operation) and result shardings of each operation, including nested ones."""
     for block in region.blocks:
         for op in block.operations:
             attributes = op.operation.attributes

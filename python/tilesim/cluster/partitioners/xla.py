@@ -1,4 +1,4 @@
-"""The program that XLA's SPMD partitioner makes of a module, for CPU devices that are not there."""
+"""Partitions a module with XLA's SPMD partitioner, for virtual CPU devices."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ FLAGS = (
     "--xla_force_host_platform_device_count={} --xla_dump_to={} --xla_dump_hlo_pass_re=spmd-partitioning "
     "--xla_dump_hlo_as_text --xla_dump_large_constants=true --xla_backend_optimization_level=0"
 )
-WORKS = "0.10"  # of jax, whose interfaces the process uses
+WORKS = "0.10"  # versions of jax with the interfaces that the process uses
 CHILD = Path(__file__).with_name("xla_child.py")
 AXIS = re.compile(r'"([^"]+)"(:\(\d+\)\d+)?')
 
 
 def partition_by_xla(graph: Graph, mesh: str | None = None, shardings: Mapping[str, str] | None = None) -> Spmd:
-    """Compiles a graph's module for so many virtual devices, and reads what XLA's partitioner left."""
+    """Compiles a graph's module for this number of virtual devices, and reads the program of XLA's partitioner."""
     need("jax", "jax")
     if not graph.module:
         raise user_error(
-            "XLA partitions modules, and none is known of this graph",
+            "XLA partitions only modules, and this graph has none",
             place=f"graph '{graph.name}'",
-            allowed="a graph as from_stablehlo or from_jax gives it, of at most 64 MiB where it is for one device",
-            suggestion='by="own", or by="shardy" for Shardy\'s propagation over the same rules',
+            allowed="a graph from from_stablehlo or from_jax, with a module of at most 64 MiB if it is for one device",
+            suggestion='by="own", or by="shardy" for Shardy\'s propagation with the same rules',
         )
     given = {**dict.fromkeys(graph.annotated, ""), **(shardings or {})}
     changed = mesh is not None or graph.remeshed
@@ -50,7 +50,7 @@ def partition_by_xla(graph: Graph, mesh: str | None = None, shardings: Mapping[s
         graph = graph.copy()
         graph.annotate(shardings, mesh)
     if graph.mesh is None and graph.devices < 2:
-        raise user_error("shardings need a mesh", place=f"graph '{graph.name}'", allowed='mesh={"x": 2, "y": 4}')
+        raise user_error("shardings without a mesh", place=f"graph '{graph.name}'", allowed='mesh={"x": 2, "y": 4}')
     devices = max(1 if changed else graph.devices, mesh_devices(graph.core))
     with tempfile.TemporaryDirectory(prefix="tilesim-xla-") as folder:
         text = graph.module if isinstance(graph.module, bytes) else graph.module.encode("utf-8")
@@ -72,7 +72,7 @@ def partition_by_xla(graph: Graph, mesh: str | None = None, shardings: Mapping[s
 
 
 def _left(graph: Graph, rows: list[dict[str, Any]], mesh: str, devices: int) -> list[dict[str, Any]]:
-    """What was asked for and XLA did not do: axes that have fewer parts at the border of its program, uneven ones."""
+    """Requested shardings that XLA did not apply: axes with fewer parts in its program, uneven axes."""
     found = []
     for row in rows:
         said = graph.shardings.get(row["name"], "")
@@ -83,27 +83,27 @@ def _left(graph: Graph, rows: list[dict[str, Any]], mesh: str, devices: int) -> 
         for axis, (extent, parts, made) in enumerate(zip(row["shape"], asked, got, strict=True)):
             if made < parts:
                 why = f", which do not divide {extent:,}" if extent % parts else ""
-                reason = f"XLA gives axis {axis} {made:,} of the {parts:,} parts that were asked for{why}"
+                reason = f"XLA splits axis {axis} into {made:,} instead of {parts:,} parts{why}"
                 found.append({"function": "main", "operation": "", "inserted": "", "kind": "left whole",
                               "value": row["name"], "reason": reason, "devices": devices, "wire_bytes": 0})  # fmt: skip
     return found
 
 
 def _given(graph: Graph, text: bytes, names: Iterable[str], changed: bool) -> dict[str, Any]:
-    """What the process writes into the module: by place among inputs and outputs."""
+    """Shardings that the process writes into the module, by place of the input or output."""
     by_name = graph.shardings
     lists = b"mhlo.sharding" in text and b"sdy." not in text  # of devices, as GSPMD writes them
     if lists and changed:
-        raise user_error("the module says how devices divide values, by no mesh", place=f"graph '{graph.name}'",
-                         value="mesh=", allowed="shardings= over the mesh that the graph has")  # fmt: skip
+        raise user_error("the module has shardings by devices, without a mesh", place=f"graph '{graph.name}'",
+                         value="mesh=", allowed="shardings= over the graph's mesh")  # fmt: skip
     found: dict[str, Any] = {"mesh": "" if lists or not graph.mesh else _mesh(graph.mesh), "changed": changed}
     places = {"inputs": list(graph.inputs), "outputs": list(graph.outputs)}
     known = {row["name"] for rows in places.values() for row in rows}
     for name in names:
         if name not in known:
             raise user_error(
-                "XLA takes shardings of inputs and outputs", place=f"graph '{graph.name}'", value=name,
-                allowed=listed(sorted(known)), suggestion='by="own" or by="shardy" for values inside',
+                "XLA accepts shardings only of inputs and outputs", place=f"graph '{graph.name}'", value=name,
+                allowed=listed(sorted(known)), suggestion='by="own" or by="shardy" for other values',
             )  # fmt: skip
     for key, rows in places.items():
         texts = {}
@@ -116,20 +116,20 @@ def _given(graph: Graph, text: bytes, names: Iterable[str], changed: bool) -> di
 
 
 def _mesh(text: str) -> str:
-    """A mesh as Shardy writes it."""
+    """A mesh in Shardy's syntax."""
     axes, order, ids = text.partition(", device_ids=")
     named = ", ".join(f'"{name.strip()}"={size}' for name, _, size in (one.partition("=") for one in axes.split(",")))
     return f"[{named}]{order}{ids}"
 
 
 def _lists(sharding: str, mesh: str, name: str) -> str:
-    """A sharding as GSPMD writes it: a grid of devices, in the order of the mesh with the named axes in front."""
+    """A sharding in GSPMD's syntax: a grid of devices in the order of the mesh, with the named axes first."""
     axes, _, ids = mesh.partition(", device_ids=")
     sizes = {key.strip(): int(size) for key, _, size in (one.partition("=") for one in axes.split(","))}
     dims = [AXIS.findall(part) for part in re.findall(r"\{([^}]*)\}", sharding.partition("]")[0])]
     used = [axis for dim in dims for axis, _ in dim]
     if ids or any(part for dim in dims for _, part in dim):
-        raise user_error("the module writes shardings as lists of devices, which have no such parts", place=name,
+        raise user_error("the module has shardings as lists of devices, which cannot hold such parts", place=name,
                          value=sharding, allowed="whole axes of a mesh in the order of devices")  # fmt: skip
     if not used:
         return "{replicated}"
@@ -142,31 +142,31 @@ def _lists(sharding: str, mesh: str, name: str) -> str:
 
 
 def _run(folder: str, devices: int) -> None:
-    """In a process of its own: the number of devices is fixed when jax starts, and XLA can end the whole process."""
+    """Runs in a separate process: jax fixes the number of devices at its start, and XLA can end the process."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS.format(devices, folder)}".strip()
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
     command = [sys.executable, "-c", CHILD.read_text(encoding="utf-8"), folder, str(devices)]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, timeout=MAX_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise _core.Unsupported(f"XLA takes longer than {MAX_SECONDS} seconds over the module") from None
+        raise _core.Unsupported(f"XLA needs more than {MAX_SECONDS} seconds for the module") from None
     if done.returncode == 0:
         return
-    lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"]
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
     lines = [line for line in lines if "Error: " in line] or lines
     if lines[-1].startswith(("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError")):
         import jax
 
-        raise _core.Unsupported(f"jax {jax.__version__} lacks an interface that this needs, which jax {WORKS} has: "
+        raise _core.Unsupported(f"jax {jax.__version__} has no interface that partitioning needs; jax {WORKS} has it: "
                                 f"{lines[-1][:300]}")  # fmt: skip
     how = f"ended by signal {signal.Signals(-done.returncode).name}" if done.returncode < 0 else "an error"
-    raise _core.Unsupported(f"XLA does not partition the module ({how}): {lines[-1][:300]}")
+    raise _core.Unsupported(f"XLA cannot partition the module ({how}): {lines[-1][:300]}")
 
 
 def _rows(whole: Any, own: Any, texts: list[str], mesh: str) -> list[dict[str, Any]]:
-    """Inputs or outputs: names and shapes of the whole graph's, divided as XLA says."""
+    """Inputs or outputs with the graph's names and shapes and XLA's shardings."""
     if len(whole) != len(own):
-        raise _core.Unsupported(f"XLA's program has {len(own)} inputs or outputs, the module {len(whole)}")
+        raise _core.Unsupported(f"XLA's program has {len(own)} inputs or outputs; the module has {len(whole)}")
     texts = texts or ["{replicated}"] * len(whole)
     rows = []
     for row, text in zip(whole, texts, strict=True):

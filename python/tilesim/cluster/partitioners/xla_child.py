@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-"""Compiles a module for several virtual devices and leaves what XLA's partitioner made of it. Run in a process of its
-own: FOLDER DEVICES. It knows nothing of Tilesim; interfaces are jax's public ones where there is one."""
+"""Compiles a module for several virtual devices and writes the program of XLA's partitioner. Runs in a separate process
+(FOLDER DEVICES) without Tilesim, and uses jax's public interfaces if they exist."""
 
 import glob
 import itertools
@@ -19,7 +19,7 @@ from jax.interpreters import mlir
 from jaxlib import _hlo  # the reader of HLO text has no public name
 from jaxlib.mlir import ir
 
-# The converter from HLO loses the order of groups that are written along axes of a mesh: they become lists before.
+# The converter from HLO loses the order of groups along axes of a mesh: they become lists first.
 AXES = re.compile(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))? \{([^}]*)\}")
 NAME = "tilesim_mesh"
 
@@ -34,7 +34,7 @@ def listed(found):
         order = order.transpose([int(dim) for dim in found[3].split(",")] if found[3] else None)
     chosen = [(names.index(name), int(before or 1), int(size or 0))
               for name, before, size in re.findall(r"'([^']+)'(?::\((\d+)\)(\d+))?", found[4])]  # fmt: skip
-    cut = []  # of each axis of the mesh the parts, major first: axis, what is before it, size
+    cut = []  # parts of each mesh axis, major first: axis, product of the parts before it, size
     for axis, extent in enumerate(sizes):
         ends = sorted({1, extent, *(end for one, before, size in chosen if one == axis and size
                                     for end in (before, before * size))})  # fmt: skip
@@ -54,7 +54,7 @@ def listed(found):
 
 
 def named_mesh(module, mesh, changed):
-    """The symbol of the mesh in a module, which is written there where it is not yet."""
+    """The symbol of the mesh in a module; adds the mesh if it is missing."""
     wanted = ir.Attribute.parse(f"#sdy.mesh<{mesh}>")
     own = [op for op in module.body.operations if op.operation.name == "sdy.mesh"]
     for op in own:
@@ -62,7 +62,7 @@ def named_mesh(module, mesh, changed):
             return op.attributes["sym_name"].value
     if own and changed:
         if len(own) > 1:
-            sys.exit("the module names several meshes: which of them mesh= is for is not known")
+            sys.exit("the module has several meshes; mesh= is ambiguous")
         own[0].attributes["mesh"] = wanted
         return own[0].attributes["sym_name"].value
     named = {"sym_name": ir.StringAttr.get(NAME), "mesh": wanted}
@@ -96,7 +96,7 @@ def annotated(module, given):
 
 
 def free(module):
-    """Which results of the entry function have no sharding: XLA chooses theirs, as it does under jax.jit."""
+    """The entry function's results without sharding: XLA selects theirs, as under jax.jit."""
     main = entry(module)
     number = len(ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results)
     own = main.attributes["res_attrs"] if "res_attrs" in main.attributes else [ir.DictAttr.get({})] * number
@@ -104,12 +104,12 @@ def free(module):
 
 
 def said(shardings):
-    """Shardings as XLA writes them."""
+    """Shardings in XLA's syntax."""
     return [str(get_hlo_sharding_from_serialized_proto(one.SerializeToString())) for one in shardings or []]
 
 
 def main(folder, devices):
-    """Compiles, and leaves `partitioned` and `borders.json` in the folder."""
+    """Compiles, and writes `partitioned` and `borders.json` to the folder."""
     given = json.loads(pathlib.Path(folder, "given.json").read_text())
     with mlir.make_ir_context(), ir.Location.unknown():
         module = ir.Module.parse(pathlib.Path(folder, "module").read_bytes())

@@ -36,37 +36,37 @@ def pipeline(
 ) -> Pipeline:
     """Time, bubble and memory of a pipeline of stages.
 
-    The order is checked before time: each stage does each of its passes once and none before what it needs, stages do
-    not wait for each other, and no stage holds more micro-batches than it may.
+    First, Tilesim checks the order: each stage runs each pass once and after the passes that it needs, stages do not
+    deadlock, and no stage holds more than `most_held` micro-batches.
 
     Args:
-        schedule: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe; or your own: a line of text per stage, as
-            `"F0 F1 B0 B1"`, where F3 is micro-batch 3 forward, B3 its whole backward pass, I3 and W3 its input and
-            weight gradients, and F3.1 stands in chunk 1.
-        stages: of the pipeline, 1 to 4096.
-        microbatches: of a step.
+        schedule: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe; or a custom order: a line of text per stage,
+            for example `"F0 F1 B0 B1"`. F3 is micro-batch 3 forward, B3 its whole backward pass, I3 and W3 its input
+            and weight gradients; F3.1 is in chunk 1.
+        stages: stages of the pipeline, 1 to 4096.
+        microbatches: micro-batches of a step.
         virtual: chunks per stage.
-        forward: seconds of a stage's forward pass of one micro-batch: a number, one per stage (divided among its
-            chunks), or one list per stage with a number per chunk. `dualpipe`: one per part of the model, not divided.
-        backward_input: of its input gradient, alike.
-        backward_weight: of its weight gradient, alike; a whole backward pass takes both.
+        forward: seconds of a stage's forward pass of one micro-batch: a number, one per stage (split over its chunks),
+            or one list per stage with a number per chunk. `dualpipe`: one per part of the model, not split.
+        backward_input: seconds of the input gradient, in the same form.
+        backward_weight: seconds of the weight gradient, in the same form; a whole backward pass is their sum.
         transfer: seconds from one stage to another; no stage waits for its own sends.
-        placement: of the chunks of your own order: loop (chunk c of stage s is part c × stages + s of the model), v, or
-            both_ways; else the schedule's own.
-        most_held: micro-batches that a stage may hold; none: any number.
+        placement: placement of the chunks of a custom order: loop (chunk c of stage s is part c × stages + s of the
+            model), v, or both_ways; named schedules have a fixed placement.
+        most_held: most micro-batches on a stage; None: any number.
 
     Returns:
         Its `.seconds`, `.period_seconds`, `.bubble_seconds`, `.held`, `.order`, `.table()`, `.timeline(path)`.
 
     Raises:
-        UserError: for sizes that the schedule does not divide, times that are none, an unknown schedule, or an order
-            that is not legal, holds too much, or in which stages wait for each other; it names them.
+        UserError: for sizes that the schedule does not accept, invalid times, an unknown schedule, or an order that is
+            illegal, holds too many micro-batches or deadlocks; the message has the stages.
     """
     stages = whole("stages", stages, 1, MOST_STAGES)
     microbatches = whole("microbatches", microbatches)
     virtual = whole("virtual", virtual, 1, 1024)
     if 3 * stages * microbatches * virtual > MOST_PASSES:
-        raise user_error("more passes than are simulated", place="stages × microbatches × virtual",
+        raise user_error("too many passes", place="stages × microbatches × virtual",
                          value=str(stages * microbatches * virtual), allowed=f"up to {MOST_PASSES // 3:,}")  # fmt: skip
     name, order, placed = _order(schedule, stages, microbatches, virtual, placement)
     check(order, placed, microbatches)
@@ -76,7 +76,7 @@ def pipeline(
         copies = 1 if placed.kind == "both_ways" else chunks
         for stage, row in enumerate(order):
             if held(row) > most_held * copies:
-                what, place = "a stage holds more micro-batches than it may", f"schedule {name}, stage {stage}"
+                what, place = "a stage holds too many micro-batches", f"schedule {name}, stage {stage}"
                 found = str(-(-held(row) // copies))
                 raise user_error(what, place=place, value=found, allowed=f"up to most_held = {most_held}")
     parts = {
@@ -101,11 +101,11 @@ def _order(
         return "own", order, Placement(placement or "loop", stages, virtual)
     if not isinstance(schedule, str):
         raise user_error("no schedule", place="schedule", value=shown(schedule),
-                         allowed=f"{', '.join(PLACED)}, or a line of text per stage")  # fmt: skip
+                         allowed=f"{', '.join(PLACED)}, or one line of text per stage")  # fmt: skip
     if schedule not in PLACED:
         make(schedule, stages, microbatches, virtual)  # raises
     if placement not in (None, PLACED[schedule]):
-        raise user_error(f"schedule {schedule} has its own placement", place="placement", value=shown(placement),
+        raise user_error(f"schedule {schedule} has a fixed placement", place="placement", value=shown(placement),
                          allowed=PLACED[schedule])  # fmt: skip
     chunks = chunks_of(schedule, virtual)
     return schedule, make(schedule, stages, microbatches, chunks), Placement(PLACED[schedule], stages, chunks)
@@ -128,15 +128,19 @@ def _times(name: str, given: Any, placed: Placement) -> list[list[int]]:
     if isinstance(given, (str, bytes)) or not hasattr(given, "__len__"):
         given = [given] * placed.stages
     if len(given) != placed.stages:
-        raise user_error("as many times as stages are needed", place=name, value=f"{len(given)} of them",
+        raise user_error("the number of times differs from the number of stages", place=name, value=f"{len(given)}",
                          allowed=f"a number, or {placed.stages}")  # fmt: skip
     result = []
     for stage in stages:
         row, place = given[stage], f"{name}, stage {stage}"
         if not isinstance(row, (str, bytes)) and hasattr(row, "__len__"):
             if len(row) != placed.chunks:
-                raise user_error("as many times as chunks are needed", place=place, value=f"{len(row)} of them",
-                                 allowed=f"a number, or {placed.chunks}")  # fmt: skip
+                raise user_error(
+                    "the number of times differs from the number of chunks",
+                    place=place,
+                    value=f"{len(row)}",
+                    allowed=f"a number, or {placed.chunks}",
+                )
             result.append([_picoseconds(f"{place}, chunk {chunk}", row[chunk]) for chunk in chunks])
         elif placed.kind == "both_ways":
             result.append([_picoseconds(place, given[placed.position(stage, chunk)]) for chunk in chunks])

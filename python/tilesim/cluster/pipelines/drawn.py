@@ -1,4 +1,4 @@
-"""What the passes of a step consist of, by stage and chunk: for drawings that end as the step does."""
+"""Parts of a step's passes by stage and chunk, for drawings with the step's end time."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Drawn:
-    """Passes in their order, and of the pass of each stage and chunk, shape [stages, chunks]: layers; by kind F and B
-    the seconds of head and embedding, of its send, and whether that leaves the node; and by which share of what it
-    computes a slow device keeps it longer."""
+    """Passes in their order. For each stage and chunk, shape [stages, chunks]: layers; by kind F and B the seconds of
+    head, embedding and send, and whether the send leaves the node; and the share of computing that a slow device
+    adds."""
 
     pipe: Pipeline
     layers: Array
@@ -50,7 +50,7 @@ def drawn(c: Columns, of: Stages, summed: bool, forward: bool) -> Drawn:
     ways = {"F": places.forward, "B": places.backward}
     each = {name: table(one[:, 0]).tolist() for name, one in lengths(schedule, row, c, of, summed).items()}
     micros = int(c.micro_batches[0])
-    if forward:  # forward passes come first, and nothing goes back
+    if forward:  # forward passes come first, without backward passes
         pipe = pipeline("gpipe", stages, micros, forward=each["forward"], backward_input=0.0)
     else:
         pipe = pipeline(schedule, stages, micros, virtual, **each)

@@ -1,4 +1,4 @@
-"""Where the parts of a model lie on stages, and which way each of them sends: inside a node, or between nodes."""
+"""Places of a model's parts on stages, and whether each part sends inside a node or between nodes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of a schedule, number chunk × stages + stage: the stage, the part of the model, whether that is the last
-    one, and over which border its pass sends forward and its gradient back; border s lies between stages s and s + 1,
-    the last one between the last stage and the first."""
+    """Places of a schedule, number chunk × stages + stage: the stage, the part of the model, whether it is the last
+    part, and the borders that its pass and its gradient cross. Border s is between stages s and s + 1; the last border
+    is between the last stage and the first."""
 
     stage: Whole
     part: Whole
@@ -35,8 +35,8 @@ class Layout:
 
 @lru_cache(256)
 def layout(schedule: str, stages: int, virtual: int = 1) -> Layout:
-    """Places of a named schedule. A pass that sends nothing, since what follows lies on the same stage or nothing does,
-    is as long as if it sent over the border that the micro-batch came by.
+    """Places of a named schedule. A pass without a send (the next part is on the same stage, or there is no next part)
+    is as long as one that sends over the border by which the micro-batch came.
     """
     placed = Placement(PLACED[schedule], stages, chunks_of(schedule, virtual))
     places = [(stage, chunk) for chunk in range(placed.chunks) for stage in range(stages)]
@@ -60,22 +60,22 @@ def layout(schedule: str, stages: int, virtual: int = 1) -> Layout:
 
 
 def part_layers(layers: int, parts: int) -> Array:
-    """Layers of each part of a model: the first have one more where they do not divide."""
+    """Layers of each part of a model: the first parts get the remainder."""
     least, more = divmod(layers, parts)
     return np.array([least + (part < more) for part in range(parts)], dtype=np.float64)
 
 
 @lru_cache(1 << 12)
 def _far(stages: int, stride: int, node: int) -> NDArray[np.bool_]:
-    """Whether some device of each stage sends out of its node to the next stage, the last one to the first."""
+    """Whether a device of each stage sends to another node for the next stage (the last stage: for the first)."""
     devices = np.arange(stages * stride).reshape(stages, stride) // node
     return np.asarray(np.any(devices != np.roll(devices, -1, axis=0), axis=1))
 
 
 @lru_cache(1 << 12)
 def _counts(schedule: str, sizes: tuple[int, ...], back: bool) -> tuple[float, ...]:
-    """Of a plan (stages, chunks, devices of a stage and of a node, layers): sends between nodes of a micro-batch, the
-    most and the fewest on stages with most layers, the same of the others, those of the last stage and of all."""
+    """A micro-batch's sends between nodes under a plan (stages, chunks, devices of a stage and of a node, layers): most
+    and fewest on stages with most layers, most and fewest on other stages, on the last stage, and in total."""
     stages, virtual, stride, node, layers = sizes
     places, far = layout(schedule, stages, virtual), _far(stages, stride, node)
     copies = 2 if PLACED[schedule] == "both_ways" else 1
@@ -90,9 +90,9 @@ def _counts(schedule: str, sizes: tuple[int, ...], back: bool) -> tuple[float, .
 
 @dataclass(frozen=True)
 class Counted:
-    """Of a micro-batch, one number per plan: `calls` of a stage; `out`, those of them that leave the node on the
-    slowest of the stages with most layers; seconds on that stage (`full`), on the slowest of the others (`thin`), on
-    the `last` one, and on all one after the other (`whole`)."""
+    """Sends of a micro-batch, one number per plan: `calls` of a stage; `out`: those that leave the node on the slowest
+    stage with most layers; seconds on that stage (`full`), on the slowest other stage (`thin`), on the `last` stage,
+    and on all stages in sequence (`whole`)."""
 
     calls: Array
     out: Array
@@ -104,9 +104,9 @@ class Counted:
 
 @dataclass(frozen=True)
 class Hops:
-    """Seconds of a send from a stage to the next, one number per plan: inside a node, and between nodes. Plans that are
-    not `mixed` have one kind alone, and these seconds twice. `out`: whether any leaves its node; `stride`: devices of a
-    stage; `node`: of a node."""
+    """Seconds of a send to the next stage, one number per plan: inside a node, and between nodes. Plans that are not
+    `mixed` have one kind of send, and both numbers are equal. `out`: whether a send leaves its node; `stride`: devices
+    of a stage; `node`: devices of a node."""
 
     near: Array
     far: Array
@@ -121,7 +121,7 @@ class Hops:
         return np.minimum(self.near, self.far)
 
     def between(self, row: int, stages: int) -> NDArray[np.bool_]:
-        """Which borders of a plan lie between nodes."""
+        """The borders of a plan between nodes."""
         if not self.mixed[row]:
             return np.full(stages, bool(self.out[row]))
         return _far(stages, int(self.stride[row]), int(self.node[row]))

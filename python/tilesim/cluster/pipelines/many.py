@@ -1,4 +1,4 @@
-"""Many steps of one order at once: the order is made once, and each pass is an array of times."""
+"""Simulates many steps with one order together: each pass is an array of times."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Times = NDArray[np.int64]
 
 @lru_cache(16)
 def program(schedule: str, stages: int, microbatches: int, virtual: int = 1) -> _core.PipelineOrder:
-    """The passes of a named schedule, each behind those that it waits for."""
+    """The passes of a named schedule, each after the passes that it waits for."""
     chunks = chunks_of(schedule, virtual)
     placed = Placement(PLACED[schedule], stages, chunks)
     return _core.PipelineOrder(schedule, stages, microbatches, chunks, *placed.neighbours())
 
 
 def run_many(passes: _core.PipelineOrder, times: list[Times]) -> tuple[Times, Times]:
-    """Carries out an order for several steps."""
+    """Simulates an order for several steps."""
     return passes.run(np.concatenate([*times, times[1] + times[2]]), 0)

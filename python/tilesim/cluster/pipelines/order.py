@@ -1,4 +1,4 @@
-"""Orders of passes: their text, where passes lie, and whether an order is legal."""
+"""Orders of passes: text, placement, legality."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NUMBERED = "FIWB"  # as the core numbers kinds
 #: how the chunks of a model lie on stages
 PLACEMENTS = {
     "loop": "chunk c of stage s is part c × stages + s of the model",
-    "v": "two chunks: down the stages, and up again",
-    "both_ways": "two copies of the model: the first half of the micro-batches goes down, the rest goes up",
+    "v": "two chunks: down the stages, then up",
+    "both_ways": "two copies of the model: half of the micro-batches go down, the others go up",
 }
 _TOKEN = re.compile(r"([A-Za-z]+)(\d{1,9})(?:\.(\d{1,9}))?")
 _LABEL = re.compile(r"\s*(?:stage\s+)?(\d+)\s*:")
@@ -37,13 +37,13 @@ Order = list[list[Pass]]
 
 
 def text(row: Iterable[Pass]) -> str:
-    """Of one stage: F3 is micro-batch 3 forward, I3.1 its input gradient in chunk 1."""
+    """Text of a stage: F3 is micro-batch 3 forward, I3.1 its input gradient in chunk 1."""
     return " ".join(f"{one.kind}{one.micro}" + (f".{one.chunk}" if one.chunk else "") for one in row)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which chunk of which stage comes before and after which; places are (stage, chunk)."""
+    """Neighbours of each chunk of each stage; places are (stage, chunk)."""
 
     kind: str
     stages: int
@@ -53,7 +53,7 @@ class Placement:
 
     def __post_init__(self) -> None:
         """Links neighbours."""
-        one_of("no such placement", "placement", self.kind, *PLACEMENTS)
+        one_of("unknown placement", "placement", self.kind, *PLACEMENTS)
         if self.kind != "loop" and self.chunks != 2:
             raise user_error(f"placement {self.kind} has two chunks per stage", place="virtual",
                              value=str(self.chunks), allowed="2")  # fmt: skip
@@ -86,7 +86,7 @@ class Placement:
         return (2 * self.stages if self.kind == "v" else self.stages) - 1 - stage
 
     def micros(self, chunk: int, microbatches: int) -> range:
-        """Micro-batches that pass through a chunk of each stage."""
+        """Micro-batches of each chunk of a stage."""
         half = (microbatches + 1) // 2
         if self.kind != "both_ways":
             return range(microbatches)
@@ -97,16 +97,20 @@ def parse(given: str | Sequence[str], stages: int) -> Order:
     """Reads the order of each stage."""
     lines = given.splitlines() if isinstance(given, str) else list(given)
     if not all(isinstance(line, str) for line in lines):
-        raise user_error("an order is text", place="schedule", value=shown(given), allowed="a line of text per stage")
+        raise user_error(
+            "the order is not a string", place="schedule", value=shown(given), allowed="one line of text per stage"
+        )
     lines = [line for line in (line.partition("#")[0].strip() for line in lines) if line]
     if len(lines) != stages:
-        raise user_error("an order has a line per stage", place="schedule", value=f"{len(lines)} lines",
+        raise user_error("the order needs one line per stage", place="schedule", value=f"{len(lines)} lines",
                          allowed=f"{stages} lines")  # fmt: skip
     order: Order = []
     for stage, line in enumerate(lines):
         label = _LABEL.match(line)
         if label and int(label[1]) != stage:
-            raise user_error("lines stand in the order of stages", place=f"schedule, line {stage}", value=label[0])
+            raise user_error(
+                "the lines are not in the order of the stages", place=f"schedule, line {stage}", value=label[0]
+            )
         order.append([_one(word, stage) for word in line[label.end() if label else 0 :].split()])
     return order
 
@@ -116,14 +120,14 @@ def _one(word: str, stage: int) -> Pass:
     if not found or found[1] not in KINDS:
         near = "".join((found[1].upper(), word[len(found[1]) :])) if found and found[1].upper() in KINDS else ""
         kinds = ", ".join(f"{letter} ({name})" for letter, name in KINDS.items())
-        raise user_error("no pass is written so", place=f"schedule, stage {stage}", value=shown(word),
-                         allowed=f"{kinds} and the number of a micro-batch, then .chunk, as F3 or I3.1",
+        raise user_error("unknown pass", place=f"schedule, stage {stage}", value=shown(word),
+                         allowed=f"{kinds}, then the number of a micro-batch, then .chunk; for example F3 or I3.1",
                          suggestion=near)  # fmt: skip
     return Pass(found[1], int(found[3] or 0), int(found[2]))
 
 
 def check(order: Order, placement: Placement, microbatches: int) -> None:
-    """Whether each stage does each of its passes once, and none before what it needs of the same stage."""
+    """Checks that each stage runs each pass once, after the passes of that stage that it needs."""
     for stage, row in enumerate(order):
         _check_stage(row, f"schedule, stage {stage}", placement, microbatches)
 
@@ -135,16 +139,16 @@ def _check_stage(row: list[Pass], place: str, placement: Placement, microbatches
         kind, chunk, micro = one
         name = text([one])
         if (chunk, micro) not in wanted:
-            allowed = f"{microbatches} micro-batches in {placement.chunks} chunks, both from 0 on"
-            raise user_error("this stage has no such pass", place=place, value=name, allowed=allowed)
+            allowed = f"{microbatches} micro-batches in {placement.chunks} chunks, both numbered from 0"
+            raise user_error("the stage does not have this pass", place=place, value=name, allowed=allowed)
         clash = {"B": "IW", "I": "B", "W": "B"}.get(kind, "") + kind
         if twice := [other for other in clash if Pass(other, chunk, micro) in done]:
-            what = "a pass stands twice" if twice[0] == kind else f"a pass stands beside {twice[0]}, which has it in it"
+            what = "the pass occurs twice" if twice[0] == kind else f"the pass is already part of {twice[0]}"
             raise user_error(what, place=place, value=name)
         need = {"B": "F", "I": "F", "W": "I"}.get(kind)
         if need and Pass(need, chunk, micro) not in done:
             first = text([Pass(need, chunk, micro)])
-            raise user_error(f"a pass stands before {first}, which it needs", place=place, value=name)
+            raise user_error(f"the pass comes before {first}, which it needs", place=place, value=name)
         done.add(one)
     missing = [
         Pass(kind, *at)
@@ -154,11 +158,11 @@ def _check_stage(row: list[Pass], place: str, placement: Placement, microbatches
     ]
     if missing:
         names = listed(text([one]) for one in missing)
-        raise user_error("passes are missing", place=place, value=names, allowed="I and W instead of B")
+        raise user_error("missing passes", place=place, value=names, allowed="I and W instead of B")
 
 
 def held(row: Iterable[Pass]) -> int:
-    """Most chunks whose activations a stage holds at once: from a forward pass to the end of its weight gradient."""
+    """Most chunks with activations on a stage at one time: from a forward pass to the end of its weight gradient."""
     now = most = 0
     for one in row:
         now += {"F": 1, "B": -1, "W": -1}.get(one.kind, 0)

@@ -1,4 +1,4 @@
-"""What a pipeline takes: time, bubble, and micro-batches held."""
+"""Result of a pipeline: time, bubble, stored micro-batches."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _LONG = {"F": "forward", "B": "backward", "I": "input gradient", "W": "weight gr
 class Pipeline(Tabled):
     """A step of micro-batches on stages.
 
-    `seconds` is from the first pass to the end of the last; `period_seconds` the longest time from a stage's first
-    pass to its last, after which the next step may follow as closely; `bubble_seconds` what of `seconds` the busiest
-    stage does not compute; `held` per stage the most micro-batches whose activations it keeps (of its whole part,
-    rounded up); `order` the passes of each stage as text, which `ts.cluster.pipeline(schedule=...)` takes.
+    `seconds`: from the first pass to the end of the last pass. `period_seconds`: the longest time from a stage's first
+    pass to its last; the next step can start after it. `bubble_seconds`: seconds in which the busiest stage does not
+    compute. `held`: per stage, most micro-batches with stored activations (rounded up). `order`: the passes of each
+    stage as text; `ts.cluster.pipeline(schedule=...)` accepts it.
     """
 
     schedule: str
@@ -53,28 +53,29 @@ class Pipeline(Tabled):
 
     @property
     def seconds(self) -> float:
-        """From the first pass to the end of the last, in seconds."""
+        """Seconds from the first pass to the end of the last pass."""
         return self._end / PICO
 
     @property
     def period_seconds(self) -> float:
-        """Seconds after which the next step may begin on every stage."""
+        """Seconds after which the next step can begin on every stage."""
         return max(end[-1] - start[0] for start, end in zip(self.times.starts, self.times.ends, strict=True)) / PICO
 
     @property
     def bubble_seconds(self) -> float:
-        """Seconds in which the busiest stage computes nothing."""
+        """Seconds in which the busiest stage does not compute."""
         return (self._end - max(self._busy)) / PICO
 
     @property
     def held(self) -> list[int]:
-        """Most micro-batches per stage whose activations wait for their gradients."""
+        """Most micro-batches per stage with stored activations."""
         parts = 1 if self.placement.kind == "both_ways" else self.virtual
         return [-(-held(row) // parts) for row in self.passes]
 
     @property
     def order(self) -> list[str]:
-        """Per stage: F3 is micro-batch 3 forward, B its backward pass, I and W its two parts; .1 names a chunk."""
+        """Passes of each stage: F3 is micro-batch 3 forward, B its backward pass, I and W the parts of B; .1 is a
+        chunk."""
         return [text(row) for row in self.passes]
 
     def table(self) -> Table:
@@ -96,10 +97,10 @@ class Pipeline(Tabled):
         """Writes trace events for Perfetto: a track per stage.
 
         Args:
-            path: a file that ends in .json.
+            path: a path that ends in .json.
 
         Raises:
-            UserError: for another ending, or where it cannot be written.
+            UserError: if the path has another ending or cannot be written.
         """
         write_events(self._events(), path)
 
@@ -116,15 +117,15 @@ class Pipeline(Tabled):
         return events
 
     def to_trace(self, bytes_per_transfer: int = 0) -> Trace:
-        """The same step as a trace: passes as computes, what goes between stages as sends and receives.
+        """The same step as a trace: passes are computes, communication between stages is sends and receives.
 
         Args:
-            bytes_per_transfer: of the activations, and of the gradients, of a micro-batch between two stages.
+            bytes_per_transfer: bytes of a micro-batch's activations (and of its gradients) between two stages.
 
         Returns:
             A trace with one device per stage.
         """
-        tags: dict[tuple[str, int, int, int], int] = {}  # a send's tag, by what it sends
+        tags: dict[tuple[str, int, int, int], int] = {}  # tag of a send, by its content
         for stage, row in enumerate(self.passes):
             for one in row:
                 key = need(one, stage, self.placement)
@@ -173,6 +174,8 @@ def write_events(events: list[dict[str, Any]], path: str | os.PathLike[str]) -> 
 def write_trace(trace: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Writes a file of trace events."""
     if not path_text(path).lower().endswith(TEXT):
-        raise user_error("this timeline is written as trace events", place=path_text(path), allowed="a name in .json")
+        raise user_error(
+            "a timeline file needs the ending .json", place=path_text(path), allowed="a path that ends in .json"
+        )
     with writing(path) as file:
         json.dump(trace, file)

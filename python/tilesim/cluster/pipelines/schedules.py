@@ -1,4 +1,4 @@
-"""Orders that schedules give: which pass each stage does when, for equal parts."""
+"""Orders of named schedules, for equal parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .order import NUMBERED, Order, Pass
 __all__ = ["PLACED", "chunks_of", "make"]
 
 
-#: name of a schedule: how its chunks lie; the orders are made by the core
+#: placement of each schedule; the core makes the orders
 PLACED = {
     "gpipe": "loop",
     "1f1b": "loop",
@@ -25,9 +25,13 @@ def chunks_of(schedule: str, virtual: int) -> int:
     """Chunks per stage of a named schedule."""
     two = PLACED[schedule] != "loop"
     if (two and virtual not in (1, 2)) or (schedule not in ("interleaved",) and not two and virtual != 1):
-        raise user_error(f"schedule {schedule} has {'two chunks' if two else 'one chunk'} per stage", place="virtual",
-                         value=str(virtual), allowed="1 or 2" if two else "1",
-                         suggestion="" if two else "Take schedule 'interleaved' or 'zb-v' for several")  # fmt: skip
+        raise user_error(
+            f"schedule {schedule} has {'two chunks' if two else 'one chunk'} per stage",
+            place="virtual",
+            value=str(virtual),
+            allowed="1 or 2" if two else "1",
+            suggestion="" if two else "For several chunks use schedule 'interleaved' or 'zb-v'",
+        )
     return 2 if two else virtual
 
 
@@ -35,23 +39,29 @@ def make(schedule: str, stages: int, microbatches: int, virtual: int) -> Order:
     """The order of a named schedule."""
     if schedule not in PLACED:
         names = ", ".join(PLACED)
-        raise user_error("no such schedule", place="schedule", value=repr(schedule),
-                         allowed=f"{names}, or an order as text: a line per stage, as 'F0 F1 B0 B1'",
+        raise user_error("unknown schedule", place="schedule", value=repr(schedule),
+                         allowed=f"{names}, or an order: one line of text per stage, for example 'F0 F1 B0 B1'",
                          suggestion=nearest(schedule, PLACED))  # fmt: skip
     if schedule == "interleaved" and virtual > 1 and microbatches % stages:
-        raise user_error("interleaved stages take whole groups of micro-batches", place="microbatches",
+        raise user_error("interleaved stages need whole groups of micro-batches", place="microbatches",
                          value=str(microbatches), allowed=f"multiples of stages = {stages}",
                          suggestion=_multiple(microbatches, stages))  # fmt: skip
     if schedule == "dualpipe":
         if stages % 2:
-            raise user_error("dualpipe has pairs of stages", place="stages", value=str(stages), allowed="even numbers")
+            raise user_error(
+                "dualpipe needs an even number of stages", place="stages", value=str(stages), allowed="even numbers"
+            )
         if microbatches % 2 or microbatches < 2 * stages:
-            raise user_error("dualpipe fills both ways", place="microbatches", value=str(microbatches),
-                             allowed=f"even numbers from 2 × stages = {2 * stages} on")  # fmt: skip
+            raise user_error(
+                "dualpipe needs micro-batches for both directions",
+                place="microbatches",
+                value=str(microbatches),
+                allowed=f"even numbers from 2 × stages = {2 * stages}",
+            )
     rows = _core.pipeline_order(schedule, stages, microbatches, virtual)
     return [[Pass(NUMBERED[kind], chunk, micro) for kind, chunk, micro in row.tolist()] for row in rows]
 
 
 def _multiple(number: int, of: int) -> str:
     below, above = number // of * of, -(-number // of) * of
-    return f"Take {below} or {above}" if below else f"Take {above}"
+    return f"Use {below} or {above}" if below else f"Use {above}"

@@ -1,4 +1,4 @@
-"""Stages of a layered step under schedules that divide the backward pass: their order is carried out, not summed."""
+"""Stages of a layered step under schedules that split the backward pass: Tilesim simulates their order."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = [
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
-#: schedules whose time is that of their order
+#: schedules with simulated order
 ORDERED = ("zb-h1", "zb-h2", "zb-v", "dualpipe")
-#: those of them whose optimizer waits for no other stage: their time is the period
+#: those with an optimizer that waits for no other stage: their time is the period
 PERIODIC = ("zb-h2",)
-#: schedules whose stages' seconds are summed where they are alike, and carried out where they are not
+#: schedules with summed seconds of equal stages, and simulated unequal stages
 SUMMED = ("1f1b", "gpipe", "interleaved")
-MOST_UNLIKE = 1 << 17  # passes that are carried out there; of more micro-batches the bound is closer
+MOST_UNLIKE = 1 << 17  # most simulated passes there; with more micro-batches the bound is closer
 
 
 @dataclass(frozen=True)
 class Stages:
-    """Seconds per micro-batch, one number per plan: of a layer, of what the last part has besides, of every stage.
+    """Seconds per micro-batch, one number per plan: of a layer, of the last part's other work, of every stage.
 
-    `ends_…`: head and embedding; `fixed`: of every pass forward and back together, beside the sends that are `hops`;
-    `computed_…`: what of a layer a slow device stretches; `slow`: devices with the share of their rate.
+    `ends_…`: head and embedding; `fixed`: every forward and backward pass together, without the sends (`hops`);
+    `computed_…`: the part of a layer that a slow device stretches; `slow`: devices with the share of their rate.
     """
 
     forward: Array
@@ -53,7 +53,7 @@ class Stages:
 
     @property
     def sends(self) -> Array:
-        """The least that a part takes besides its layers, forward and back together."""
+        """Least seconds of a part without its layers, forward and back together."""
         return self.fixed + (0.0 if self.hops is None else 2 * self.hops.least)
 
 
@@ -84,7 +84,7 @@ def lengths(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages, summ
 
 
 def late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> Array:
-    """By how much of its computing each stage is late: all of it wait for its slowest device."""
+    """Share of its computing by which each stage is late: all devices wait for the slowest."""
     found = np.zeros((stages, len(devices)))
     for device, share in slow:
         stage, plans = (device // (devices / stages)).astype(np.int64), np.arange(len(devices))
@@ -93,9 +93,9 @@ def late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> Ar
 
 
 def forward_stages(c: Columns, of: Stages) -> tuple[Array, Array]:
-    """A micro-batch's forward pass with each stage's own times, slow devices among them. Where nothing goes back and
-    every micro-batch takes as long, all m of them, in whole groups of the stages where these have v chunks, are through
-    after m times the slowest stage and a chunk of each other one: the slowest never waits once it has begun.
+    """A micro-batch's forward pass with each stage's own times, including slow devices. Without backward passes and
+    with equal micro-batches, all m of them (whole groups of the stages if these have v chunks) end after m times the
+    slowest stage and one chunk of each other stage: the slowest stage never waits after its start.
     """
     slowest, whole = np.empty(len(c)), np.empty(len(c))
     kinds = np.stack([c.schedule, c.pipeline, c.virtual, c.layers], axis=1)
@@ -109,8 +109,8 @@ def forward_stages(c: Columns, of: Stages) -> tuple[Array, Array]:
 
 
 def unlike(c: Columns, slow: bool, per_node: float) -> NDArray[np.bool_]:
-    """Whether a plan of `SUMMED` has stages that differ beyond the head, in layers, computing or sends, so that sums
-    are but a bound; its order is carried out then, where it has one of no more than `MOST_UNLIKE` passes.
+    """Whether a plan of `SUMMED` has stages that differ in layers, computing or sends, so that sums are only a bound.
+    Tilesim then simulates its order if it has at most `MOST_UNLIKE` passes.
     """
     p, m, v = c.pipeline, c.micro_batches, c.virtual
     mixed = (c.devices > per_node) & (c.devices / p < per_node)
@@ -120,9 +120,9 @@ def unlike(c: Columns, slow: bool, per_node: float) -> NDArray[np.bool_]:
 
 
 def _summed_at_least(names: NDArray[np.str_], c: Columns, of: Stages) -> Array:
-    """Seconds that a schedule of `SUMMED` takes at least: of the last stage, the last of those with most layers, the
-    first, and slow ones, its passes, what goes before the first and behind the last of them, and (of one chunk) what it
-    waits before its first backward pass."""
+    """Least seconds of a schedule of `SUMMED`: for the last stage, the last stage with most layers, the first stage and
+    slow stages: the passes, the time before the first and after the last pass, and (one chunk) the wait before the
+    first backward pass."""
     p, m, v = c.pipeline, c.micro_batches, c.virtual
     layer = of.forward + of.backward_input + of.backward_weight
     ends, fixed = of.ends_forward + of.ends_input + of.ends_weight, of.sends * v
@@ -155,9 +155,9 @@ def carried_out(schedule: str, row: int, c: Columns, of: Stages) -> Pipeline:
 
 
 def through(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, Pipeline]]:
-    """Seconds until all micro-batches are through, of those plans whose schedule is named.
+    """Seconds until all micro-batches end, of plans with a named schedule.
 
-    Of `zb-h2` it is the period: its optimizer does not wait for the other stages, and the next step follows as closely.
+    For `zb-h2` it is the period: its optimizer does not wait for the other stages, and the next step starts early.
     """
     seconds, found = np.full(len(c), np.nan), {}
     for row, name in enumerate(names):
@@ -171,8 +171,8 @@ def through(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, 
 
 
 def at_least(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, Pipeline]]:
-    """Seconds that a schedule takes at least. A stage begins when those before it have done a forward pass, and does
-    all its passes; the busiest is no shorter than the mean.
+    """Least seconds of a schedule. A stage begins after a forward pass of the stages before it, and runs all its
+    passes; the busiest stage needs at least the mean.
     """
     p, m, table = c.pipeline, c.micro_batches, np.array(names)
     layer = of.forward + of.backward_input + of.backward_weight
@@ -194,7 +194,7 @@ def at_least(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int,
 
 
 def together(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, Pipeline]]:
-    """As `through`, for many plans: those of one schedule, stages and micro-batches are carried out at once."""
+    """Like `through`, for many plans: plans with equal schedule, stages and micro-batches are simulated together."""
     seconds = np.full(len(c), np.nan)
     groups: dict[tuple[str, int, int, int], list[int]] = {}
     for row, name in enumerate(names):

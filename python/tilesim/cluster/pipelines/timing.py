@@ -1,4 +1,4 @@
-"""When the passes of an order begin and end."""
+"""Begin and end of an order's passes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Times:
 
 
 def need(one: Pass, stage: int, placement: Placement) -> _Key | None:
-    """What a pass waits for beyond its own stage's order."""
+    """Passes of other stages that a pass waits for."""
     if one.kind == "W":
         return None
     other = (placement.before if one.kind == "F" else placement.after)[stage, one.chunk]
@@ -34,7 +34,7 @@ def need(one: Pass, stage: int, placement: Placement) -> _Key | None:
 def run(
     order: Order, placement: Placement, times: dict[str, list[list[int]]], transfer: int, microbatches: int
 ) -> Times:
-    """Runs each stage in its order; a pass waits for what its neighbour sends, and no stage for its sends."""
+    """Runs each stage in its order; a pass waits for its neighbour's send, and no stage waits for its own sends."""
     rows = [np.array([(NUMBERED.index(one.kind), one.chunk, one.micro) for one in row], dtype=np.int32).reshape(-1, 3)
             for row in order]  # fmt: skip
     listed = _core.PipelineOrder(rows, microbatches, placement.chunks, *placement.neighbours())
@@ -51,12 +51,12 @@ def run(
 
 
 def _deadlock(order: Order, placement: Placement, at: list[int], stage: int) -> Exception:
-    """Stages that wait round a circle, each for a pass that stands behind the one that the next waits at."""
+    """Stages that wait for each other in a circle."""
     chain: list[int] = []
     while stage not in chain:
         chain.append(stage)
         key = need(order[stage][at[stage]], stage, placement)
-        assert key is not None  # a stage stands still only where it waits
+        assert key is not None  # a stage stops only where it waits
         stage = key[1]
     lines = []
     for one in chain[chain.index(stage) :]:
@@ -67,5 +67,5 @@ def _deadlock(order: Order, placement: Placement, at: list[int], stage: int) -> 
         whole = Pass("B", key[2], key[3])
         if key[0] == "G" and whole in order[key[1]]:
             name = text([whole])
-        lines.append(f"stage {one} waits at {text([waits])} for {name} of stage {key[1]}")
-    return user_error("stages wait for each other: " + "; ".join(lines), place="schedule")
+        lines.append(f"{text([waits])} of stage {one} waits for {name} of stage {key[1]}")
+    return user_error("deadlock between stages: " + "; ".join(lines), place="schedule")

@@ -1,4 +1,4 @@
-"""One step of a program of several devices."""
+"""One step of a program for several devices."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from .splitting import Part, Split, graph_of, split
 
 __all__ = ["OVERLAPS", "Options", "program_of", "step_program"]
 
-TOGETHER = 64  # predictions that are written at once
+TOGETHER = 64  # predictions per write
 OVERLAPS = ("none", "ready", "library")
 _MATRIX = ("contract", "convolution", "attention", "ragged_contract")
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a program is timed; as of `ts.cluster.step`."""
+    """Options of a step, from `ts.cluster.step`."""
 
     predictor: Any = "closed"
     network: str = "closed"
@@ -63,7 +63,7 @@ class Options:
 
 
 def program_of(workload: Any, cluster: Any = None) -> Spmd | None:
-    """A program of several devices, where a workload is one or becomes one."""
+    """A program for several devices, if a workload is one or becomes one."""
     if isinstance(workload, (str, os.PathLike)):
         path = path_text(workload, "workload")
         if path.endswith(".spmd.json"):
@@ -91,23 +91,27 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
     one_of("unknown overlap", "overlap", options.overlap, *OVERLAPS)
     one_of("unknown network model", "network_model", options.network, "closed", "flows", "chunks")
     if options.library is not None and options.network != "closed":
-        raise user_error("a library has a form of its own", place="network_model", value=options.network,
-                         allowed="closed, or no library")  # fmt: skip
+        raise user_error("a library has its own network model", place="network_model", value=options.network,
+                         allowed="network_model='closed', or remove library=")  # fmt: skip
     predictor = predictor_of(options.predictor)
     target = Cluster.load(cluster)
     if target.device is None:
-        raise user_error("the cluster has no devices that compute", place="cluster", value=target.name,
-                         allowed="ts.Cluster(device=...), a shipped one")  # fmt: skip
+        raise user_error("the cluster has no compute devices", place="cluster", value=target.name,
+                         allowed="ts.Cluster(device=...), or a shipped cluster")  # fmt: skip
     if target.devices < spmd.devices:
-        raise user_error("the cluster has fewer devices than the program", place="cluster",
-                         value=f"{target.devices} of {target.name}", allowed=f"{spmd.devices} or more",
-                         suggestion=f"{target.name.partition(':')[0]}:{spmd.devices} where it comes so")  # fmt: skip
+        raise user_error(
+            "the program needs more devices than the cluster has",
+            place="cluster",
+            value=f"{target.devices} of {target.name}",
+            allowed=f"{spmd.devices} or more",
+            suggestion=f"{target.name.partition(':')[0]}:{spmd.devices} if the cluster has this size",
+        )
     if isinstance(predictor, Engine):
         check_machine(target)
     known = {} if known is None else known
     step = _Step(spmd, target, options, predictor, known, [graph.core for graph in spmd.graphs])
     result = step.result()
-    if options.overlap == "library" and not isinstance(predictor, Measured):  # a table has whole products
+    if options.overlap == "library" and not isinstance(predictor, Measured):  # a table has only whole products
 
         def again(core: _core.Graph) -> ProgramResult:
             return _Step(spmd, target, options, predictor, known, [core]).result()
@@ -120,7 +124,7 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
 
         result = in_parts(spmd, device is not None and device.kind == "gpu", result, again, passes)
     if options.check_memory and not result.fits:
-        raise too_large(result, f"program {spmd.name}", "Divide it over more devices, or over another axis")
+        raise too_large(result, f"program {spmd.name}", "Shard it over more devices or over another axis")
     return result
 
 
@@ -131,7 +135,7 @@ class _Step:
     options: Options
     predictor: Any
     known: dict[str, Predicted]
-    cores: list[_core.Graph]  # of the program, some products in parts
+    cores: list[_core.Graph]  # of the program, with some split products
     splits: list[Split] = field(default_factory=list)
 
     def result(self) -> ProgramResult:
@@ -144,7 +148,7 @@ class _Step:
             return self.timed()
 
     def timed(self) -> ProgramResult:
-        """The result, once predictions are there."""
+        """The result, after the predictions."""
         options, spmd = self.options, self.spmd
         price = self.price()
         trace = ordered(trace_of(spmd.name, self.splits, spmd.classes, lambda part, _: self.known[part.key].seconds,
@@ -162,7 +166,7 @@ class _Step:
         return Inside(*asked, predicted=self.known) if isinstance(self.predictor, Engine) else Communication(*asked)
 
     def slowing(self) -> float:
-        """The share of its rate that computing loses beside communication, of programs as XLA compiles them."""
+        """Share of its rate that computing loses during communication in programs compiled by XLA."""
         return Framework.load("xla").constants["interference"]
 
     def slow(self) -> dict[int, float]:
@@ -174,7 +178,7 @@ class _Step:
         return found
 
     def predict_all(self) -> None:
-        """Predictions of distinct segments: those that the store has, and others, which it gets."""
+        """Predictions of distinct segments, from the store or new; new ones go to the store."""
         wanted = {key: (each, part) for each in self.splits for key, part in each.distinct.items()}
         missing = [key for key in wanted if key not in self.known]
         if self.options.store is None:
@@ -183,14 +187,14 @@ class _Step:
         with opened(self.options.store) as store:
             kept = Kept(store, self.predictor, self.cluster.device)
             self.known.update(kept.get(missing))
-            for at in range(0, len(missing), TOGETHER):  # a killed process loses no more than these
+            for at in range(0, len(missing), TOGETHER):  # a killed process loses at most these
                 made = {key: self.predict(*wanted[key]) for key in missing[at : at + TOGETHER] if key not in self.known}
                 self.known.update(made)
                 kept.put(made)
 
     def predict(self, each: Split, part: Part) -> Predicted:
         if not part.operations:
-            return Predicted(0.0, {}, "made where it is read")
+            return Predicted(0.0, {}, "computed at its reader")
         return checked_prediction(self.predictor.seconds(graph_of(each, part), self.cluster.device), self.predictor)
 
     def told(self, replay: Replay, price: Communication) -> ProgramResult:
@@ -220,7 +224,7 @@ class _Step:
         )  # fmt: skip
 
     def device(self) -> Device | None:
-        """In closed form, where there is one."""
+        """In closed form, if one exists."""
         try:
             return device_of(self.cluster.device)
         except UserError:
@@ -239,7 +243,7 @@ class _Step:
 
     def _library(self) -> str:
         if self.options.library is None:
-            return "the network alone, no costs of a library"
+            return "the network without costs of a library"
         return f"library {getattr(self.options.library, 'name', self.options.library)}"
 
     def _segments(self) -> Table:
@@ -261,17 +265,17 @@ class _Step:
             notes.append(f"{self.spmd.devices} of {self.cluster.devices} devices are used, the first ones")
         if self.options.overlap == "library":
             joined = sum(len(part.operations) - 1 for each in self.splits for part in each.parts if part.op)
-            notes.append(f"library: {joined} small collectives run within others, up to 30 MiB as XLA combines them")
+            notes.append(f"library: {joined} small collectives combined up to 30 MiB, as in XLA")
         notes.append(
-            f"beside communication a device computes at {1 - self.slowing():.0%} of its rate, as of framework xla "
-            "(an assumption); what uses a port at the same time shares it"
+            f"during communication a device computes at {1 - self.slowing():.0%} of its rate, from framework xla "
+            "(an assumption); concurrent transfers share a port"
         )
-        notes.append("memory: in program order, without fragmentation; what kernels keep to themselves takes none")
+        notes.append("memory: in program order, without fragmentation and without memory inside kernels")
         predicted = {note for one in self.known.values() for note in one.notes}
         return list(dict.fromkeys([*notes, *sorted(predicted)]))
 
     def others(self) -> dict[str, float]:
-        """Seconds of other ways to overlap."""
+        """Seconds of other overlaps."""
         times = {}
         own = self.options
         for overlap in OVERLAPS:
@@ -283,7 +287,7 @@ class _Step:
 
 
 def _parts(replay: Replay, last: int) -> dict[str, float]:
-    """Compute, what each stream exposes beyond those before it, and waiting."""
+    """Compute, exposed communication of each stream beyond earlier streams, and waiting."""
     if not replay.ran:
         return {"compute": 0.0, "interference": 0.0, "wait": 0.0}
     ran = replay.ran[last]

@@ -1,4 +1,4 @@
-"""Which communications run as one, and in which order they are issued."""
+"""Combines communications, and orders their issue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .flat import COMMUNICATION, FREE, Flat
 
 __all__ = ["COMBINED_BYTES", "Reach", "bytes_moved", "combined", "reach"]
 
-#: up to so many bytes XLA puts small collectives of one kind into one call: its flags
+#: up to this number of bytes XLA combines small collectives of one kind into one call, by its flags
 #: xla_gpu_{all_reduce,all_gather,reduce_scatter}_combine_threshold_bytes, by default 30 MiB
 COMBINED_BYTES = 30 << 20
 _COMBINES = ("all_reduce", "all_gather", "reduce_scatter")
@@ -27,12 +27,12 @@ class Reach:
 
 
 def bytes_moved(entry: dict[str, Any]) -> int:
-    """The larger of what a device puts into a communication and takes out."""
+    """The larger of a device's input and output bytes in a communication."""
     return max(bytes_of(entry["operands"][0]), bytes_of(entry["results"][0]))
 
 
 def reach(flat: Flat) -> Reach:
-    """What comes before and after what."""
+    """Predecessors and successors."""
     talking = [i for i, op in enumerate(flat.operations) if op.kind in COMMUNICATION]
     place = _places(flat)
     order = sorted(talking, key=lambda i: (place[i], i))
@@ -51,7 +51,7 @@ def reach(flat: Flat) -> Reach:
 
 
 def _places(flat: Flat) -> list[int]:
-    """Where each communication stands in the order of issue: never before one that it waits for."""
+    """Place of each communication in the order of issue: never before one that it waits for."""
     count = len(flat.operations)
     ready, first = [-1] * count, [count] * count
     for i, op in enumerate(flat.operations):
@@ -73,7 +73,7 @@ def _places(flat: Flat) -> list[int]:
 
 
 def combined(flat: Flat, found: Reach, devices: int, limit: int = COMBINED_BYTES) -> Reach:
-    """Puts neighbours in the order of issue that do the same for the same groups into one call."""
+    """Combines neighbours in the order of issue with the same operation and groups into one call."""
     groups: list[list[int]] = []
     key, size, own = None, 0, 0  # own: bits of the last group
     for number, (i,) in enumerate(found.groups):
@@ -103,10 +103,10 @@ def combined(flat: Flat, found: Reach, devices: int, limit: int = COMBINED_BYTES
 
 
 def _through(beside: list[list[int]], groups: list[list[int]], order: Iterable[int]) -> list[int]:
-    """Groups before (or after) each operation, through all members of each; a group comes in `order` behind those."""
+    """Groups before (or after) each operation, through all members; in `order` a group follows its predecessors."""
     group_of = {i: number for number, group in enumerate(groups) for i in group}
     bits: list[int] = [-1] * len(beside)
-    whole = [0] * len(groups)  # what is before any member, and the group
+    whole = [0] * len(groups)  # predecessors of any member, and the group
 
     def find(i: int) -> int:
         waiting = [i]

@@ -1,9 +1,10 @@
-"""Products in parts beside what passes between devices: a collective matmul.
+"""Splits products to overlap communication: collective matmul.
 
-Where a product reads what was gathered along one of its axes, it is n products of shards that go round a ring: while
-one is multiplied, the next one comes. Where its partial sums are scattered, a device computes the block of another,
-adds what arrives for it and passes it on, its own block last. (S. Wang et al., Overlap communication with dependent
-computation via decomposition in large deep learning models, ASPLOS 2023; "windowed einsum" in XLA.)
+If an all-gather along an axis feeds a product, n products of shards replace it: a ring moves the shards, and a device
+multiplies one shard while it receives the next. If a reduce-scatter follows a product, a device computes another
+device's block, adds the received block and sends the sum on; it computes its own block last. (S. Wang et al., Overlap
+communication with dependent computation via decomposition in large deep learning models, ASPLOS 2023; "windowed einsum"
+in XLA.)
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from ...graph.devices import bytes_of, groups_of
 
 __all__ = ["GPU_LEAST_BYTES", "Ring", "decomposed", "rings"]
 
-#: xla_gpu_threshold_for_windowed_einsum_mib, by default 100,000: on GPUs XLA takes no smaller operand apart
+#: xla_gpu_threshold_for_windowed_einsum_mib, by default 100,000: on GPUs XLA splits no smaller operand
 GPU_LEAST_BYTES = 100_000 << 20
 _Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class _Product:
-    """`side`: the operand that comes in shards; `axis` of it; `summed`: it is contracted; `result`: the axis there."""
+    """`side`: the sharded operand; `axis`: its axis; `summed`: the axis is contracted; `result`: the result's axis."""
 
     name: str
     side: int
@@ -36,7 +37,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class Ring:
-    """A gather (or scatter) and the products that can run beside its steps; equal ones have one `key`."""
+    """A gather (or scatter) and the products that can overlap its steps; equal ones have one `key`."""
 
     name: str
     gathers: bool
@@ -47,12 +48,12 @@ class Ring:
 
     @property
     def steps(self) -> int:
-        """Parts that each product is cut into."""
+        """Parts of each product."""
         return len(self.groups[0])
 
 
 def rings(core: _core.Graph, devices: int) -> list[Ring]:
-    """What can be taken apart in the entry of a graph of one class of devices."""
+    """Products that can be split in the entry of a graph of one class of devices."""
     rows = core.operations()
     makers = {one["name"]: row for row in rows for one in row["results"] if one is not None}
     readers: dict[str, list[_Row]] = {}
@@ -188,7 +189,7 @@ class _Maker:
         return name
 
     def last(self, result: _Row) -> None:
-        """The value that was made last is the result of what it stands for."""
+        """Makes the last value the result of the replaced operation."""
         row = self.ops[-1]
         row["results"] = [result]
 
@@ -201,7 +202,7 @@ class _Maker:
         return self.constants[name]
 
     def starts(self, ring: Ring, step: int, size: int, axis: int, rank: int) -> list[str]:
-        """Where the block of a step begins along an axis: first that of the device, in a scatter last."""
+        """Start of a step's block along an axis: the device's own block is first, in a scatter last."""
         n, table = ring.steps, [0] * self.devices
         for group in ring.groups:
             for place, device in enumerate(group):
@@ -236,7 +237,7 @@ class _Maker:
                        {"function": "add"})  # fmt: skip
 
     def gathered(self, ring: Ring, product: _Product, row: _Row, shards: list[str], result: _Row) -> None:
-        """A product of what comes in shards: blocks of the result, or summands of all of it."""
+        """A product with a sharded operand: blocks of the result, or summands of the whole result."""
         names = [one["name"] for one in row["operands"]]
         shape, n = list(row["results"][0]["shape"]), ring.steps
         size = row["operands"][product.side]["shape"][product.axis] // n
@@ -259,7 +260,7 @@ class _Maker:
         self.last(result)
 
     def block(self, ring: Ring, step: int, size: int, row: _Row, product: _Product) -> str:
-        """The part of the other operand that meets the shard of a step."""
+        """The part of the other operand for a step's shard."""
         side = 1 - product.side
         mine, others = (row["attributes"][f"{'ab'[one]}_contract"] for one in (product.side, side))
         return self.cut(ring, step, size, row["operands"][side], others[mine.index(product.axis)])
@@ -271,7 +272,7 @@ class _Maker:
                        {"sizes": shape})  # fmt: skip
 
     def scattered(self, ring: Ring, row: _Row, result: _Row) -> None:
-        """A product whose blocks go round, each device adding its part."""
+        """A product with blocks on a ring; each device adds its part."""
         (product,) = ring.products
         operand, dtype = row["operands"][product.side], row["results"][0]["dtype"]
         size = operand["shape"][product.axis] // ring.steps

@@ -1,4 +1,4 @@
-"""A device's operations one after another: calls, and loops and branches that communicate, written out."""
+"""A device's operations in sequence: calls, and loops and branches with communication, are unrolled."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ...graph.devices import collectives
 __all__ = ["COMMUNICATION", "FREE", "MOST", "POINTWISE", "Flat", "Op", "Scope", "flatten", "in_place"]
 
 COMMUNICATION = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices")
-#: kinds that give a view of what they read, or nothing that takes time: they belong to those that read them
+#: kinds that give a view or need no time: they belong to their readers
 FREE = ("constant", "reshape", "broadcast", "slice", "transpose", "bitcast", "dynamic_slice", "iota", "device_index")
-#: kinds that compilers make where they are read
+#: kinds that compilers compute at their readers
 POINTWISE = ("elementwise", "convert")
-MOST = 400_000  # operations that are written out
+MOST = 400_000  # most unrolled operations
 
 
 @dataclass(slots=True)
 class Scope:
-    """One run of a function: where its operations can be taken from, and the number of its values."""
+    """One run of a function: the source of its operations, and the numbers of its values."""
 
     core: _core.Graph
     label: str
@@ -32,7 +32,7 @@ class Scope:
 
     @property
     def parts(self) -> _core.GraphParts:
-        """What cuts segments out, each for what it has."""
+        """Cuts segments out."""
         if self.held is None:
             self.held = self.core.parts()
         return self.held
@@ -40,7 +40,7 @@ class Scope:
 
 @dataclass(slots=True)
 class Op:
-    """One operation: as the graph has it, values by number."""
+    """One operation of the graph, with values as numbers."""
 
     entry: dict[str, Any]
     kind: str
@@ -63,7 +63,7 @@ class Flat:
 
 
 def in_place(flat: Flat) -> set[int]:
-    """Updates that write where their operand lies: a value that was made before and that nothing else reads."""
+    """Updates in place: the operand exists before and has no other reader."""
     reads: dict[int, int] = {}
     for op in flat.operations:
         for value in op.reads:
@@ -77,7 +77,7 @@ def in_place(flat: Flat) -> set[int]:
 
 
 def flatten(graph: _core.Graph) -> Flat:
-    """Writes out a graph of one class of devices."""
+    """Unrolls a graph of one class of devices."""
     return _Flattener(graph).flat
 
 
@@ -106,7 +106,7 @@ class _Flattener:
         return number
 
     def talks(self, function: str) -> bool:
-        """Whether a function communicates, in whatever it runs."""
+        """Whether a function communicates, directly or in a function that it runs."""
         if function not in self.talking:
             self.talking[function] = any(
                 entry["kind"] in COMMUNICATION or any(map(self.talks, entry["functions"]))
@@ -115,7 +115,7 @@ class _Flattener:
         return self.talking[function]
 
     def function(self, name: str) -> _core.Graph:
-        """A function as the entry of a graph of its own."""
+        """A function as the entry of a new graph."""
         if name not in self.functions:
             data = json.loads(self.graph.to_json())
             core = _core.Graph.from_json(json.dumps({**data, "main": name}))
@@ -131,8 +131,12 @@ class _Flattener:
                 continue
             number = len(flat.operations)
             if number >= MOST:
-                raise user_error("too many operations once loops are written out", place=str(entry["name"]),
-                                 value=f"more than {MOST}", allowed="fewer trips of such loops")  # fmt: skip
+                raise user_error(
+                    "too many operations after unrolling",
+                    place=str(entry["name"]),
+                    value=f"more than {MOST}",
+                    allowed="fewer trips of loops with communication",
+                )
             reads = [known[one["name"]] for one in entry["operands"] if one is not None and one["name"]]
             flat.operations.append(Op(entry, entry["kind"], scope, reads, []))
             flat.operations[number].writes = [
@@ -146,20 +150,20 @@ class _Flattener:
             trips = int(entry["attributes"].get("trips", 0))
             if trips < 1:
                 raise unsupported(
-                    "a loop communicates, and only data know how often it runs", place=f"operation '{name}'",
-                    allowed="a loop whose trips the graph states (ts.compile(..., trips=) does so for one device)",
+                    "a loop with communication has trips that depend on data", place=f"operation '{name}'",
+                    allowed="a loop with a fixed number of trips (for one device: ts.compile(..., trips=))",
                 )  # fmt: skip
-            self.flat.notes.append(f"loop '{name}': {trips} trips, written out; its test takes no time")
+            self.flat.notes.append(f"loop '{name}': {trips} trips, unrolled; its condition takes no time")
             for trip in range(trips):
                 state = self.body(entry["functions"][1], state, f"{name} {trip}")
         elif kind == "branch":
             sent = [sum(row["count"] * row["wire_bytes"] for row in collectives(self.function(one)))
                     for one in entry["functions"]]  # fmt: skip
             taken = sent.index(max(sent))
-            self.flat.notes.append(f"branch '{name}': way {taken} of {len(sent)} is taken, which sends most")
+            self.flat.notes.append(f"branch '{name}': branch {taken} of {len(sent)} runs, since it sends most")
             state = self.body(entry["functions"][taken], state[1:], f"{name} {taken}")
         else:
-            raise unsupported("communication inside of this operation", place=f"operation '{name}'", value=kind,
+            raise unsupported("communication inside this operation", place=f"operation '{name}'", value=kind,
                               allowed="while, branch, call")  # fmt: skip
         for one, number in zip(entry["results"], state, strict=True):
             if one is not None and one["name"]:

@@ -1,4 +1,4 @@
-"""Which products a step runs in parts beside communication: those whose parts make it shorter."""
+"""Selects products to split beside communication, if the split makes the step shorter."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .result import ProgramResult
 
 __all__ = ["MOST_TRIED", "in_parts"]
 
-#: kinds of gathers and scatters with their products that are tried, each in a step of its own: those that could gain
-#: most, what they take and what the step exposes being bounds
+#: most kinds of gathers and scatters with products to try, each in one step, by possible gain (bounds: their seconds
+#: and the step's exposed seconds)
 MOST_TRIED = 6
 
 
@@ -22,7 +22,7 @@ def in_parts(
     spmd: Spmd, on_gpu: bool, first: ProgramResult, again: Callable[[_core.Graph], ProgramResult],
     passes: Callable[[Ring], float],
 ) -> ProgramResult:  # fmt: skip
-    """The step with products in parts where that is shorter, kind by kind."""
+    """The step with split products, kind by kind, if that is shorter."""
     if len(spmd.graphs) > 1:
         return first
     core = spmd.graphs[0].core.copy()
@@ -49,7 +49,7 @@ def in_parts(
 
 
 def _apart(wanted: list[Ring]) -> list[Ring]:
-    """Without those that want a product that one before them has."""
+    """Removes those with a product of an earlier one."""
     found: list[Ring] = []
     used: set[str] = set()
     for ring in wanted:
@@ -63,5 +63,5 @@ def _apart(wanted: list[Ring]) -> list[Ring]:
 def _said(taken: list[Ring], tried: int, worth: int) -> str:
     names = [f"{one.name} in {ring.steps}" for ring in taken for one in ring.products]
     parts = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    left = f", {worth - tried} kinds that pass in less time not tried" if worth > tried else ""
-    return f"library: products in parts beside communication, where that is shorter: {parts or 'none'}{left}"
+    left = f", {worth - tried} kinds with less time not tried" if worth > tried else ""
+    return f"library: products split to overlap communication, if shorter: {parts or 'none'}{left}"

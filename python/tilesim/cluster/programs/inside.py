@@ -1,4 +1,4 @@
-"""Communication whose part inside a device is simulated: memory, what moves data, and the units that sum."""
+"""Simulates communication inside a device: memory, DMA, and the units that add."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["Inside", "exchange_of"]
 
 
 def exchange_of(found: CollectiveResult, latency_ps: int) -> Exchange:
-    """What passes a device's port in a collective.
+    """Bytes at a device's port in a collective.
 
-    What a device passes on comes from memory, and what arrives goes there. In a sum over the network's links half of
-    what arrives is added to what the device has, in a scatter all of it; where switches sum, nothing is.
+    A device sends from memory and receives into memory. In a sum over the network's links it adds half of the received
+    bytes to its own data, in a scatter all of them, and none if switches add.
     """
     sent = received = math.ceil(found.wire_bytes)
     summed = {"all_reduce": -(-sent // 2), "reduce_scatter": sent}.get(found.op, 0)
@@ -38,13 +38,13 @@ def exchange_of(found: CollectiveResult, latency_ps: int) -> Exchange:
 
 @dataclass
 class Inside(Communication):
-    """Prices communication as the simulated device takes it; `predicted` has what was simulated, by content."""
+    """Times communication on the simulated device; `predicted` has the simulations by content."""
 
     predicted: dict[str, Predicted] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def taken(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
-        """Picoseconds of a collective on the simulated device: never less than the network takes."""
+        """Picoseconds of a collective on the simulated device: at least the network's time."""
         found = priced(size)
         exchange = exchange_of(found, priced(1).picoseconds)
         if not exchange.sent and not exchange.received:
@@ -64,7 +64,7 @@ class Inside(Communication):
         return max(found.picoseconds, inside)
 
     def note(self, found: Quotient) -> None:
-        """Writes what was simulated to the units of a trace, whose nodes say it where they are written."""
+        """Writes the simulated times to a trace's units, so that written nodes have them."""
         of_message = {(size, *pair): self.within[key] for key in sorted(self.within, key=self.known.__getitem__)
                       if key[0] == "permute" for size in key[1:2] for pair in key[2]}  # fmt: skip
         for unit in found.units:
@@ -78,5 +78,5 @@ class Inside(Communication):
                     unit.within[at] = within
 
     def table(self) -> Table:
-        """What was simulated of each distinct communication."""
-        return Table(list(self.rows.values()), empty="nothing was simulated")
+        """Simulation of each distinct communication."""
+        return Table(list(self.rows.values()), empty="not simulated")

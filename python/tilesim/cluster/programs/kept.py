@@ -1,4 +1,4 @@
-"""Predictions of segments on disk: a step of the same segments takes them from there."""
+"""Stores predictions of segments on disk; a step with equal segments reads them."""
 
 from __future__ import annotations
 
@@ -19,25 +19,29 @@ from .predicting import Closed, Engine, Predicted
 
 __all__ = ["Kept", "opened"]
 
-#: of the predictors' forms; rises with each change of what they say
+#: version of the predictors' forms; rises with each change of their results
 VERSION = 1
 
 
 def opened(store: Any) -> AbstractContextManager[Store]:
-    """A store, closed behind its use where it is opened here."""
+    """A store; closes it after use if this function opened it."""
     return nullcontext(store) if isinstance(store, Store) else closing(Store(store))
 
 
 def _facts(predictor: Any, device: Any) -> dict[str, Any]:
-    """What predictions depend on beside the segment: the predictor with its tables, and the device's numbers."""
+    """Dependencies of predictions besides the segment: the predictor with its tables, and the device's numbers."""
     facts: dict[str, Any] = {"predictor": str(predictor.name), "version": VERSION}
     if isinstance(predictor, Measured):
         facts["table"] = hashlib.sha256(Path(predictor.path).read_bytes()).hexdigest()
     elif not isinstance(predictor, (Closed, Engine)):
         own = getattr(predictor, "version", None)
         if not isinstance(own, (str, int)):
-            raise user_error("a predictor whose predictions are kept says its version", place="predictor",
-                             value=str(predictor.name), allowed="`version`, text or number; or no store")  # fmt: skip
+            raise user_error(
+                "a predictor with a store needs a version",
+                place="predictor",
+                value=str(predictor.name),
+                allowed="`version`: a string or number; or store=None",
+            )
         facts["own"] = str(own)
     machine = device if isinstance(device, Machine) else None
     if machine is None and isinstance(predictor, Engine):
@@ -56,7 +60,7 @@ class Kept:
     """Predictions of one predictor and device in a store."""
 
     def __init__(self, store: Store, predictor: Any, device: Any) -> None:
-        """Names what predictions depend on."""
+        """Sets the dependencies of predictions."""
         self.store, self.facts = store, json.dumps(_facts(predictor, device), sort_keys=True)
 
     def _key(self, segment: str) -> str:

@@ -1,4 +1,4 @@
-"""Bytes that a device holds at most while a program runs."""
+"""Peak bytes of a device during a program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["peak_bytes"]
 
 
 def peak_bytes(split: Split, order: list[int], aliases: list[tuple[int, int]]) -> dict[str, int]:
-    """The largest set of tensors that are needed at one time, in program order."""
+    """The largest set of live tensors, in program order."""
     flat = split.flat
     base = _bases(flat)
     last: dict[int, int] = {}
@@ -48,7 +48,7 @@ def peak_bytes(split: Split, order: list[int], aliases: list[tuple[int, int]]) -
 
 
 def _bases(flat: Flat) -> list[int]:
-    """Of each value the one that it is a view of, or that it is written into; of others themselves."""
+    """For each value the one that it views or is written into, else the value itself."""
     base = list(range(len(flat.values)))
     written = in_place(flat)
     for i, op in enumerate(flat.operations):
@@ -67,7 +67,7 @@ def _writes(flat: Flat, part: Part) -> list[int]:
 
 
 def _within(flat: Flat, part: Part, base: list[int]) -> int:
-    """The largest set within a segment, beside what it reads and gives."""
+    """The largest set within a segment, without its inputs and outputs."""
     last: dict[int, int] = {}
     stored: set[int] = set()
     border = {base[value] for value in (*part.inputs, *part.outputs)}

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 def signature(entry: Row) -> str:
-    """How a table names an operation: "contract bf16[8,4] bf16[4,2] -> bf16[8,2]"; elementwise ones by function."""
+    """An operation's name in a table: "contract bf16[8,4] bf16[4,2] -> bf16[8,2]"; elementwise ones by function."""
 
     def text(values: list[Row | None]) -> str:
         return " ".join(f"{one['dtype']}[{','.join(map(str, one['shape']))}]" for one in values if one and one["name"])
@@ -31,9 +31,9 @@ def signature(entry: Row) -> str:
 
 
 class Measured:
-    """A table with columns `what` (a signature, or "segment KEY"), `seconds`, and if wanted `device`, `attributes`.
+    """A table with columns `what` (a signature, or "segment KEY"), `seconds`, and optionally `device`, `attributes`.
 
-    A segment's row goes first; where there is none, its operations' rows are summed, views and constants free.
+    A segment's row has priority; without one, the operations' rows are summed, and views and constants are free.
     """
 
     def __init__(self, path: str | os.PathLike[str], interpolate: bool = False) -> None:
@@ -52,7 +52,7 @@ class Measured:
             self.rows.setdefault(str(row["what"]).strip(), []).append((device, wanted, seconds))
 
     def find(self, what: str, device: str, attributes: Row | None = None) -> float | None:
-        """The first row that fits."""
+        """The first matching row."""
         for named, wanted, seconds in self.rows.get(what, []):
             asked = json.loads(wanted) if wanted else {}
             if named in ("", device) and all((attributes or {}).get(key) == value for key, value in asked.items()):
@@ -77,8 +77,8 @@ class Measured:
                 between.append(what)
             if found is None:
                 raise user_error(
-                    "the table has no row for an operation", place=f"{self.path}, operation '{entry['name']}'",
-                    value=what, allowed=f"a row '{what}', or '{key}' for all of {len(segment.core.operations())} "
+                    "missing row for an operation", place=f"{self.path}, operation '{entry['name']}'",
+                    value=what, allowed=f"a row '{what}', or a row '{key}' for all of {len(segment.core.operations())} "
                     "operations", suggestion=nearest(what, list(self.rows)),
                 )  # fmt: skip
             total, count = total + found, count + 1
@@ -86,7 +86,7 @@ class Measured:
         return Predicted(total, {"measured": total}, f"{self.path}: {count} operations", count, 0.0, notes)
 
     def _between(self, entry: Row, what: str, device: str) -> float | None:
-        """On a line between the nearest smaller and larger row; none beyond the table."""
+        """Interpolates linearly between the nearest smaller and larger row; None outside the table."""
         size = sum(bytes_of(one) for one in [*entry["operands"], *entry["results"]] if one and one["name"])
         points = []
         for other in self.rows:

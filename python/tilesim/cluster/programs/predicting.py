@@ -1,4 +1,4 @@
-"""Predictors: what a segment takes on a device."""
+"""Predictors: seconds of a segment on a device."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .sending import Exchange, exchange_program
 
 __all__ = ["Closed", "Engine", "Predicted", "Predictor"]
 
-STEADY = 64 << 20  # bytes each way: twice as many are simulated, what is more goes on as the second half does
+STEADY = 64 << 20  # bytes each way: twice as many are simulated, and more continue at the second half's rate
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """Seconds of a segment, by what they go to, and where they are from; kernels and bytes that it moves."""
+    """Seconds of a segment by term, their source, kernels, and bytes moved."""
 
     seconds: float
     terms: dict[str, float]
@@ -37,7 +37,7 @@ class Predicted:
 
 
 class Predictor(Protocol):
-    """What a segment takes: `name`, and `seconds(segment, device)`, each asked once for equal segments."""
+    """Predicts a segment: `name`, and `seconds(segment, device)`, called once for equal segments."""
 
     name: str
 
@@ -47,17 +47,17 @@ class Predictor(Protocol):
 
 
 class Closed:
-    """The closed forms of `ts.estimate`, on GPUs and TPUs with kernels as XLA makes them.
+    """The closed forms of `ts.estimate`, on GPUs and TPUs with XLA's kernels.
 
-    On a TPU a kernel takes the bytes that it moves at the memory's rate, or its arithmetic, whichever is longer;
-    products take in the loops around them.
+    On a TPU a kernel takes its bytes at the memory's rate or its arithmetic, whichever is longer; products include the
+    loops around them.
     """
 
     name = "closed"
 
     @uncollected()
     def seconds(self, segment: Graph, device: Any) -> Predicted:
-        """Closed forms. The host runs ahead of a GPU: launches are counted, and not part of a segment's time."""
+        """Closed forms. The host issues early: launches are counted separately from a segment's time."""
         target = device_of(device)
         if target.kind == "gpu":
             counted = count(segment, "xla")
@@ -86,12 +86,12 @@ class Closed:
 
     @staticmethod
     def host_seconds(kernels: int, device: Device) -> float:
-        """Seconds that the host takes for launches."""
+        """Seconds of the host's launches."""
         return kernels * DISPATCH["xla"] if device.kind == "gpu" else 0.0
 
 
 class _ArrayCosts(Costs):
-    """Products at the arrays' peak rate: what keeps them from it, loads that nothing hides, is counted apart."""
+    """Products at the arrays' peak rate; exposed loads are counted separately."""
 
     def _give_product(self, form: str, dtype: str, how: Scheme) -> None:
         found = estimator(self.device, how)
@@ -100,7 +100,7 @@ class _ArrayCosts(Costs):
 
 
 def _on_tpu(segment: Graph, device: Device) -> tuple[list[Cost], list[str], list[Kernel]]:
-    """Products with the loops around them: steps of the arrays beside the bytes that the kernel moves."""
+    """Products with the loops around them: array steps overlap the kernel's bytes."""
     counted = count(segment, "xla", tpu=True)
     found, notes = _ArrayCosts(device, None, "", None).price(counted.core)
     calls = rows_of(found)
@@ -115,19 +115,19 @@ def _on_tpu(segment: Graph, device: Device) -> tuple[list[Cost], list[str], list
             if call.kind not in ("contract", "convolution"):
                 rows.append(call)
                 continue
-            # the smaller operand lies on the chip before a product starts (docs/explanation/compute_and_fusion.md)
+            # the smaller operand is on the chip before a product starts (docs/explanation/compute_and_fusion.md)
             first, overlap = kernel.panel / rate, float(CONSTANTS["overlap"]["default"])
             beside = [terms["memory"] - first, terms["compute"], call.terms["compute"]]
             took = call.terms["launch"] + first + sum(term**overlap for term in beside) ** (1 / overlap)
             terms = {"memory": terms["memory"], "vector": terms["compute"], "compute": call.terms["compute"]}
         rows.append(Cost(kernel.name, "fused", took, terms, kernel.bytes, kernel.flops, "f32", kernel.kind, None, None))
     said = [note for note in notes if not note.startswith("elementwise operations behind")]
-    share = f"kernels take bytes over {at['memory_share']:.2g} of the memory's rate, or their arithmetic"
+    share = f"a kernel's time is its bytes over {at['memory_share']:.2g} of the memory's rate, or its arithmetic"
     return rows, [*said, ON_TPU, share], counted.kernels
 
 
 class Engine:
-    """The simulator: a segment is compiled for a Machine and simulated."""
+    """The simulator: compiles a segment for a Machine and simulates it."""
 
     name = "engine"
 
@@ -145,7 +145,7 @@ class Engine:
 
     @staticmethod
     def exchanged(exchange: Exchange, device: Any) -> Predicted:
-        """What a device does in a communication, simulated: tiles are loaded, sent as others arrive, summed, stored."""
+        """Simulates a device's part of a communication: it loads, sends, receives, sums and stores tiles."""
         machine, most = Machine.load(device), max(exchange.sent, exchange.received)
         if most <= 2 * STEADY:
             return _exchanged(exchange, machine)
@@ -156,9 +156,14 @@ class Engine:
             return two + (two - one) * further
 
         terms = {name: extended(less.terms[name], value) for name, value in more.terms.items()}
-        note = f"communication of more than {2 * STEADY >> 20} MiB each way: simulated so far, extended linearly"
-        return Predicted(extended(less.seconds, more.seconds), terms, more.provenance,
-                         bytes=extended(less.bytes, more.bytes), notes=(*more.notes, note))  # fmt: skip
+        note = f"communication of more than {2 * STEADY >> 20} MiB each way: simulated so far, then linear"
+        return Predicted(
+            extended(less.seconds, more.seconds),
+            terms,
+            more.provenance,
+            bytes=extended(less.bytes, more.bytes),
+            notes=(*more.notes, note),
+        )
 
 
 def _exchanged(exchange: Exchange, machine: Machine) -> Predicted:
@@ -173,6 +178,6 @@ def _exchanged(exchange: Exchange, machine: Machine) -> Predicted:
             busy[name] = max(busy[name], unit["cycles"]["busy"])
     moved = float(data["memory_read_bytes"] + data["memory_written_bytes"])
     terms = {name: cycles / machine.hertz for name, cycles in busy.items()}
-    notes = [one for one in data["approximations"] if not one.startswith(LINE)]  # closed forms know no link
+    notes = [one for one in data["approximations"] if not one.startswith(LINE)]  # closed forms have no link
     return Predicted(data["cycles"] / machine.hertz, terms, f"simulated on {machine.name}", bytes=moved,
                      notes=tuple(notes))  # fmt: skip

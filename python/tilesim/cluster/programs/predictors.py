@@ -24,8 +24,8 @@ def predictor_of(source: Any) -> Any:
     if not isinstance(source, str):
         if callable(getattr(source, "seconds", None)) and isinstance(getattr(source, "name", None), str):
             return source
-        allowed = ", ".join((*_ALLOWED, "an object with a name and seconds(segment, device)"))
-        raise user_error("this is no predictor", place="predictor", value=shown(source), allowed=allowed)
+        allowed = ", ".join((*_ALLOWED, "an object with `name` and seconds(segment, device)"))
+        raise user_error("not a predictor", place="predictor", value=shown(source), allowed=allowed)
     if source == "closed":
         return Closed()
     if source == "engine":
@@ -42,32 +42,39 @@ def predictor_of(source: Any) -> Any:
 
 
 def check_machine(cluster: Cluster) -> None:
-    """Whether the engine can run what a cluster consists of."""
+    """Checks that the engine can run a cluster's devices."""
     if isinstance(target(cluster.device), Machine):
         return
     others = [name for name in Cluster.names() if isinstance(target(Cluster.load(name).device), Machine)]
     name = cluster.device if isinstance(cluster.device, str) else cluster.device.name
     raise user_error(
-        "the engine needs a cluster whose device is a Machine", place="predictor",
-        value=f"'engine' on {cluster.name}, whose device is {name}",
-        allowed=f"ts.Cluster(device=...) with {', '.join(Machine.names())}, or a machine's file; of the shipped "
+        "predictor 'engine' needs a cluster with a Machine as device", place="predictor",
+        value=f"{cluster.name}, with device {name}",
+        allowed=f"ts.Cluster(device=...) with {', '.join(Machine.names())}, or a machine file; shipped "
         f"clusters {', '.join(others) or 'none'}",
     )  # fmt: skip
 
 
 def checked_prediction(found: Any, predictor: Any) -> Predicted:
-    """What a predictor said of a segment, if it is a time."""
+    """A predictor's result for a segment, checked."""
     if isinstance(found, Mapping) and "seconds" in found:
         terms = found.get("terms") or {}
         if not isinstance(terms, Mapping) or not all(map(is_number, terms.values())):
-            raise user_error("a predictor's terms are seconds by name", place=_named(predictor), value=shown(terms),
-                             allowed='{"memory": 1e-3}')  # fmt: skip
+            raise user_error(
+                "the predictor's terms are not seconds by name",
+                place=_named(predictor),
+                value=shown(terms),
+                allowed='{"memory": 1e-3}',
+            )
         found = Predicted(found["seconds"], dict(terms), str(found.get("provenance", "")))
     seconds: Any = found.seconds if isinstance(found, Predicted) else None
     if not is_number(seconds) or not 0 <= seconds < math.inf:
-        raise user_error("a predictor gave no time of a segment", place=_named(predictor),
-                         value=shown(found if seconds is None else seconds),
-                         allowed='{"seconds": a number from 0 on}, with "terms" and "provenance"')  # fmt: skip
+        raise user_error(
+            "the predictor returned no time for a segment",
+            place=_named(predictor),
+            value=shown(found if seconds is None else seconds),
+            allowed='{"seconds": a number of at least 0}, optionally "terms" and "provenance"',
+        )
     return Predicted(**{**vars(found), "seconds": float(seconds)})
 
 

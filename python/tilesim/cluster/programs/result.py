@@ -1,4 +1,4 @@
-"""What a step of a program of several devices takes, and what for."""
+"""Result of a step of a program for several devices."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["ProgramResult"]
 
 @dataclass(frozen=True, repr=False)
 class ProgramResult(StepResult):
-    """Time and memory of one step of a program of several devices.
+    """Time and memory of one step of a program for several devices.
 
-    `parts` sum to `seconds`, those of the class of devices that is done last: compute, what each dimension of the
-    network exposes, waiting. `segments` has what was predicted; `notes` what was taken for granted; the first `devices`
-    of `cluster_devices` run it; `exchanges`, of predictor engine, each distinct communication as it was simulated
-    inside a device.
+    `parts` sum to `seconds` of the class of devices that ends last: compute, exposed communication of each dimension of
+    the network, waiting. `segments` has the predictions; `notes` has the assumptions; the first `devices` of
+    `cluster_devices` run the program; `exchanges` (predictor engine) has each distinct communication, simulated inside
+    a device.
     """
 
     replayed: Replay | None = field(default=None, repr=False, compare=False)
@@ -44,17 +44,17 @@ class ProgramResult(StepResult):
     others: Callable[[], dict[str, float]] | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what runs the other ways to overlap, which belongs to the call that made the result."""
+        """State without the function that runs other overlaps, which belongs to the original call."""
         return {**super().__getstate__(), "others": None}
 
     @property
     def exposed_seconds(self) -> float:
-        """Communication that nothing hides, in seconds."""
+        """Exposed communication, in seconds."""
         return sum(value for name, value in self.parts.items() if name.startswith("network"))
 
     @property
     def bubble_seconds(self) -> float:
-        """Seconds in which devices wait for each other."""
+        """Seconds of waiting between devices."""
         return self.parts["wait"]
 
     def table(self) -> Table:
@@ -63,8 +63,8 @@ class ProgramResult(StepResult):
 
     @property
     def breakdown(self) -> Breakdown:
-        """What the step's time goes to: segments, launches, waiting, and what each dimension of the network exposes;
-        rows sum to `seconds`. It prints as bars; `.plot()` draws it."""
+        """Parts of the step's time: segments, launches, waiting, and exposed communication of each dimension of the
+        network; rows sum to `seconds`. It prints as bars; `.plot()` draws it."""
         rows = []
         for row in self.table():
             passes = row["part"] not in PROGRAM_PARTS  # named as the stream of a dimension
@@ -74,7 +74,7 @@ class ProgramResult(StepResult):
                          f"{figures.duration(self.seconds)}")  # fmt: skip
 
     def advice(self) -> Table:
-        """What would be faster: the other ways to overlap, each run."""
+        """Faster alternatives: runs each other overlap."""
         if self.others is None:
             return Table([], empty=NOT_AGAIN)
         rows = []
@@ -83,14 +83,14 @@ class ProgramResult(StepResult):
                 fits = not self.memory_bytes or self.peak_bytes <= self.memory_bytes
                 rows.append({"kind": "overlap", "change": f"overlap={overlap}", "seconds": seconds, "gain": gain,
                              "peak_bytes": self.peak_bytes, "fits": fits})  # fmt: skip
-        return Table(sorted(rows, key=lambda row: -row["gain"]), empty="no other way to overlap gains half a percent")
+        return Table(sorted(rows, key=lambda row: -row["gain"]), empty="no other overlap gains half a percent")
 
     def to_trace(self) -> Trace:
-        """What each class of devices does, for `ts.cluster.to_chakra` and `ts.cluster.replay`."""
+        """Operations of each class of devices, for `ts.cluster.to_chakra` and `ts.cluster.replay`."""
         return recorded(self._replay())
 
     def explain(self) -> str:
-        """Where the time goes, what was predicted, and what other ways to overlap would take, each computed."""
+        """Parts of the time, predictions, and the computed times of other overlaps."""
         lines = [
             headline(self),
             f"predictor {self.predictor}, network {self.network}, overlap {self.overlap}",
@@ -103,7 +103,7 @@ class ProgramResult(StepResult):
         ]
         lines += [_inside(row) for row in self.exchanges]
         kept = ", ".join(f"{name} {value / GIB:.2f}" for name, value in self.memory.items() if value)
-        room = "" if self.fits else f", which do not fit into {self.memory_bytes / GIB:.2f}"
+        room = "" if self.fits else f", which exceed the memory of {self.memory_bytes / GIB:.2f}"
         lines.append(f"  {self.peak_bytes / GIB:.2f} GiB on the fullest device{room}: {kept}")
         for overlap, seconds in (self.others() if self.others else {}).items():
             lines.append(f"  overlap {overlap}: {seconds * 1e3:,.3f} ms")
@@ -132,4 +132,4 @@ class ProgramResult(StepResult):
 def _inside(row: dict[str, Any]) -> str:
     busy = ", ".join(f"{name} {figures.duration(row[f'{name}_seconds'])}" for name in ("link", "memory", "compute"))
     return (f"  {row['op']} of {row['bytes']:,} bytes: {figures.duration(row['seconds'])} inside the device, "
-            f"{figures.duration(row['network_seconds'])} of the network alone; busy: {busy}")  # fmt: skip
+            f"{figures.duration(row['network_seconds'])} on the network; busy: {busy}")  # fmt: skip

@@ -1,4 +1,4 @@
-"""What each class of devices does, as a trace: one compute stream, one per dimension of the network."""
+"""Traces of a program: per class of devices one compute stream, and one stream per dimension of the network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Seconds = Callable[[Part, int], float]  # of a segment of the graph of a class
 
 
 def dimension_of(cluster: Cluster, groups: Sequence[Sequence[int]]) -> str:
-    """The outermost dimension of a network that groups of devices span: the stream that they use."""
+    """The outermost network dimension that groups of devices span, which is their stream."""
     outer, stride = 0, 1
     for number, one in enumerate(cluster.dimensions):
         if any(len({device // stride % one.size for device in group}) > 1 for group in groups):
@@ -80,7 +80,7 @@ class _Maker:
 
     def add(self, split: Split, devices: list[int], seconds: Callable[[Part], float], factor: float) -> None:
         nodes: list[TraceNode] = []
-        ends: dict[int, list[int]] = {}  # by part, nodes that others wait for
+        ends: dict[int, list[int]] = {}  # by part, nodes with waiters
         order, tag = order_of(split), 0
         for number in order:
             part = split.parts[number]
@@ -138,7 +138,7 @@ class _Maker:
 
 
 def order_of(split: Split) -> list[int]:
-    """Parts in program order, none before what it waits for; communications in the order of issue among themselves."""
+    """Parts in program order, after the parts that they wait for; communications in the order of issue."""
     count = len(split.parts)
     left = [len(part.deps) for part in split.parts]
     after: list[list[int]] = [[] for _ in range(count)]
@@ -146,7 +146,7 @@ def order_of(split: Split) -> list[int]:
     for number, part in enumerate(split.parts):
         for dep in part.deps:
             after[dep].append(number)
-    for one, other in pairwise(talking):  # issue order is data order: no circle arises
+    for one, other in pairwise(talking):  # issue order is data order, so no circle occurs
         after[one].append(other)
         left[other] += 1
     ready = [(split.parts[number].place, number) for number in range(count) if not left[number]]

@@ -1,8 +1,8 @@
-"""What a communication does inside a device, as a tile program: loads, sends over the link, sums, stores.
+"""Writes a device's part of a communication as a tile program: loads, sends over the link, sums, stores.
 
-A device's tiles leave as its neighbours' arrive: one operation of the queue "link" takes a tile out of a slot and puts
-one into another, for as long as the link takes. Where partial sums meet, the vector unit adds what has arrived to what
-the device has. Cores have equal parts of the bytes and of the link.
+A device sends and receives at the same time: one operation of the queue "link" takes a tile from one slot and puts a
+tile into another, for the duration of the transfer. The vector unit adds received partial sums to the device's sums.
+Cores have equal parts of the bytes and of the link.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ __all__ = ["LINK", "Exchange", "exchange_program"]
 
 LINK = "link"
 NOTE = (
-    "communication: what a device sends is loaded tile by tile, what arrives is stored, sums are added before; tiles "
-    "of neighbours arrive as its own leave; cores have equal parts of the link, which takes what the network says"
+    "communication: a device loads tiles to send, adds received sums, and stores received tiles; it sends and "
+    "receives at the same time; cores have equal parts of the link; the network gives the link's time"
 )
-DEPTH = 4  # tiles of a slot: enough to load and store while others are on the link
+DEPTH = 4  # tiles of a slot: enough to load and store during transfers
 MOST_TILE = 64 << 10  # bytes of a tile
-TILES = 16  # of a core and phase at least, while a tile has LEAST_TILE bytes: filling and draining are a small part
+TILES = 16  # least tiles of a core and phase with tiles of at least LEAST_TILE bytes: fill and drain are a small part
 LEAST_TILE = 1 << 10
 LOADED, ARRIVED, OWN, SUMMED = "sent", "arrived", "own", "summed"
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What passes a device's port in one communication.
+    """Bytes at a device's port in one communication.
 
-    `sent` and `received` in bytes, of which `summed` are added to what the device has (as many bytes are loaded);
-    `latency_ps` before the first tile, then `link_ps` for all of them.
+    `sent` and `received` in bytes; the device adds `summed` of the received bytes to its own data (and loads as many);
+    `latency_ps` before the first tile, then `link_ps` for all tiles.
     """
 
     sent: int
@@ -47,11 +47,11 @@ class Exchange:
 
     @property
     def loaded(self) -> int:
-        """Bytes that it reads from memory."""
+        """Bytes read from memory."""
         return self.sent + self.summed
 
     def part(self, size: int) -> Exchange:
-        """As much of it as passes in `size` bytes each way, at the same rate of the link."""
+        """The part with `size` bytes in each direction, at the same rate of the link."""
         most = max(self.sent, self.received)
         sent, received, summed = (
             one * size // most // 16 * 16 for one in (self.sent, self.received, self.summed)
@@ -61,7 +61,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class _Dealt:
-    """Elements of all cores: `base` each and one more for the first `more`; `tile` each but in the last tile."""
+    """Elements of all cores: `base` each, one more for the first `more`; `tile` each except in the last tile."""
 
     total: int
     cores: int
@@ -94,7 +94,7 @@ def exchange_program(machine: Machine, exchange: Exchange) -> Program:
     dtype = exchange.dtype if exchange.summed else "u8"
     size = max(1, bits // 8) if exchange.summed else 1
     if exchange.summed and bits % 8:
-        raise user_error("partial sums of parts of bytes", place="dtype", value=dtype, allowed="whole bytes")
+        raise user_error("partial sums of less than a byte", place="dtype", value=dtype, allowed="whole bytes")
     maker = _Maker(machine, dtype, size)
     split = exchange.summed / exchange.received if exchange.received else 0.0
     first = round(exchange.link_ps * split)
@@ -129,7 +129,7 @@ class _Maker:
         return -(-picoseconds * self.machine.hertz // 10**12)
 
     def phase(self, sent: int, received: int, sums: bool, picoseconds: int) -> None:
-        """One way of bytes: all of them summed, or none."""
+        """One direction of bytes: all summed, or none."""
         number = self.phases
         self.phases += 1
         largest = max(sent, received)
@@ -164,7 +164,7 @@ class _Maker:
         self.body.append({"scope": "sums" if sums else "copies", "slots": slots, "launch_cycles": launch, "do": body})
 
     def declare(self, names: dict[str, str], out: _Dealt, into: _Dealt, sums: bool) -> list[dict[str, Any]]:
-        """Adds the tensors of a phase; its slots, which may lie over those of the phase before."""
+        """Adds the tensors of a phase, and slots that can overlap those of the phase before."""
         slots: list[dict[str, Any]] = []
         address = 0
         for name, role, dealt in ((LOADED, "input", out), (OWN, "input", into), (ARRIVED, "output", into)):
@@ -185,7 +185,7 @@ class _Maker:
     def tile(
         self, names: dict[str, str], at: str, out: _Dealt, into: _Dealt, last: bool, sums: bool, cycles: str
     ) -> list[dict[str, Any]]:
-        """A tile out and one in."""
+        """One tile sent and one received."""
         put = out.last() if last else str(out.tile)
         taken = into.last() if last else str(into.tile)
         body: list[dict[str, Any]] = []

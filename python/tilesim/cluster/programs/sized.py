@@ -1,4 +1,4 @@
-"""A program on another number of devices: the graph of whole tensors, divided over a mesh of which one axis grows."""
+"""A program on another number of devices: shards the graph of whole tensors over a mesh with one variable axis."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["Sized", "sized"]
 
 @dataclass(frozen=True)
 class Sized:
-    """A program by number of devices: `make` says it, or why there is none; `grows`: its batch is per device."""
+    """A program by number of devices: `make` returns it or the reason against it; `grows`: the batch is per device."""
 
     make: Callable[[int], tuple[Spmd | None, str]]
     grows: bool = False
 
 
 def sized(workload: Any, axis: str | None = None) -> Sized | None:
-    """What makes a program of a number of devices, where a workload is one."""
+    """Maker of a program by number of devices, if a workload is a program."""
     if isinstance(workload, (str, os.PathLike)):
         path = path_text(workload, "workload")
         if path in LLAMA3 or path in RESNETS:
-            unused("a training graph with a name has one axis", "none", axis=(axis, None))
+            unused("a training graph by name has one axis", "none", axis=(axis, None))
         if path in LLAMA3:
             return Sized(lambda count: (_divided(llama3(path, count)), ""), True)
         if path in RESNETS:
@@ -63,8 +63,8 @@ def _divided(graph: Graph) -> Spmd:
 
 def _fixed(name: str, devices: int) -> Exception:
     return user_error(
-        "a program that is divided already has one number of devices", place=f"program '{name}'",
-        value=f"{devices} devices", allowed="a Graph or module with a mesh and shardings, what ts.partition made",
+        "a partitioned program has a fixed number of devices", place=f"program '{name}'",
+        value=f"{devices} devices", allowed="a Graph or module with a mesh and shardings, or a result of ts.partition",
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def _of_graph(graph: Graph, by: str, axis: str | None) -> Sized:
     sizes = {name: int(size) for name, size in re.findall(r"([^\s,=]+)=(\d+)", str(graph.mesh))}
     grows = next(iter(sizes)) if axis is None else axis
     if grows not in sizes:
-        raise user_error("the mesh has no such axis", place="axis", value=f"'{grows}'", allowed=", ".join(sizes),
+        raise user_error("the mesh does not have this axis", place="axis", value=f"'{grows}'", allowed=", ".join(sizes),
                          suggestion=nearest(grows, list(sizes)))  # fmt: skip
     others = 1
     for name, size in sizes.items():
@@ -81,7 +81,7 @@ def _of_graph(graph: Graph, by: str, axis: str | None) -> Sized:
     def made(count: int) -> tuple[Spmd | None, str]:
         if count % others:
             kept = " × ".join(f"{name} {size}" for name, size in sizes.items() if name != grows)
-            return None, f"the other axes of the mesh, {kept}, do not divide {count:,} devices"
+            return None, f"{count:,} devices are not a multiple of the mesh's other axes, {kept}"
         return partition(graph, {**sizes, grows: count // others}, by=by), ""
 
     return Sized(made)

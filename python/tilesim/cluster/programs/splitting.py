@@ -20,10 +20,10 @@ __all__ = ["Part", "Split", "content_key", "graph_of", "split"]
 class Part:
     """A segment or a communication of one class of devices.
 
-    `deps` are numbers of other parts. Of a segment: `operations` (numbers, views included), `inputs` and `outputs`
-    (values at its border), `key` (of content), `aliases` (outputs by place, and the update whose first operand is the
-    input that they are written into). Of a communication: `op`, `bytes` (the larger of in and out), `groups` (of a
-    permute: pairs), `dtype`.
+    `deps` are numbers of other parts. A segment has `operations` (numbers, including views), `inputs` and `outputs`
+    (values at its border), `key` (of its content), `aliases` (outputs by place, with the update that writes them into
+    its first operand, an input). A communication has `op`, `bytes` (the larger of input and output), `groups` (pairs
+    for a permute), `dtype`.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Part:
 
 @dataclass(slots=True)
 class Split:
-    """Parts of a graph, in program order, and the operations that they are of."""
+    """Parts of a graph in program order, with its operations."""
 
     flat: Flat
     parts: list[Part]
@@ -56,7 +56,7 @@ class Split:
 
     @property
     def distinct(self) -> dict[str, Part]:
-        """By content the first segment that has it."""
+        """The first segment of each content."""
         found: dict[str, Part] = {}
         for part in self.segments:
             found.setdefault(part.key, part)
@@ -66,9 +66,9 @@ class Split:
 def split(graph: Any, devices: int, combine: bool = False) -> Split:
     """Splits a graph of one class of devices at its communications.
 
-    Two operations are of one segment where the same communications come before them and after them: such sets are
-    convex, no larger ones are, and a segment never waits for what it could run without. An elementwise operation goes
-    with those that read it where they are of one segment, as compilers fuse it; nothing is sent later for that.
+    Two operations are in one segment if the same communications come before and after them. Such sets are convex and
+    maximal, and a segment waits only for its own inputs. An elementwise operation joins its readers if they are in one
+    segment, like fusion in compilers, and this delays no communication.
     """
     flat = flatten(graph)
     found = reach(flat)
@@ -89,7 +89,7 @@ def split(graph: Any, devices: int, combine: bool = False) -> Split:
 
 
 def _parts(flat: Flat, found: Reach, devices: int) -> tuple[list[Part], list[int]]:
-    """Parts without what joins them, and the part of each operation (−1: a view)."""
+    """Parts without dependencies, and the part of each operation (−1: a view)."""
     parts: list[Part] = []
     owner = [-1] * len(flat.operations)
     for group in found.groups:
@@ -110,7 +110,7 @@ def _parts(flat: Flat, found: Reach, devices: int) -> tuple[list[Part], list[int
 
 
 def _keys(flat: Flat, found: Reach) -> list[Any]:
-    """What operations of one segment have in common."""
+    """Key of an operation's segment."""
     crossed = _crossed(flat)
     keys: list[Any] = [(found.before[i], found.after[i], op.scope, crossed[i]) for i, op in enumerate(flat.operations)]
     read_in: list[set[Any]] = [set() for _ in flat.operations]
@@ -123,7 +123,7 @@ def _keys(flat: Flat, found: Reach) -> list[Any]:
                 keys[i] = key
         for value in op.reads:
             if (maker := flat.makers[value]) >= 0:
-                if len(read_in[maker]) > 1:  # several readers, and how many does not matter
+                if len(read_in[maker]) > 1:  # several readers, in any number
                     continue
                 if op.kind in FREE:
                     read_in[maker] |= read_in[i] | ({None} if i in ends else set())
@@ -133,7 +133,7 @@ def _keys(flat: Flat, found: Reach) -> list[Any]:
 
 
 def _crossed(flat: Flat) -> list[int]:
-    """How often a way to each operation leaves a function for another: segments stay within one run of one."""
+    """Number of changes of function before each operation: a segment stays within one run of a function."""
     crossed = [0] * len(flat.operations)
     for i, op in enumerate(flat.operations):
         for value in op.reads:
@@ -156,11 +156,11 @@ def _communication(flat: Flat, group: list[int], devices: int) -> Part:
                 dtype=str(first.entry["operands"][0]["dtype"]), groups=groups_of(first.entry, devices))  # fmt: skip
 
 
-MOST_AGAIN = 32  # operations that are made again for one value
+MOST_AGAIN = 32  # most recomputed operations per value
 
 
 def _close(flat: Flat, part: Part, owner: list[int]) -> None:
-    """Takes in the views that a segment reads through, and what is cheaper made again than read; finds its border."""
+    """Adds a segment's views and the values that are cheaper to recompute than to read; finds its border."""
     inside = set(part.operations)
     known = {value for i in part.operations for value in flat.operations[i].reads}
     waiting = list(part.operations)
@@ -187,7 +187,7 @@ def _close(flat: Flat, part: Part, owner: list[int]) -> None:
 
 
 def _again(flat: Flat, value: int, scope: int, known: set[int]) -> set[int]:
-    """Elementwise operations that make a value from fewer bytes, beside what is known, than it has; else none."""
+    """Elementwise operations that recompute a value from fewer new bytes than it has; else None."""
     found: set[int] = set()
     leaves: set[int] = set()
     waiting = [value]
@@ -207,7 +207,7 @@ def _again(flat: Flat, value: int, scope: int, known: set[int]) -> set[int]:
 
 
 def _narrow(flat: Flat, parts: list[Part], owner: list[int]) -> None:
-    """Keeps of each segment's outputs what others read, of its operations what its outputs need."""
+    """Removes each segment's outputs without readers, and the operations that no output needs."""
     wanted = {*flat.outputs}
     wanted.update(value for part in parts for value in part.inputs)
     wanted.update(value for part in parts if part.op for i in part.operations for value in flat.operations[i].reads)
@@ -237,7 +237,7 @@ def _narrow(flat: Flat, parts: list[Part], owner: list[int]) -> None:
 
 
 def _connect(flat: Flat, parts: list[Part], owner: list[int]) -> None:
-    """What each part waits for: makers of what it reads, through views."""
+    """Dependencies of each part: makers of its inputs, through views."""
     sources: list[frozenset[int]] = []
     none: frozenset[int] = frozenset()
     for i, op in enumerate(flat.operations):
@@ -252,7 +252,7 @@ def _connect(flat: Flat, parts: list[Part], owner: list[int]) -> None:
 
 
 def _aliases(flat: Flat, part: Part, written: set[int]) -> list[tuple[int, int]]:
-    """Outputs that updates write into inputs, through any number of them; the first of these names the input."""
+    """Outputs that a chain of updates writes into inputs; the first update has the input."""
     found, inside = [], written.intersection(part.operations)
     for number, value in enumerate(part.outputs):
         first = -1
@@ -272,7 +272,7 @@ def _key(flat: Flat, part: Part) -> str:
 
 
 def content_key(segment: Graph) -> str:
-    """The key of a segment's content, as results and tables name it."""
+    """The key of a segment's content in results and tables."""
     core = segment.core
     entries = core.operations()
     made = {one["name"] for entry in entries for one in entry["results"] if one is not None}

@@ -1,1 +1,1 @@
-"""What a search over plans keeps and tells."""
+"""Parts of the search over plans."""

@@ -1,4 +1,4 @@
-"""Plans that divide a workload, each once: rows of numbers, and what two spellings of one plan become."""
+"""Distinct legal plans of a workload as rows of numbers, and their canonical form."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ AXES = (
 )  # fmt: skip
 _CODES = {"schedule": SCHEDULES, "shard": SHARDS, "recompute": RECOMPUTE, "offload": OFFLOAD,
           "context_kind": CONTEXTS}  # fmt: skip
-_LAYOUT = 7  # of the axes: sizes
-_ROWS = 1 << 16  # plans that are columns at once
+_LAYOUT = 7  # number of axes that are sizes
+_ROWS = 1 << 16  # plans converted to columns at once
 
 
 def _divisors(number: int) -> list[int]:
@@ -35,7 +35,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _layouts(w: Layered, devices: int) -> Iterator[tuple[int, ...]]:
-    """The first axes, of sizes that divide the workload and the devices."""
+    """The first axes, with sizes that divide workload and devices."""
     for tensor in _divisors(devices):
         if w.heads % tensor or w.ffn % tensor:
             continue
@@ -56,7 +56,7 @@ def _layouts(w: Layered, devices: int) -> Iterator[tuple[int, ...]]:
 
 
 def _schedules(w: Layered, layouts: Array) -> Array:
-    """Layouts, each with every schedule that it can have and that is none of the others spelled differently."""
+    """Layouts with every distinct schedule."""
     _, pipeline, data, _, _, virtual, micro = layouts.T
     batches = w.global_batch / (data * micro)
     interleaved, plain = virtual > 1, (virtual == 1) & (pipeline > 1)
@@ -69,7 +69,7 @@ def _schedules(w: Layered, layouts: Array) -> Array:
         elif w.phase != "train":
             continue
         elif name == "gpipe":
-            keep = plain & (batches > 1)  # of one micro-batch the order is that of 1f1b
+            keep = plain & (batches > 1)  # with one micro-batch equal to 1f1b
         else:
             two = 2 if name == "zb-v" else 1
             keep = plain & (pipeline <= MOST_STAGES) & (3 * two * pipeline * batches <= MOST_PASSES)
@@ -83,19 +83,19 @@ def _schedules(w: Layered, layouts: Array) -> Array:
 
 
 def _kept(w: Layered, fabric: Fabric) -> list[tuple[int, int]]:
-    """Recompute and offload: what of it means something, each meaning once."""
+    """Distinct choices of recompute and offload."""
     if w.phase != "train":
         return [(0, 0)]
     names = ["none", "full", "minimal"] if w.attention == "flash" else ["none", "selective", "full", "minimal"]
     pairs = [(name, "none") for name in names]
     if fabric.host_link:
         pairs += [(name, away) for away in ("optimizer", "activations") for name in names]
-        pairs.append(("offload", "optimizer"))  # layers' inputs and the state
+        pairs.append(("offload", "optimizer"))  # layer inputs and the state
     return [(RECOMPUTE.index(name), OFFLOAD.index(away)) for name, away in pairs]
 
 
 def _choices(w: Layered, fabric: Fabric) -> Array:
-    """sequence, shard, recompute, offload, context_kind; without gradients, what of it means something."""
+    """Distinct choices of sequence, shard, recompute, offload, context_kind."""
     sequences = (False,) if w.phase == "decode" else (False, True)
     shards = range(len(SHARDS)) if w.phase == "train" else (SHARDS.index("none"), SHARDS.index("zero3"))
     kinds = range(1 if w.phase == "decode" else len(CONTEXTS))
@@ -104,7 +104,7 @@ def _choices(w: Layered, fabric: Fabric) -> Array:
 
 
 def candidates(w: Layered, fabric: Fabric) -> Array:
-    """Every plan that divides a workload, each once."""
+    """Every legal plan of a workload, once."""
     layouts = np.array(list(_layouts(w, fabric.devices)), dtype=np.float64).reshape(-1, _LAYOUT)
     left = _schedules(w, layouts)
     copies = np.where(left[:, -1] == SCHEDULES.index("dualpipe"), 2, 1)
@@ -125,13 +125,13 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
 
 
 def replicas(w: Layered, fabric: Fabric) -> int:
-    """The fewest replicas of any layout over all devices, whatever the batch: what a batch has to be a multiple of."""
+    """The fewest replicas of any layout over all devices, which must divide the batch."""
     every = replace(w, global_batch=fabric.devices)
     return min(data for _, _, data, *_ in _layouts(every, fabric.devices))
 
 
 def in_order(w: Layered, rows: Array, fabric: Fabric) -> NDArray[np.bool_]:
-    """Plans whose time is that of their passes in their order."""
+    """Whether plans need a simulated schedule."""
     found = rows[:, AXES.index("schedule")] >= SCHEDULES.index("zb-h1")
     for at in range(0, len(rows) if w.phase == "train" else 0, _ROWS):
         part = slice(at, at + _ROWS)
@@ -140,12 +140,12 @@ def in_order(w: Layered, rows: Array, fabric: Fabric) -> NDArray[np.bool_]:
 
 
 def canonical(plan: Plan, w: Layered) -> Plan:
-    """The spelling of a plan that a search has: two plans with one canonical form do the same."""
+    """The canonical form of a plan: plans with equal forms are equivalent."""
     changes: dict[str, Any] = {}
     plan = plan.filled(w)
     batches = w.global_batch // (plan.data * plan.micro_batch)
     if plan.recompute == "selective" and w.attention == "flash":
-        changes["recompute"] = "none"  # a fused attention keeps no scores anyway
+        changes["recompute"] = "none"  # fused attention stores no scores
     if plan.recompute == "offload" and plan.offload != "optimizer":
         changes |= {"recompute": "full", "offload": "activations"}
     one_order = plan.schedule == "gpipe" and (batches == 1 or w.phase != "train")

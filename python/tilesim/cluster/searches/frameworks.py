@@ -1,4 +1,4 @@
-"""Frameworks that plans of one search run under: their constants, and what to say where there are several."""
+"""Frameworks of one search: constants, and a note about several frameworks."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _EXAMPLES = (Plan(), Plan(data=2, shard="zero3"))
 
 
 class Constants:
-    """Of the frameworks that plans of one search run under."""
+    """Constants of the frameworks in one search."""
 
     def __init__(self, fabric: Fabric, phase: str, framework: str | None) -> None:
-        """Names and constants."""
+        """Loads the constants."""
         self.names = [framework or framework_of(fabric.device, example, phase) for example in _EXAMPLES]
         self.first = Framework.load(self.names[0])
         self._each = [Framework.load(name).constants for name in self.names]
 
     def kinds(self, rows: Array) -> NDArray[np.int64]:
-        """Which of `names` each row runs under; of one name alone all have the first."""
+        """The index in `names` of each row's framework."""
         several = self.names[0] != self.names[1]
         zero3 = (rows[:, AXES.index("shard")] == SHARDS.index("zero3")) & several
         return np.asarray(zero3, dtype=np.int64)
 
     def of(self, rows: Array) -> Iterator[tuple[NDArray[np.int64], Any]]:
-        """Numbers of rows that run under one framework, and its constants."""
+        """Rows of each framework with its constants."""
         kinds = self.kinds(rows)
         for kind, constants in enumerate(self._each):
             own = np.flatnonzero(kinds == kind)
@@ -45,7 +45,7 @@ class Constants:
 
 
 def said(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The fastest plan of each framework, where plans of several were compared."""
+    """Lines about the fastest plan of each of several frameworks."""
     best: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         best.setdefault(row["framework"], row)
@@ -53,5 +53,5 @@ def said(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         return []
     lines = [f"fastest under {name}: {row['plan']}: {row['seconds'] * 1e3:,.1f} ms" for name, row in best.items()]
     names = " or ".join(f"framework={name}" for name in best)
-    return [*lines, "plans of different frameworks differ by their software too: "
-            f"{names} compares all under one"]  # fmt: skip
+    return [*lines, "plans of different frameworks also differ in software: "
+            f"use {names} to compare them under one"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Priced plans on disk: an interrupted search goes on from there."""
+"""Evaluated plans on disk, from which an interrupted search resumes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..plan import CONTEXTS, OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS
 __all__ = ["priced"]
 
 Array = NDArray[np.float64]
-Part = tuple[bool, Array]  # whether orders are carried out, and plans
+Part = tuple[bool, Array]  # whether schedules are simulated, and plans
 
 
 def _facts(workload: Layered, fabric: Fabric, framework: str | None) -> dict[str, Any]:
-    """What prices depend on, beside the plans and the version."""
+    """Dependencies of times besides plans and version."""
     used = [framework] if framework else names()
     links = {
         key: value
@@ -65,7 +65,7 @@ def priced(
     parts: Sequence[Part],
     run: Callable[[list[Part]], Iterable[Array]],
 ) -> list[Array]:
-    """Seconds of parts of a search: those that the store has, and others, which it gets one by one."""
+    """Seconds of parts of a search, from the store or evaluated and stored."""
     facts = repr(_facts(*asked))
     keys = [_key(facts, part) for part in parts]
     known = store.get(keys, _fits)

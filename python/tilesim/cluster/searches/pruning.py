@@ -1,6 +1,5 @@
-"""Plans by rising lower bounds, those that cannot matter left out: not among the fastest, not the best of their tensor
-and pipeline axes, and beaten in both time and memory.
-"""
+"""Evaluates plans in order of lower bounds, and skips plans that can be neither among the fastest, nor the best of
+their axes, nor on the Pareto front."""
 
 from __future__ import annotations
 
@@ -18,20 +17,20 @@ from ..terms import Pricer
 __all__ = ["Found", "Peak", "rises", "rounds"]
 
 Array = NDArray[np.float64]
-#: of a bound, so that the last digits of sums in another order rule nothing out
+#: tolerance of a bound for rounding
 SLACK = 1.0 - 1e-9
 FIRST, LAST = 1 << 11, 1 << 16
 
 
 class Peak:
-    """Prices that nothing beats: products at the device's peak, attention in no time.
+    """Lower bounds of prices: products at the device's peak, free attention.
 
-    The forms of a step rise with both, so a step of these prices is a lower bound of that with `Pricer`'s, except where
-    one computing hides two things: see `rises`.
+    Step times are monotonic in both, so these prices give a lower bound, except where one computation overlaps with two
+    transfers: see `rises`.
     """
 
     def __init__(self, price: Pricer) -> None:
-        """Takes the place of prices."""
+        """Replaces a pricer."""
         self.device: Device = price.device
         self.dtype = price.dtype
         self.peak = max(rate.flops_per_second for rate in self.device.matrix.values())
@@ -44,35 +43,34 @@ class Peak:
         return np.asarray(m * n * k * batch * (2.0 / self.peak))
 
     def flash(self, batch: Array, *others: Array) -> Array:
-        """Nothing."""
+        """Zero seconds."""
         return np.zeros(np.shape(batch))
 
 
 def rises(c: Columns) -> NDArray[np.bool_]:
-    """Whether the time of a plan rises with its prices. Attention hides the keys that go round, and launches by the
-    host; a layer hides its parameters and what goes to the host, each as if the other were not.
-    """
+    """Whether a plan's time is monotonic in its prices. Attention overlaps with the ring of keys and with launches, a
+    layer with its parameters and with offload, each counted independently."""
     away = (c.offload == OFFLOAD.index("activations")) | (c.recompute == RECOMPUTE.index("offload"))
     return np.asarray(((c.context == 1) | c.by_heads) & ~away)
 
 
 class Found:
-    """What is known of the plans of a search: which are priced, and which of the others may still matter."""
+    """Evaluated plans of a search, and whether others can still matter."""
 
     def __init__(
         self, peak: Array, cell: NDArray[np.int64], keep: int, kind: NDArray[np.int64], all_: bool = True
     ) -> None:
-        """Nothing is priced."""
+        """Starts without evaluated plans."""
         self.peak, self.cell, self.keep, self.kind, self.all = peak, cell, keep, kind, all_
         self.seconds = np.full(len(peak), np.inf)
         self.priced = np.zeros(len(peak), dtype=bool)
         self._best = np.full(int(cell.max(initial=-1)) + 1, np.inf)
         self._of_kind = np.full(int(kind.max(initial=-1)) + 1, np.inf)
         self._fastest = np.empty(0)
-        self._front = np.empty(0), np.empty(0)  # bytes that rise, the least seconds with no more
+        self._front = np.empty(0), np.empty(0)  # Pareto front: ascending bytes, least seconds
 
     def put(self, which: NDArray[np.int64], seconds: Array) -> None:
-        """Plans have been priced."""
+        """Records evaluated plans."""
         self.seconds[which], self.priced[which] = seconds, True
         np.minimum.at(self._best, self.cell[which], seconds)
         np.minimum.at(self._of_kind, self.kind[which], seconds)
@@ -86,7 +84,7 @@ class Found:
         self._front = bytes_[first], times[first]
 
     def matters(self, which: NDArray[np.int64], bound: Array) -> NDArray[np.bool_]:
-        """Whether plans may still be wanted."""
+        """Whether plans can still matter."""
         last = self._fastest[-1] if len(self._fastest) == self.keep else np.inf
         bound = bound * SLACK
         if not self.all:
@@ -100,7 +98,7 @@ class Found:
 def rounds(
     found: Found, which: NDArray[np.int64], bound: Array, first: int, price: Callable[[NDArray[np.int64]], Any]
 ) -> Iterator[Any]:
-    """Prices plans by rising bound, more of them each time, and asks before each time which still matter."""
+    """Evaluates plans by ascending bound in growing batches, skipping those that cannot matter."""
     order = np.lexsort((which, bound))
     at, count = 0, first
     while at < len(order):

@@ -1,1 +1,1 @@
-"""Training steps in closed form, in parts: passes of a layer, and what passes between devices around them."""
+"""Parts of training steps in closed form: layers, and communication around them."""

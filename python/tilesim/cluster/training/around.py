@@ -1,4 +1,4 @@
-"""What passes between devices beside the passes of layers: from stage to stage, and at the end of a step."""
+"""Communication outside layers: between stages, and at the end of a step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 def hops(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Hops:
-    """What a send from stage to stage takes, each tensor rank its part: stages may share a node."""
+    """Sends between stages, one part per tensor rank; stages may share a node."""
     along = group(c, "pipeline", fabric)
     near, far = sends(_wide(c) / c.tensor, along, fabric, k, c.virtual > 1)
     node = np.minimum(fabric.per_node, c.devices)
@@ -35,7 +35,7 @@ def _wide(c: Columns) -> Array:
 
 
 def gathers(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
-    """What the ranks of a stage gather of each other of what they were sent, unless the sequence is divided anyway."""
+    """The gather of received parts within a stage, unless the sequence is sharded."""
     tensor = group(c, "tensor", fabric)
     none = c.sequence_parallel | (c.pipeline == 1)
     whole = np.where(none, 0.0, gather(np.where(none, 0.0, _wide(c)), tensor, fabric, k))
@@ -43,9 +43,7 @@ def gathers(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
 
 
 def between(c: Columns, of: Hops, counted: Counted, gathered: Moved, fabric: Fabric) -> tuple[Moved, ...]:
-    """What the slowest of the stages with most layers sends in a pass of one chunk, in the mean: between nodes, inside
-    one, and the gathers.
-    """
+    """Mean communication of the slowest full stage per chunk's pass: between nodes, inside a node, gathers."""
     along, bytes_ = group(c, "pipeline", fabric), _wide(c) / c.tensor
     inside = Group(along.size, along.size, along.beside, along.stride)
     out = counted.out / counted.calls
@@ -57,9 +55,8 @@ def between(c: Columns, of: Hops, counted: Counted, gathered: Moved, fabric: Fab
 
 
 def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, ...]:
-    """What passes once per step, after the last micro-batch: without zero, and of zero1, gradients are summed; of zero2
-    the updated parameters are gathered. Experts pass over the devices that have them.
-    """
+    """Communication once per step after the last micro-batch: all-reduce of gradients without zero and with zero1,
+    gather of updated parameters with zero2. Experts communicate within their replicas."""
     found = [_summed(c, part, fabric, k) for part in replicated(c, fabric)]
     if np.any(c.shard == 2):
         for part in sharded(c, fabric):
@@ -73,10 +70,8 @@ def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved
 def tables(
     c: Columns, fabric: Fabric, k: Mapping[str, float], ahead: Array
 ) -> tuple[tuple[tuple[Moved, Array], ...], Array]:
-    """What passes of embedding and head once per micro-batch, where zero divides it: gradients (zero2, zero3), and
-    parameters (zero3). Layers have theirs in `layer_passes`. The next micro-batch's forward pass, or the one before,
-    hides it; one micro-batch of a step has none.
-    """
+    """Communication of sharded embedding and head once per micro-batch: gradients (zero2, zero3) and parameters
+    (zero3). The adjacent micro-batch's forward pass overlaps with it, except for one micro-batch of a step."""
     slowing, found = np.zeros(len(c)), []
     if not np.any(c.shard >= 2):
         return (), slowing
@@ -95,15 +90,15 @@ def tables(
 
 
 def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
-    """The gradient of an embedding that is the head's table too, summed between the first stage and the last where each
-    has it, as Megatron-LM does behind the sums over replicas (its embedding group, Shoeybi et al. 2019, 1909.08053, and
-    Narayanan et al. 2021, 2104.04473). What replicas divide before is summed part by part.
+    """The all-reduce of a tied embedding's gradient between the first and the last stage, as in Megatron-LM after the
+    reduction over replicas (its embedding group, Shoeybi et al. 2019, 1909.08053, and Narayanan et al. 2021,
+    2104.04473). Sharded gradients are reduced shard by shard.
     """
     both, one = c.tied & (c.pipeline > 1) & (c.ways == 1) & (c.copies == 1), np.ones(len(c))
     bytes_ = c.table_parameters / c.tensor * k["gradient_bytes"] / np.where(c.shard >= 2, c.state_replicas, 1.0)
     stride = c.devices / c.pipeline
     inner = np.where(c.devices <= fabric.per_node, 2.0, 1.0)
-    # every device of a node of these stages has a partner elsewhere: each its own adapter, or its share of them
+    # each device has a partner in another node: its own adapter, or a share of them
     beside = np.maximum(fabric.ports or fabric.per_node, np.minimum(stride, fabric.per_node))
     pair = Group(2 * one, inner, beside * one, stride * (c.pipeline - 1))
     seconds = np.zeros(len(c))
@@ -113,14 +108,14 @@ def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
 
 
 def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]) -> Moved:
-    """The sum over devices that have the same."""
+    """The all-reduce over replicas."""
     data, one = part.group, np.ones(len(c))
     gradient = part.all * k["gradient_bytes"]
     some = (c.shard < 2) & (gradient > 0)
     whole = np.where(some, all_reduce(np.where(some, gradient, 0.0), data, fabric, k), 0.0)
     if not fabric.slices:
         return Moved("data", "all_reduce", gradient, one, whole, data)
-    # what slices divide is summed over slices, each device its part
+    # state sharded within slices is reduced over slices, shard by shard
     node = np.full(len(c), float(fabric.per_node))
     across = Group(data.size / data.inner, one, node, np.maximum(node, data.stride))
     piece, divided = gradient / data.inner, c.shard >= 2

@@ -1,4 +1,4 @@
-"""One layer, forward and backward: what it computes, what passes between devices, and what of it nothing hides."""
+"""One layer, forward and backward: compute, communication and its exposed part."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Moved:
-    """What passes over one axis: calls of an operation, bytes of each, seconds of all calls, hidden or not. A `group`
-    of none is a device and its host."""
+    """Communication over one axis: operation, bytes per call, calls, seconds of all calls including overlapped ones.
+    `group` None is a device and its host."""
 
     axis: str
     operation: str
@@ -36,8 +36,8 @@ class Moved:
 
 @dataclass(frozen=True)
 class Layer:
-    """Seconds of one layer and pass; `moved` says what passes between devices, hidden or not. `interference`: by how
-    much what is hidden slows what hides it; `data_interference` of it where parameters and gradients pass."""
+    """Seconds of one layer and pass; `moved` has all communication. `interference`: slow-down of compute by overlapped
+    communication; `data_interference`: its part by parameters and gradients."""
 
     compute: Array
     recompute: Array
@@ -53,28 +53,27 @@ class Layer:
 
     @property
     def seconds(self) -> Array:
-        """All of it."""
+        """The sum."""
         passed = self.tensor + self.expert + self.context + self.data + self.offload
         return self.compute + self.recompute + self.host + passed + self.interference
 
 
 def hidden(compute: Array, moved: Array, share: float) -> tuple[Array, Array]:
-    """What is exposed of bytes that move while something is computed, and by how much computing is slowed."""
+    """Exposed part of overlapped communication, and the slow-down of compute."""
     if share == 1.0:
         return moved, np.zeros(np.shape(moved))
     return np.maximum(moved - compute, 0.0), share * np.minimum(moved, compute)
 
 
 def beside(c: Columns, products: Array, sums: Array, k: Mapping[str, float]) -> tuple[Array, Array]:
-    """What is exposed of a tensor group's sums where products run in parts beside them, and by how much those are
-    slowed. Of n parts, one for each device, the messages of n - 1 pass behind the part before.
-    """
+    """Exposed part of a tensor group's reductions that overlap with split products, and the slow-down of products. Of n
+    parts (one per device), n - 1 overlap."""
     return hidden(k["tensor_overlap"] * (c.tensor - 1) / c.tensor * products, sums, k["interference"])
 
 
 def _waits(busy: Array, launch: Array, blend: float) -> Array:
-    """Seconds in which a device waits for its host: launches run ahead of long kernels and behind short ones, and a
-    pass has both, so the larger wins smoothly."""
+    """Seconds in which a device waits for its host: launches are early for long kernels and late for short ones, so a
+    smooth maximum applies."""
     larger, smaller = np.maximum(busy, launch), np.minimum(busy, launch)
     ratio = smaller / np.where(larger > 0, larger, 1.0)
     return larger * (1.0 + ratio**blend) ** (1.0 / blend) - busy
@@ -83,7 +82,7 @@ def _waits(busy: Array, launch: Array, blend: float) -> Array:
 def _divided(
     c: Columns, fabric: Fabric, k: Mapping[str, float], operation: str, width: Array | float, level: int = 3
 ) -> tuple[Moved, ...]:
-    """What passes of one layer's parameters, or of its gradients, where plans from a `level` of zero on divide them."""
+    """Communication of one layer's parameters or gradients, sharded from a `level` of zero on."""
     found = []
     for part in sharded(c, fabric):
         bytes_ = part.layer * width
@@ -94,19 +93,19 @@ def _divided(
 
 
 def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
-    """Seconds in which a layer's parameters are gathered, where they are divided."""
+    """Seconds to gather a layer's sharded parameters."""
     return np.sum([one.seconds for one in _divided(c, fabric, k, "all_gather", c.element_bytes)], axis=0)
 
 
 def state(c: Columns, fabric: Fabric) -> Moved:
-    """The optimizer's state on its way from the host and back, once a step."""
+    """Transfers of the optimizer's state from and to the host, once per step."""
     bytes_ = to_host(c, False).state
     calls = np.where(bytes_ > 0, 2.0, 0.0)
     return Moved("offload", "copy", bytes_, calls, seconds(bytes_, fabric), None)
 
 
 def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> tuple[Layer, Layer]:
-    """A layer forward and backward, with what it recomputes and what passes between devices."""
+    """A layer's forward and backward pass, with recompute and communication."""
     tensor = group(c, "tensor", fabric)
     wide = c.tokens * c.hidden * c.element_bytes
     sums = 2 * all_reduce(wide, tensor, fabric, k)
@@ -116,7 +115,7 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     routed = np.where(c.expert > 1, 2 * to_all(sent, experts, fabric, k), 0.0)
     kv = 2 * c.key_bytes
     ring = np.where(c.by_heads, 0.0, (c.context - 1) * permute(kv, around, fabric, k))
-    # queries and outputs, keys and values: from parts of the tokens to parts of the heads, or back
+    # all-to-all of queries, outputs, keys and values between token shards and head shards
     turned = [np.where(c.by_heads, 2 * to_all(one, around, fabric, k), 0.0) for one in (c.query_bytes, c.key_bytes)]
     turn = turned[0] + turned[1]
     whole = _divided(c, fabric, k, "all_gather", c.element_bytes)
@@ -125,7 +124,7 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     gathered, summed = (np.sum([one.seconds for one in rows], axis=0) for rows in (whole, scattered))
     forward, backward, recompute = w.forward.seconds, w.backward.seconds, w.recompute.seconds
     share = k["interference"]
-    # processes that launch apart meet at each sum: the last decides
+    # processes launch independently and synchronize at each reduction
     launch = k["host_pass"] + k["host_straggler"] * (c.tensor - 1)
     tensor_f, parts_f = beside(c, w.forward.products, sums, k)
     tensor_b, parts_b = beside(c, w.backward.products + w.recompute.products, sums + again, k)
@@ -138,7 +137,7 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     busy_f, busy_b = forward + host_f + tensor_f, back + host_b + tensor_b
     zero, one = np.zeros(len(c)), np.ones(len(c))
     away = to_host(c, k["dropout"] > 0).layer
-    copied = Moved("offload", "copy", away, one, seconds(away, fabric), None)  # out forward, back backward
+    copied = Moved("offload", "copy", away, one, seconds(away, fabric), None)  # to the host forward, back backward
 
     def moved(times: int, repeated: Array) -> tuple[Moved, ...]:
         return (

@@ -1,4 +1,4 @@
-"""Devices that have the same parameters: replicas; of experts, those of the data axis whose experts are the same."""
+"""Replicas: devices with equal parameters, or equal experts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 class Replicated(NamedTuple):
-    """Parameters of a device that one group of devices has: of a layer, of all its layers and tables, of tables."""
+    """Parameters that a group of devices replicates: of a layer, of all layers and tables, of tables."""
 
     layer: Array
     all: Array
@@ -27,7 +27,7 @@ class Replicated(NamedTuple):
 
 
 def _alike(c: Columns, fabric: Fabric) -> Group:
-    """Devices with the same experts: experts lie innermost in the data axis."""
+    """Devices with the same experts, which are innermost in the data axis."""
     size, stride = c.data * c.context / c.expert, c.tensor * c.expert
     node = np.minimum(fabric.per_node, c.devices)
     inner = np.clip(np.floor(node / stride), 1, size)
@@ -35,8 +35,7 @@ def _alike(c: Columns, fabric: Fabric) -> Group:
 
 
 def _both(c: Columns, of: Group, fabric: Fabric) -> Group:
-    """The devices of a group and, where a plan has two copies of the model, those that have the other one: on another
-    stage, in the same node where all devices are."""
+    """A group with the devices of the second model copy, if any, which are on another stage."""
     if not np.any(c.copies > 1):
         return of
     inner = np.where(c.devices <= fabric.per_node, of.inner * c.copies, of.inner)
@@ -44,7 +43,7 @@ def _both(c: Columns, of: Group, fabric: Fabric) -> Group:
 
 
 def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
-    """Parameters of a device by the group that has them."""
+    """Parameters of a device by replicating group."""
     layers = c.copies * c.stage_layers
     shared, routed = c.shared_layer_parameters, c.routed_layer_parameters
     tables = c.copies * c.tables(0.0) * c.table_parameters / c.tensor
@@ -55,9 +54,7 @@ def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
 
 
 def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
-    """Devices over which parameters or their gradients are divided: those that have the same; inside a slice where
-    slices are joined by another network.
-    """
+    """Groups over which parameters or gradients are sharded: replicas, within a slice if there are slices."""
     parts = replicated(c, fabric)
     if not fabric.slices:
         return parts
@@ -68,10 +65,8 @@ def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
 
 
 def placed(c: Columns, fabric: Fabric) -> Columns:
-    """Plans that know over how many devices they divide parameters, gradients and the optimizer's state: over those of
-    `sharded`, which scatter gradients of zero2 and zero3 and gather what these updated. zero1 sums whole gradients over
-    all replicas, which is a scatter over all and a gather of what each updated: its state is divided over all.
-    """
+    """Plans with the number of devices that shard parameters, gradients and optimizer state: those of `sharded` for
+    zero2 and zero3; all replicas for zero1, whose gradients are reduced over all replicas."""
     if not fabric.slices:
         return c
     sizes = [part.group.size for part in sharded(c, fabric)]

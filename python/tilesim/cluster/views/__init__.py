@@ -1,1 +1,1 @@
-"""Views of steps on many devices: what passes on each dimension, breakdown, scaling, maps of plans."""
+"""Views of cluster steps: communication per dimension, breakdown, scaling, maps of plans."""

@@ -1,4 +1,4 @@
-"""What the time of a step goes to, as bars in a terminal and as a picture."""
+"""The breakdown of a step's time, as terminal bars and as a chart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...base.table import Table
 
 __all__ = ["Breakdown", "breakdown", "called", "lines"]
 
-#: colours of parts beside communication, in the order of the picture; what is exposed stands before the last two
+#: colours of parts other than communication, in the order of the chart
 _COLOURS = {
     "compute": BOUND["compute"],
     "recompute": BOUND["vector"],
@@ -29,19 +29,19 @@ _EXPOSED = (BOUND["network"], BOUND["link"], BOUND["latency"], BOUND["memory"])
 
 
 class Breakdown(Table):
-    """Parts of a step that sum to its seconds: rows part, dimension (of what passes between devices, else empty),
-    seconds, share, what; the largest first."""
+    """Parts of a step that sum to its seconds: rows part, dimension (of communication, else empty), seconds, share,
+    what; largest first."""
 
     def __init__(self, rows: list[dict[str, Any]], title: str) -> None:
-        """Holds rows."""
+        """Stores rows."""
         super().__init__(rows, lines)
         self.title = title
 
     def plot(self, axes: Any = None) -> Any:
-        """One bar, cut into parts.
+        """Draws one stacked bar.
 
         Args:
-            axes: matplotlib axes; none: new ones.
+            axes: matplotlib axes; default: new ones.
 
         Returns:
             The axes; time in seconds.
@@ -70,12 +70,12 @@ class Breakdown(Table):
 
 
 def called(row: Mapping[str, Any]) -> str:
-    """A part of a step as texts name it."""
+    """The name of a part of a step."""
     return f"{row['part']} ({row['dimension']})" if row["dimension"] else str(row["part"])
 
 
 def lines(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of a breakdown as text, with bars on terminals that have their letters."""
+    """A table of a breakdown, with bars on terminals that can print them."""
     columns = [
         name("part", least=10),
         name("exposed on", 1, 6),
@@ -100,7 +100,7 @@ def lines(rows: list[dict[str, Any]]) -> Lines:
 
 
 def breakdown(result: Any, meanings: Mapping[str, str]) -> Breakdown:
-    """What the time of a step goes to."""
+    """The breakdown of a step's time."""
     found: dict[tuple[str, str], float] = {}
     for row in result.communication:
         part = "pipeline" if row["when"] == "sent" else row["axis"]

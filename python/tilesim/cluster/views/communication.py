@@ -1,4 +1,4 @@
-"""What passes between devices in a step, by axis and dimension of the network, and what of it nothing hides."""
+"""Communication of a step by axis and network dimension, with its exposed part."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..training.passes import Moved
 
 __all__ = ["PASSES", "WHEN", "communication", "dimensions", "stage_seconds"]
 
-#: when bytes move: in which part of a step
+#: parts of a step with communication
 WHEN = {
     "forward": "in forward passes of layers",
     "backward": "in backward passes of layers",
     "sent": "from stage to stage, forward and back",
-    "tables": "of embedding and head, once a micro-batch",
+    "tables": "of embedding and head, once per micro-batch",
     "end": "after the last pass",
 }
 PASSES = ("forward", "backward")
@@ -28,7 +28,7 @@ _WIRE = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_al
 
 
 def dimensions(fabric: Fabric) -> tuple[str, str]:
-    """What the dimensions are called: inside a node, and between nodes."""
+    """Names of the dimensions inside a node and between nodes."""
     return ("slice", "slices") if fabric.slices else ("node", "nodes")
 
 
@@ -51,7 +51,7 @@ def _row(moved: Moved, when: str, times: float, exposed: float, fabric: Fabric) 
 
 
 def communication(c: Columns, found: Times, fabric: Fabric) -> list[dict[str, Any]]:
-    """Rows of what passes in a step on the fullest device."""
+    """Rows of communication in a step on the fullest device."""
     detail = found.detail
     if detail is None:
         return []
@@ -62,7 +62,7 @@ def communication(c: Columns, found: Times, fabric: Fabric) -> list[dict[str, An
         for axis, moved in _by_axis(layer.moved):
             whole = sum(float(one.seconds[0]) for one in moved)
             exposed = float(getattr(layer, axis)[0])
-            if (when, axis) == ("forward", "data"):  # the first layer's parameters, which no layer before hides
+            if (when, axis) == ("forward", "data"):  # the first layer's exposed parameters
                 exposed += float(detail.first[0] + layer.data_interference[0]) / layers
             for one in moved:
                 share = float(one.seconds[0]) / whole if whole > 0 else 0.0
@@ -84,7 +84,7 @@ def _by_axis(moved: Iterable[Moved]) -> list[tuple[str, list[Moved]]]:
 
 
 def stage_seconds(c: Columns, found: Times) -> dict[str, float]:
-    """What stages take per micro-batch, in seconds."""
+    """Seconds of stages per micro-batch."""
     rows = {"forward": float(found.stage_forward[0]), "backward": float(np.ravel(found.stage_backward)[0])}
     detail = found.detail
     if detail is None:

@@ -1,4 +1,4 @@
-"""Steps side by side: of different predictors, plans, clusters, networks; where the difference lies."""
+"""Comparison of steps with different predictors, plans, clusters or networks."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _FIGURES = ("seconds", "exposed_seconds", "bubble_seconds", "mfu", "peak_bytes")
 
 @checked_class()
 class StepComparison(SideBySide):
-    """Steps side by side: the first one, and what differs from it in each other one.
+    """A comparison of steps with the first one.
 
-    Results are called a, b, c, ... in the order in which they were given; `names` says what each of them is.
+    Results are called a, b, c, ... in order; `names` describes them.
     """
 
     noun = "part"
 
     def __init__(self, results: Sequence[Any], names: Sequence[str] | None = None) -> None:
-        """Holds results."""
+        """Stores results."""
         super().__init__(results, names, _told_apart)
 
     def total(self, index: int) -> float:
@@ -48,17 +48,17 @@ class StepComparison(SideBySide):
 
         Returns:
             One row per figure: seconds, exposed_seconds, bubble_seconds, mfu, peak_bytes; columns figure, a, b, ...,
-            b/a, ... (not a number where the first is zero).
+            b/a, ... (NaN if the first is zero).
         """
         return Table([self.ratios(name, [getattr(one, name) for one in self.results]) for name in _FIGURES])
 
     def breakdown(self) -> Table:
-        """Per part of a step: its seconds in each result; the largest difference first.
+        """Seconds of each part of a step in each result, largest difference first.
 
         Returns:
-            Rows part, dimension, a, b, ... (seconds), difference (b less a) and share (of the difference of the steps:
-            they add up to 1; not a number where the steps are equal and the part is not), with the letter behind for
-            three results and more. The columns add up to the steps' seconds.
+            Rows part, dimension, a, b, ... (seconds), difference (b minus a) and share (of the difference of the steps:
+            they add up to 1; NaN if only the steps are equal), with a letter suffix for three results or more. The
+            columns add up to the steps' seconds.
         """
         return Table([dict(row) for row in self._rows])
 
@@ -76,20 +76,20 @@ class StepComparison(SideBySide):
         """Rows of `breakdown`.
 
         Returns:
-            The rows, with operation: what the part is called, as "data (nodes)".
+            The rows, with operation: the part's name, such as "data (nodes)".
         """
         return [{"operation": called(row), **row} for row in self._rows]
 
     def folded(self) -> list[dict[str, Any]]:
-        """Rows of `breakdown`, of which nothing is folded.
+        """Rows of `breakdown`, without folding.
 
         Returns:
-            The rows, with operation: what the part is called, as "data (nodes)".
+            The rows, with operation: the part's name, such as "data (nodes)".
         """
         return [{**row, "layers": 1, "rows": [row]} for row in self.parts()]
 
     def totals(self, index: int) -> list[tuple[str, str, float, float]]:
-        """What `check` holds one step to beside its parts: time and peak_bytes.
+        """Totals that `check` compares: time and peak_bytes.
 
         Args:
             index: of the result, from 1 on.
@@ -101,7 +101,7 @@ class StepComparison(SideBySide):
                 ("peak_bytes", "B", self.results[0].peak_bytes, self.results[index].peak_bytes)]  # fmt: skip
 
     def modelled(self, index: int) -> list[str]:
-        """What one step took for granted: notes, and where constants are from.
+        """Assumptions of one step: notes, and sources of constants.
 
         Args:
             index: of the result, from 0 on.
@@ -113,7 +113,7 @@ class StepComparison(SideBySide):
         return [*getattr(result, "notes", []), *(f"{name}: {source}" for name, source in result.provenance.items())]
 
     def differences(self) -> Table:
-        """What the results are of, where that is not the same.
+        """Differences in the results' subjects.
 
         Returns:
             Rows what (workload, plan, cluster, device, predictor, ...), a, b, ...
@@ -122,14 +122,14 @@ class StepComparison(SideBySide):
         for name, values in _told(self.results).items():
             if len(set(values)) > 1:
                 rows.append({"what": name, **dict(zip(self.letters, values, strict=True))})
-        return Table(rows, empty="the results are of the same step")
+        return Table(rows, empty="the results describe the same step")
 
     def to_dict(self) -> dict[str, Any]:
-        """As a JSON value, schema `tilesim.cluster_comparison`: names, unit, headline, totals, differences, breakdown,
+        """The JSON form, schema `tilesim.cluster_comparison`: names, unit, headline, totals, differences, breakdown,
         notes.
 
         Returns:
-            The value; figures that are not numbers are none.
+            The value; numbers that are not finite become None.
         """
         tables = {"totals": self.table(), "differences": self.differences(), "breakdown": self.breakdown()}
         rows = {key: [{k: finite(v) for k, v in row.items()} for row in table] for key, table in tables.items()}
@@ -139,7 +139,7 @@ class StepComparison(SideBySide):
 
 
 def _told(results: Sequence[Any]) -> dict[str, list[str]]:
-    """What results are of, by what is told."""
+    """Facts of results by name."""
     found = {"workload": [str(result.workload.name) for result in results]}
     for name in _TOLD:
         found[name] = [
@@ -150,7 +150,7 @@ def _told(results: Sequence[Any]) -> dict[str, list[str]]:
 
 
 def _told_apart(results: Sequence[Any]) -> list[str]:
-    """What each result is, in the words in which they differ."""
+    """Descriptions of results by their differences."""
     told = {name: values for name, values in _told(results).items() if len(set(values)) > 1}
     if "cluster" in told:
         told.pop("device", None)
@@ -159,23 +159,23 @@ def _told_apart(results: Sequence[Any]) -> list[str]:
 
 
 class ComparableStep(Comparable, Tabled):
-    """A step of many devices, of this run or saved."""
+    """A cluster step, new or loaded."""
 
     def beside(self, others: Sequence[Any], names: Sequence[str] | None = None) -> StepComparison:
-        """This step and others side by side, as `ts.compare` asks for.
+        """Compares this step with others, for `ts.compare`.
 
         Args:
             others: results of `ts.cluster.step`, or saved ones.
-            names: what each is, this one first; none: what tells them apart.
+            names: of the results, this one first; default: their differences.
 
         Returns:
             The comparison.
 
         Raises:
-            UserError: for a result of another kind, or a number of names that is not theirs.
+            UserError: for a result of another kind, or a wrong number of names.
         """
         for number, one in enumerate(others, 1):
             if not isinstance(one, ComparableStep):
-                raise user_error("a step of many devices stands beside others alone", place=f"result {number}",
-                                 value=shown(one), allowed="results of ts.cluster.step, saved ones")  # fmt: skip
+                raise user_error("a cluster step can be compared only with cluster steps", place=f"result {number}",
+                                 value=shown(one), allowed="results of ts.cluster.step, new or loaded")  # fmt: skip
         return StepComparison([self, *others], names)

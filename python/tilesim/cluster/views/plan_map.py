@@ -1,4 +1,4 @@
-"""The best times of plans by their tensor and pipeline axes, and why there is none."""
+"""The best plans by tensor and pipeline axes, and reasons for missing ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PlanMap(Table):
         self.title = title
 
     def plot(self, axes: Any = None) -> Any:
-        """Tensor down, pipeline across: times of the best plans, and in grey what does not fit or divide.
+        """Draws times of the best plans over tensor (rows) and pipeline (columns); grey cells have no legal plan.
 
         Args:
             axes: matplotlib axes; none: new ones.
@@ -66,18 +66,18 @@ class PlanMap(Table):
 
 
 def _grid(rows: Sequence[dict[str, Any]]) -> tuple[list[int], list[int], dict[tuple[int, int], dict[str, Any]]]:
-    """Tensor and pipeline axes that some plan has, and rows by both."""
+    """Legal tensor and pipeline axes, and rows by both."""
     at = {(row["tensor"], row["pipeline"]): row for row in rows}
     legal = [key for key, row in at.items() if row["kind"] != "shape"]
     return sorted({key[0] for key in legal}), sorted({key[1] for key in legal}), at
 
 
 def lines(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of `cells` as a grid, and why some of it is empty."""
+    """Rows of `cells` as a grid, with reasons for empty cells."""
     tensors, pipelines, at = _grid(rows)
     best = min((row["seconds"] for row in rows if row["seconds"] is not None), default=None)
     own = next((row["pipeline"] for row in rows if best is not None and row["seconds"] == best), 1)
-    near = sorted(pipelines, key=lambda one: abs(math.log(one / own)))  # a narrow terminal keeps those near the best
+    near = sorted(pipelines, key=lambda one: abs(math.log(one / own)))  # a narrow terminal keeps columns near the best
     columns = [number("tensor \\ pipeline"), *(number(str(one), near.index(one)) for one in pipelines)]
     grid = []
     for tensor in tensors:
@@ -103,7 +103,7 @@ def lines(rows: list[dict[str, Any]]) -> Lines:
 def cells(
     w: Layered, devices: int, table: dict[str, Array], seconds: Array, peak: Array, fits: NDArray[np.bool_], whole: bool
 ) -> list[dict[str, Any]]:
-    """One row per tensor and pipeline axis that the devices divide into, up to the workload's heads and layers."""
+    """One row per tensor and pipeline axis that divide the devices, up to the workload's heads and layers."""
     rows = []
     divisors = [one for one in range(1, max(w.heads, w.layers) + 1) if devices % one == 0]
     for tensor in (one for one in divisors if one <= w.heads):
@@ -126,6 +126,6 @@ def cells(
 
 
 def _shape(w: Layered, devices: int, tensor: int, pipeline: int) -> str:
-    """Why no plan has these axes; empty where one may."""
+    """Why no plan has these axes; "" if one may."""
     plan = Plan(tensor=tensor, pipeline=pipeline, data=devices // tensor // pipeline)
     return "; ".join(dict.fromkeys(what for what, *_ in plan.reasons(w)))

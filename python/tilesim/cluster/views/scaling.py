@@ -1,4 +1,4 @@
-"""One workload on more and more devices."""
+"""Scaling of one workload over numbers of devices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NONE = ("seconds", "tokens_per_second", "efficiency", "exposed_seconds", "bubbl
 
 
 class Scaling(Table):
-    """Rows of `scaling`; `results` has the step of each row that ran. `.plot()` draws tokens per second."""
+    """Rows of `scaling`; `results` has the step of each successful row. `.plot()` draws tokens per second."""
 
     def __init__(self, rows: list[dict[str, Any]], results: list[StepResult], title: str, grows: bool = False) -> None:
         """Holds rows."""
@@ -43,7 +43,7 @@ class Scaling(Table):
         self.results, self.title, self.grows = results, title, grows
 
     def to_dict(self) -> dict[str, Any]:
-        """As a JSON value.
+        """The JSON form.
 
         Returns:
             schema, version, title, rows.
@@ -51,27 +51,27 @@ class Scaling(Table):
         return {"schema": "tilesim.cluster_scaling", "version": 1, "title": self.title, "rows": self.rows}
 
     def plot(self, axes: Any = None, label: str = "") -> Any:
-        """Tokens (of programs steps, or devices' batches) per second over devices, both axes logarithmic, and as many
-        more as there are more devices (dashed).
+        """Draws tokens (for programs steps, or devices' batches) per second over devices on logarithmic axes, with
+        ideal scaling (dashed).
 
         Args:
-            axes: matplotlib axes, where another curve may be drawn already; none: new ones.
-            label: of the curve; the title if none.
+            axes: matplotlib axes, which may have another curve; default: new ones.
+            label: of the curve; default: the title.
 
         Returns:
             The axes.
 
         Raises:
-            UserError: without matplotlib, or where no number of devices ran.
+            UserError: without matplotlib, or without a successful row.
         """
         ran = [row for row in self.rows if row["seconds"] is not None]
         if not ran:
-            raise user_error("no number of devices ran", place="scaling", value=str(self.rows[0]["reason"]))
+            raise user_error("no row has a time", place="scaling", value=str(self.rows[0]["reason"]))
         axes = axes_or_new(axes, 3.6)
         devices = [row["devices"] for row in ran]
         tokens = ran[0]["tokens_per_second"] is not None
         what = "tokens" if tokens else "batches of a device" if self.grows else "steps"
-        each_time = [row["devices"] if self.grows else 1 for row in ran]  # steps, of a batch that grows so many times
+        each_time = [row["devices"] if self.grows else 1 for row in ran]  # number of single-device batches per step
         rates = [row["tokens_per_second"] if tokens else much / row["seconds"]
                  for row, much in zip(ran, each_time, strict=True)]  # fmt: skip
         drawn = axes.plot(devices, rates, marker="o", label=plain(label or self.title))
@@ -124,42 +124,42 @@ def scaling(
     axis: str | None = None,
     network_model: str = "closed",
 ) -> Scaling:
-    """The same step on several numbers of devices.
+    """Times one step on several numbers of devices.
 
     Args:
-        workload: as of `step`; its global batch stays. A program is divided again for each number of devices: a Graph
-            with a mesh and shardings, what `ts.partition` made of one, a module with shardings (.mlir), or the name of
-            a training graph.
+        workload: as in `step`, with a constant global batch. A program is partitioned for each number of devices: a
+            Graph with a mesh and shardings, a result of `ts.partition`, a module with shardings (.mlir), or a training
+            graph's name.
         cluster: a `ts.Cluster`, or a name, whose number of devices is replaced.
-        devices: how many, one row each.
-        plan: whose data axis grows with the devices; none: the best plan of a search at each number.
-        overlap: as of `step`; a search finds its plan under "library", and that plan is timed so.
-        library: as of `step`.
-        framework: as of `step`.
-        grow_batch: the global batch grows with the devices, from the first number on; programs have their own.
-        axis: of a program's mesh that grows; none: the first.
-        network_model: as of `step`; a search finds its plan in closed form, and that plan is timed so.
+        devices: numbers of devices, one row each.
+        plan: whose data axis grows with the devices; default: the best plan of a search for each number.
+        overlap: as in `step`; a search uses "library", then times its plan with this overlap.
+        library: as in `step`.
+        framework: as in `step`.
+        grow_batch: grow the global batch with the devices, from the first number on; not for programs.
+        axis: of a program's mesh that grows; default: the first.
+        network_model: as in `step`; a search uses closed forms, then times its plan with this model.
 
     Returns:
-        Rows: devices, seconds, tokens_per_second (none of programs), efficiency (tokens, or steps, per second and
-        device against the fewest devices that ran), exposed_seconds, bubble_seconds, mfu, peak_bytes, plan (of a
-        program: its mesh), reason (why there is no time; else empty). Training graphs with names have a batch per
-        device, which grows.
+        Rows: devices, seconds, tokens_per_second (None for programs), efficiency (tokens, or steps, per second and
+        device relative to the first successful row), exposed_seconds, bubble_seconds, mfu, peak_bytes, plan (or a
+        program's mesh), reason (of a missing time, else empty). Named training graphs have a batch per device, so that
+        their batch grows.
 
     Raises:
-        UserError: for an unknown name, a number that is none, or a cluster that does not come in this size.
+        UserError: for an unknown name, an invalid number, or an unsupported size of the cluster.
     """
     if isinstance(devices, (str, bytes)) or not isinstance(devices, Sequence) or not devices:
-        raise user_error("no numbers of devices", place="devices", value=shown(devices), allowed="as [8, 64, 512]")
+        raise user_error("not a list of numbers", place="devices", value=shown(devices), allowed="such as [8, 64, 512]")
     plan = None if plan is None else Plan.load(plan)
     counts = [whole("devices", one, 1, 2**31 - 1) for one in devices]
     name = cluster.partition(":")[0] if isinstance(cluster, str) else str(getattr(cluster, "name", "") or "cluster")
     program = None if isinstance(workload, Layered) else sized(workload, axis)
     if program is not None:
-        unused("a program says itself how it is divided, and what it runs", "none, or a layered workload",
+        unused("the option does not apply to a program", "none, or a layered workload",
                plan=(plan, None), framework=(framework, None), grow_batch=(grow_batch, False))  # fmt: skip
         return _of_program(program, cluster, sorted(set(counts)), name, (overlap, library, network_model))
-    unused("a layered workload has a plan, and no mesh", "none", axis=(axis, None))
+    unused("the option does not apply to a layered workload", "none", axis=(axis, None))
     workload = workload if isinstance(workload, Layered) else layered(workload)  # type: ignore[arg-type]
     rows, results = [], []
     for count in sorted(set(counts)):
@@ -183,7 +183,7 @@ def scaling(
 
 
 def _of_program(program: Sized, cluster: Any, counts: list[int], name: str, how: tuple[str, Any, str]) -> Scaling:
-    """Rows of a program that is divided again for each number of devices."""
+    """Rows of a program, partitioned for each number of devices."""
     if not isinstance(cluster, str):
         most = int(Cluster.load(cluster).devices)
         for count in counts:
@@ -213,7 +213,7 @@ def _of_program(program: Sized, cluster: Any, counts: list[int], name: str, how:
 
 
 def _sized(cluster: Any, count: int) -> Any:
-    """The cluster with so many devices, as `step` takes it."""
+    """The cluster with this number of devices, for `step`."""
     if isinstance(cluster, str):
         return f"{cluster.partition(':')[0]}:{count}"
     return cluster if int(getattr(cluster, "devices", 0)) == count else fabric_of(cluster, count)
@@ -222,7 +222,7 @@ def _sized(cluster: Any, count: int) -> Any:
 def _one(
     work: Layered, cluster: Any, count: int, plan: Plan | None, asked: dict[str, Any]
 ) -> tuple[StepResult | None, str]:
-    """The step, or why there is none."""
+    """The step, or None and the reason."""
     sized = _sized(cluster, count)
     try:
         fabric = with_library(fabric_of(sized, count), asked["library"])
@@ -235,7 +235,7 @@ def _one(
         return step(work, sized, searched.plans[0], **asked), ""
     others = plan.tensor * plan.pipeline * plan.context
     if fabric.devices % others:
-        return None, f"tensor x pipeline x context = {others} does not divide {fabric.devices:,} devices"
+        return None, f"{fabric.devices:,} devices are not divisible by tensor x pipeline x context = {others}"
     grown = plan.replace(data=fabric.devices // others)
     for what, axis, value, allowed in grown.reasons(work, fabric.devices):
         return None, f"{what}: {axis}={value}, allowed {allowed}"

@@ -1,4 +1,4 @@
-"""What a step's result says in words."""
+"""Texts of a step's result."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..memory import GIB
 
 __all__ = ["filled", "heading", "headline", "of_collective"]
 
-#: of closed forms where links are shared and messages are too many to simulate (docs/explanation/clusters.md)
-APPROXIMATE = "; approximate: up to 80 % below the time of messages taken one by one, 93 % where levels go in pieces"
+#: note on closed forms with shared links and too many messages to simulate (docs/explanation/clusters.md)
+APPROXIMATE = "; approximate: up to 80 % below the simulated time of messages, 93 % with pipelined levels"
 
 
 def headline(result: Any) -> str:
-    """What ran on what, how long, at which share of the peak."""
+    """Workload, devices, time and share of the peak."""
     plan = f", plan {result.plan.text()}" if result.plan is not None else ""
     every = getattr(result, "cluster_devices", 0)
     where = f"{result.devices:,} of {every:,} devices of {result.cluster}" if every > result.devices else result.cluster
@@ -28,7 +28,7 @@ def headline(result: Any) -> str:
 
 
 def heading(result: Any) -> list[str]:
-    """What ran on what, how long, and by which models."""
+    """Workload, devices, time and models."""
     work = result.workload
     setting = [": ".join(filter(None, (work.setting, work.source)))] if hasattr(work, "setting") else []
     return [
@@ -40,17 +40,17 @@ def heading(result: Any) -> list[str]:
 
 
 def filled(result: Any) -> list[str]:
-    """What fills the memory of the fullest device."""
+    """Memory of the fullest device by reason."""
     kept = ", ".join(f"{name} {value / GIB:.1f}" for name, value in result.memory.items() if value)
     room = f" of {result.memory_bytes / GIB:.1f}" if result.memory_bytes else ""
     return [f"{result.peak_bytes / GIB:.1f}{room} GiB on the fullest device: {kept}"]
 
 
 def of_collective(result: Any, each: str = "") -> str:
-    """What a collective takes, how it was priced, and how far off that may be."""
+    """Time, model and exactness of a collective."""
     how = f"costs of {result.library}" if result.library else f"{result.algorithm}, {result.model}"
     how += "" if result.exact else ", message by message" if result.messages else ", an estimate"
-    alone = "" if result.library else ", network alone, no library costs"
+    alone = "" if result.library else ", network only, without library costs"
     rough = not (result.exact or result.messages or result.library) and result.model == "closed"
     devices = each or f"{result.devices:,} device{'s' if result.devices > 1 else ''}"
     time = figures.duration(result.seconds)

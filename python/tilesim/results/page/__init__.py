@@ -1,4 +1,4 @@
-"""A result as one HTML page, and as what a notebook shows of it."""
+"""A result as HTML page and as notebook view."""
 
 from .sections import page, picture
 

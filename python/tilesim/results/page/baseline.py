@@ -1,4 +1,4 @@
-"""A baseline beside the operations of a page: what each took there, and the difference."""
+"""The baseline of a page: each operation's time there and the difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..comparison_page import differences_table, totals_table
 
 __all__ = ["Against", "against"]
 
-_ONLY = 200  # operations of the baseline alone that a page lists
+_ONLY = 200  # operations only in the baseline that a page lists
 
 
 class Against:
@@ -30,7 +30,7 @@ class Against:
         return cycles if own.unit == "cycles" else cycles / own.a.data["hertz"]
 
     def _matched(self, result: Any) -> tuple[dict[int, float | None], int, int]:
-        """Time in the baseline by place in the result's operations; how many share theirs; how many have none."""
+        """Baseline times by index of the result's operations; number matched in groups; number unmatched."""
         places = {id(row): place for place, row in enumerate(result.data["operations"])}
         times: dict[int, float | None] = {}
         joined = alone = 0
@@ -48,7 +48,7 @@ class Against:
         return times, joined, alone
 
     def columns(self) -> list[Column]:
-        """Time in the baseline, difference, change: of folded rows, of their sums."""
+        """Columns of baseline time, difference and change."""
         return [
             Column("before", "baseline", self._form),
             Column("difference", "difference", f"+{self._form}"),
@@ -56,7 +56,7 @@ class Against:
         ]
 
     def joined(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of the table of operations with those columns."""
+        """Rows of the table of operations with these columns."""
         second = 1.0 if self.comparison.unit == "cycles" else 1 / self.comparison.b.data["hertz"]
         found = []
         for row in rows:
@@ -66,16 +66,18 @@ class Against:
 
     @property
     def note(self) -> str:
-        """What the columns hold, and what they leave out."""
-        said = "Difference: this result less the baseline."
+        """A note about these columns."""
+        said = "Difference: this result minus the baseline."
         if self.joined_kernels:
-            said += f" {self.joined_kernels:,} kernels are matched in groups with those of the baseline, whose time is "
-            said += "divided among them as their own is."
-        said += f" {self._alone:,} have no partner there." if self._alone else ""
+            said += (
+                f" {self.joined_kernels:,} kernels are matched in groups with the baseline's; the baseline's time is "
+            )
+            said += "distributed in proportion to theirs."
+        said += f" {self._alone:,} have no match there." if self._alone else ""
         return said
 
     def sections(self) -> list[Section]:
-        """Headline, totals, what differs, and what the baseline alone has."""
+        """Headline, totals, differences, and operations only in the baseline."""
         own = self.comparison
         parts: list[Any] = [Notes([own.headline(), *own.notes]), totals_table(own, "totals")]
         if (differ := differences_table(own, "differences")) is not None:

@@ -1,4 +1,4 @@
-"""The graph of kernels, repeated layers as one, with their share of the time as colour."""
+"""The graph of kernels with repeated layers folded, coloured by share of time."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ...base.view.elements import picks
 __all__ = ["graph_data", "graph_section"]
 
 NODES = 160
-LACKING = "The graph is not held by this result: write the page where it is simulated."
+LACKING = "This result has no graph. Write the page where the result is simulated."
 _FOCUS = ' tabindex="0" role="button"'
 _WIDE, _HIGH, _ACROSS, _DOWN = 190, 38, 16, 30
 
 
 class _Cluster:
-    """The kernels of one function, folded: nodes in the order of the text, arrows between them."""
+    """The folded kernels of one function: nodes in program order, and arrows."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.cycles: dict[str, int] = {}
-        self.members: dict[str, list[int]] = {}  # places in the result's operations
+        self.members: dict[str, list[int]] = {}  # indices of the result's operations
         self.arrows: set[tuple[str, str]] = set()
 
     def add(self, node: str, cycles: int, places: Sequence[int] = ()) -> None:
@@ -35,7 +35,7 @@ class _Cluster:
         self.members.setdefault(node, []).extend(places)
 
     def ranks(self) -> dict[str, int]:
-        """Longest way to each node along arrows that run forwards in the text; others close a loop of layers."""
+        """Longest path to each node along forward arrows; backward ones close a loop of layers."""
         order = {node: i for i, node in enumerate(self.cycles)}
         rank = dict.fromkeys(order, 0)
         into: dict[str, list[str]] = {}
@@ -48,7 +48,7 @@ class _Cluster:
 
 
 def _kernels(result: Any, program: Any) -> Iterable[tuple[str, int, tuple[str, ...]]]:
-    """Function, place in the result's operations, operations of every kernel that ran."""
+    """Function, index in the result's operations, and operations of every executed kernel."""
     rows: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for place, row in enumerate(result.data["operations"]):
         rows.setdefault((row["name"], tuple(row["operation"])), []).append(place)
@@ -100,7 +100,7 @@ def _clusters(result: Any, program: Any) -> list[_Cluster]:
 
 
 def _read(functions: Sequence[Mapping[str, Any]]) -> list[_Cluster]:
-    """Clusters of what `graph_data` made."""
+    """Clusters from the data of `graph_data`."""
     found = []
     for function in functions:
         cluster = _Cluster(function["name"])
@@ -113,11 +113,11 @@ def _read(functions: Sequence[Mapping[str, Any]]) -> list[_Cluster]:
 
 
 def graph_data(result: Any, program: Any) -> dict[str, Any]:
-    """What is drawn of the graph, small: repeated layers are one box."""
+    """Data of the drawn graph: repeated layers are one box."""
     if program is None or getattr(program, "graph", None) is None:
         return {"why": LACKING}
     if program.placement.rows:
-        return {"why": "The graph is not drawn where the host runs a part."}
+        return {"why": "The graph is not drawn because the host runs a part of the program."}
     try:
         clusters = _clusters(result, program)
     except Error as error:
@@ -126,7 +126,7 @@ def graph_data(result: Any, program: Any) -> dict[str, Any]:
     if not nodes:
         return {"why": "No kernel ran."}
     if nodes > NODES:
-        return {"why": f"The graph is not drawn: {nodes:,} boxes after folding, of at most {NODES}."}
+        return {"why": f"The graph is not drawn: {nodes:,} boxes after folding, more than {NODES}."}
     functions = []
     for cluster in clusters:
         at = {node: i for i, node in enumerate(cluster.cycles)}
@@ -174,7 +174,7 @@ def _drawn(cluster: _Cluster, whole: int, left: float, places_of: Sequence[int])
 
 
 def graph_section(result: Any, data: Mapping[str, Any], places: Sequence[int]) -> Section:
-    """Kernels and what flows between them."""
+    """The graph of kernels."""
     if result.data["source"] != "engine":
         return Section("", [])
     if "why" in data:
@@ -191,6 +191,6 @@ def graph_section(result: Any, data: Mapping[str, Any], places: Sequence[int]) -
     )
     arrow += '<path d="M0 0L8 4L0 8z" fill="currentColor" fill-opacity=".5"/></marker></defs>'
     head = f'<svg class="own" width="{left:.0f}" height="{high:.0f}" role="group" aria-label="graph">'
-    said = f"Kernels: {len(result.data['operations']):,}, boxes: {nodes:,}; repeated layers are one, a function is "
-    said += "drawn once. The darker, the more of the time. Click a box for why it takes it."
+    said = f"Kernels: {len(result.data['operations']):,}, boxes: {nodes:,}; repeated layers are folded, a function is "
+    said += "drawn once. Darker boxes take more time. Click a box for an explanation."
     return Section("Graph", [Picture(f"{head}{arrow}{''.join(parts)}</svg>", said)], "graph")

@@ -1,4 +1,4 @@
-"""The figures to look at first, and tables that only some results have."""
+"""Headline figures, and tables that only some results have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["cards", "dtype_of", "mapping", "parts_section", "subtitle"]
 
 
 def dtype_of(program: Any) -> str:
-    """The dtype that most of the graph's weights have, of a graph without weights its inputs; "" where not known."""
+    """The most frequent dtype of the graph's weights (or inputs); "" if unknown."""
     graph = getattr(program, "graph", None)
     if graph is None:
         return ""
@@ -26,12 +26,12 @@ def dtype_of(program: Any) -> str:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """What a file holds by name; nothing where it holds something else, which no schema excludes."""
+    """A dict of a file; empty for other values, which the schema allows."""
     return value if isinstance(value, dict) else {}
 
 
 def subtitle(result: Any) -> str:
-    """Which machine, how the program was lowered, and what computed the figures."""
+    """Machine, lowering and source of the figures."""
     configuration = mapping(result.data.get("configuration"))
     about = configuration.get("description") or mapping(configuration.get("device")).get("description", "")
     source = "estimated by closed forms" if result.estimated else "simulated"
@@ -67,7 +67,7 @@ def cards(result: Any, program: Any) -> Cards:
     if result.host_share > 0:
         found.append(Card("host and link", figures.percent(result.host_share), "of the time; the machine waits"))
     if result.energy:
-        found.append(Card("energy", figures.energy(sum(result.energy.values())), "of parts that state theirs"))
+        found.append(Card("energy", figures.energy(sum(result.energy.values())), "of parts with known energy"))
     return Cards(found)
 
 
@@ -80,7 +80,7 @@ def parts_section(result: Any) -> list[Section]:
     if len(cores) > 1:
         found.append(Section("Cores", [rows_of("cores", cores, {**shares, **sizes, "core": "text"}, "cores")], "cores"))
     if jobs := [{**row, "cores": ", ".join(map(str, row["cores"]))} for row in result.jobs().rows]:
-        found.append(Section("Programs side by side", [rows_of("jobs", jobs, {}, "programs")], "jobs"))
+        found.append(Section("Concurrent programs", [rows_of("jobs", jobs, {}, "programs")], "jobs"))
     if cached := result.cache_table().rows:
         forms = {key: "size" for key in cached[0] if key.endswith("bytes")} | {"hit_rate": "percent"}
         found.append(Section("Cache", [rows_of("cache", cached, forms, "tensors")], "cache"))
@@ -97,7 +97,7 @@ _NOT_TERMS = ("operation", "kind", "scheme", "model", "ms", "bound", "occupancy"
 
 
 def _terms(result: Any) -> list[Section]:
-    """What an estimate's operations are made of, the longest first."""
+    """Terms of an estimate's operations, longest first."""
     if not hasattr(result, "terms") or not (rows := result.terms().rows):
         return []
     names = [name for name in rows[0] if name not in _NOT_TERMS]
@@ -109,5 +109,5 @@ def _terms(result: Any) -> list[Section]:
     for row in rows[:14]:
         parts = {name: row[name] / 1e3 for name in first} | {"others": sum(row[name] for name in rest) / 1e3}
         bars.append(Bar(row["operation"], parts, figures.duration(row["ms"] / 1e3)))
-    said = "Terms of the closed form, of the longest operations; they overlap, so that the time is less than their sum."
+    said = "Terms of the closed form for the longest operations. Terms overlap, so the time is less than their sum."
     return [Section("Terms", [Bars(bars, colours, "duration", 0.0, said)], "terms")]

@@ -1,4 +1,4 @@
-"""What a page shows beyond a result's figures: made from its program, or held by the file that it was read from."""
+"""Page data beyond a result's figures, from its program or its file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["checked_held", "graph_of", "held", "memory_of"]
 
 _FILE_BOXES, _FILE_STEPS = 1_000, 400
 LARGEST = 20_000
-"""Kernels up to which a file holds the memory plan and the graph."""
+"""Largest number of kernels for which a file stores memory plan and graph."""
 
 
 def _program(result: Any) -> Any:
@@ -21,24 +21,24 @@ def _program(result: Any) -> Any:
 
 
 def memory_of(result: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, Any]:
-    """The memory plan as `plan_section` takes it."""
+    """Data of the memory plan for `plan_section`."""
     program, stored = _program(result), getattr(result, "_held", {})
     return dict(stored["memory"]) if program is None and "memory" in stored else plan_data(program, most, steps)
 
 
 def graph_of(result: Any) -> dict[str, Any]:
-    """The graph as `graph_section` takes it."""
+    """Data of the graph for `graph_section`."""
     program, stored = _program(result), getattr(result, "_held", {})
     return dict(stored["graph"]) if program is None and "graph" in stored else graph_data(result, program)
 
 
 def held(result: Any) -> dict[str, Any]:
-    """What a result's file holds for its page."""
+    """Page data stored in a result's file."""
     found: dict[str, Any] = {}
     if result.data["source"] == "engine" and len(result.data["operations"]) <= LARGEST:
         try:
             memory = memory_of(result, _FILE_BOXES, _FILE_STEPS)
-        except Error:  # a result is saved whatever its program is: the page says that the file holds no plan
+        except Error:  # save the result anyway, without a plan
             memory = {"why": ""}
         if "why" not in memory:
             found["memory"] = memory
@@ -52,7 +52,7 @@ def held(result: Any) -> dict[str, Any]:
 
 
 def checked_held(found: dict[str, Any], kernels: int, place: str) -> dict[str, Any]:
-    """What a file holds, where its parts agree; the schema has looked at their types."""
+    """Page data of a file, checked for consistency; the schema has checked types."""
     memory, graph = found.get("memory", {}), found.get("graph", {})
     if "memory" in found:
         columns = list(memory["boxes"].values())
@@ -60,16 +60,16 @@ def checked_held(found: dict[str, Any], kernels: int, place: str) -> dict[str, A
         first, last = memory["boxes"]["first"], memory["boxes"]["last"]
         runs = all(0 <= a <= b < memory["kernels"] for a, b in zip(first, last, strict=False))
         if len(long) != 1 or long == {0} or not runs or not memory["live_bytes"]:
-            raise user_error("the memory plan does not agree with itself", place=f"{place}: page.memory")
+            raise user_error("the memory plan is inconsistent", place=f"{place}: page.memory")
     if "graph" in found and ("why" in graph) == ("functions" in graph):
-        raise user_error("the graph has functions, or a reason why it has none", place=f"{place}: page.graph")
+        raise user_error("the graph needs either functions or a reason", place=f"{place}: page.graph")
     for function in graph.get("functions", ()):
         boxes = len(function["boxes"])
         inside = all(_within(box["kernels"], kernels) for box in function["boxes"])
         pairs = all(len(one) == 2 and _within(one, boxes) for one in function["arrows"])
         names = {box["name"] for box in function["boxes"]}
         if not boxes or not inside or not pairs or len(names) < boxes:
-            raise user_error("the graph does not agree with the operations", place=f"{place}: page.graph")
+            raise user_error("the graph does not match the operations", place=f"{place}: page.graph")
     return found
 
 

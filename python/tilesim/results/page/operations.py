@@ -1,4 +1,4 @@
-"""Where the time goes: by operation, by unit, and the table of all operations."""
+"""Time by operation and unit, and the table of all operations."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..names import Names
 __all__ = ["folded", "longest", "operation_rows", "operations_section", "time_section"]
 
 _LONGEST = 14
-_UNITS = 8  # alike, beyond which their mean is shown
-_NAMED = 400_000  # characters of names of fused operations that a page holds
+_UNITS = 8  # equal units, beyond which their mean is shown
+_NAMED = 400_000  # characters of fused operations' names in a page
 
 
 def operation_rows(result: Any) -> list[dict[str, Any]]:
-    """Every kernel with what the table, the roofline and the plots are made of, the longest first."""
+    """Rows of all kernels for table, roofline and plots, longest first."""
     rows = [
         {
             "operation": name,
@@ -44,7 +44,7 @@ def operation_rows(result: Any) -> list[dict[str, Any]]:
 
 
 def folded(result: Any) -> list[tuple[int, str, str]]:
-    """Operations with repeated layers as one, where the same part bounds them; the longest first."""
+    """Operations with repeated layers folded by bound, longest first."""
     groups = fold(operation_rows(result), lambda row: str(row["operation"]), lambda row: str(row["bound"]))
     found = [
         (sum(row["cycles"] for row in rows), f"{name} ({len(rows)})" if len(rows) > 1 else rows[0]["operation"], bound)
@@ -54,7 +54,7 @@ def folded(result: Any) -> list[tuple[int, str, str]]:
 
 
 def longest(result: Any, most: int = _LONGEST) -> Bars:
-    """The operations that take the most cycles, repeated layers as one, in the colour of what bounds them."""
+    """The longest operations with repeated layers folded, in the colour of their bound."""
     total = max(1, result.cycles)
     groups = folded(result)
     bars = [
@@ -70,7 +70,7 @@ def longest(result: Any, most: int = _LONGEST) -> Bars:
 
 
 def _units(result: Any) -> Bars:
-    """The share of its time that each unit is in each state; of many alike their mean."""
+    """Each unit's share of time per state; the mean of many equal units."""
     total = max(1, result.cycles)
     groups: dict[str, list[dict[str, Any]]] = {}
     for unit in result.data["units"]:
@@ -117,13 +117,11 @@ def operations_section(result: Any, reasons: Sequence[Any] = (), compared: Any =
         Column("multiply_adds", "multiply-adds", "count", shown=False),
         Column("start", "starts at cycle", "count", added=False, shown=False),
     ]
-    notes = "Click a row (or choose it with the arrows) for why it takes its time, a head to sort."
+    notes = "Click a row (or use the arrow keys) for an explanation, a header to sort."
     if sum(len(row["names"]) for row in rows) <= _NAMED:
         columns.append(Column("names", "operations of the graph", "text", shown=False))
     else:
-        notes += (
-            " Which operations of the graph each kernel computes is left out here for its length; the result has it."
-        )
+        notes += " The graph operations of each kernel are left out for length; the result has them."
     if compared:
         rows = compared.joined(rows)
         notes += f" {compared.note}"

@@ -1,4 +1,4 @@
-"""The memory plan over time: where tensors lie, and how much of the memory is in use."""
+"""The memory plan over time: addresses of tensors, and bytes in use."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from ...base.view import Boxes, Notes, Section, Steps
 __all__ = ["live_bytes", "own_rows", "plan_data", "plan_of", "plan_section"]
 
 BOXES, STEPS = 4_000, 2_000
-"""Tensors and steps of time of a page."""
+"""Largest numbers of tensors and time steps in a page."""
 
 
 def plan_of(program: Any) -> tuple[Any, str]:
-    """The memory plan of a program, or why there is none."""
+    """The memory plan of a program, or None and the reason."""
     if program is None:
         return (
             None,
-            "The plan is made from the program, which this result does not hold: write the page where it is simulated.",
+            "This result has no program, from which the plan is made. Write the page where the result is simulated.",
         )
     if program.placement.rows:
-        return None, "Memory is not planned where the host runs a part."
+        return None, "There is no memory plan because the host runs a part of the program."
     return program.memory_plan(), ""
 
 
 def own_rows(plan: Any, level: str) -> list[dict[str, Any]]:
-    """Tensors with bytes of their own at a level, the largest first."""
+    """Tensors with storage at a level, largest first."""
     rows = [row for row in plan.table().rows if row["level"] == level and not row["alias_of"] and row["bytes"] > 0]
     return sorted(rows, key=lambda row: -row["bytes"])
 
 
 def live_bytes(rows: list[dict[str, Any]], kernels: int) -> list[int]:
-    """Bytes that are taken during each kernel."""
+    """Bytes in use during each kernel."""
     change = [0] * (kernels + 1)
     for row in rows:
         first, last = min(max(0, row["first"]), kernels), min(max(0, row["last"]), kernels - 1)
@@ -48,12 +48,12 @@ def live_bytes(rows: list[dict[str, Any]], kernels: int) -> list[int]:
 
 
 def _stays(row: dict[str, Any], kernels: int) -> bool:
-    """Whether a tensor lies there from the first kernel to the last."""
+    """Whether a tensor is live from the first kernel to the last."""
     return bool(row["first"] <= 0 and row["last"] >= kernels - 1)
 
 
 def plan_data(program: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, Any]:
-    """What is drawn of the memory plan, small."""
+    """Data of the drawn memory plan."""
     plan, why = plan_of(program)
     if plan is None:
         return {"why": why}
@@ -61,7 +61,7 @@ def plan_data(program: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, 
     if not rows or not plan.kernels:
         return {"why": "No tensor lies in memory."}
     passing = [row for row in rows if not _stays(row, plan.kernels)]
-    shown = passing or rows  # weights would leave no room for what comes and goes
+    shown = passing or rows  # weights would hide temporary tensors
     ranked = sorted(shown, key=lambda row: -row["bytes"] * (row["last"] - row["first"] + 1))[:most]
     live = live_bytes(shown, plan.kernels)
     each = -(-len(live) // steps)
@@ -94,9 +94,9 @@ def plan_section(result: Any, data: Mapping[str, Any]) -> Section:
         low, size = columns["address"][i] - base, columns["bytes"][i]
         boxes.append((columns["first"][i], columns["last"][i] + 1, low, low + size, 1 if passing else 0, i))
         texts.append(f"{figures.short(name, 80)}, {figures.size(size)}")
-    sorts = [("the whole time (inputs, weights, outputs)", SERIES[0]), ("for a time", SERIES[1])]
-    titles = ("kernel, in the order in which they run", "")
-    place = f"address, from {figures.size(base)} on" if base else "address"
+    sorts = [("permanent (inputs, weights, outputs)", SERIES[0]), ("temporary", SERIES[1])]
+    titles = ("kernel, in execution order", "")
+    place = f"address above {figures.size(base)}" if base else "address"
     spans = (data["kernels"], max(box[3] for box in boxes))
     steps = [float(value) for value in data["live_bytes"]]
     return Section(
@@ -105,7 +105,7 @@ def plan_section(result: Any, data: Mapping[str, Any]) -> Section:
             Boxes("plan", boxes, texts, sorts, (titles[0], place), ("count", "size"), spans,
                   (), "kernels", 1.0, _said(data)),
             Steps("live", float(data["live_kernels"]), [("in use", steps)], titles, ("count", "size"), None,
-                  "kernels", 1.0, f"Bytes in use {'by what lies there for a time' if passing else 'the whole time'}."),
+                  "kernels", 1.0, f"Bytes in use {'by temporary tensors' if passing else 'by permanent tensors'}."),
         ],
         "memory",
     )  # fmt: skip
@@ -117,11 +117,11 @@ def _said(data: Mapping[str, Any]) -> str:
     said += f"{data['kernels']:,}."
     if data["kept_bytes"]:
         kept = figures.size(data["kept_bytes"])
-        said += f" Not drawn: {kept} that lie there the whole time (inputs, weights, outputs)."
+        said += f" Not drawn: {kept} of permanent tensors (inputs, weights, outputs)."
     said += f" The {len(data['boxes']['tensor']):,} largest are drawn." if data["left"] else ""
     if data["stay"]:
         held = figures.size(data["stay_bytes"])
-        said += f" {data['stay']:,} more tensors stay in scratchpads between kernels, {held} of a core at one time."
+        said += f" {data['stay']:,} more tensors stay in scratchpads between kernels, at most {held} of a core."
     if not data["shared"]:
-        said += " Tensors do not share bytes: the program has too many kernels to look at each."
+        said += " Tensors share no storage because the program has too many kernels to analyse."
     return said

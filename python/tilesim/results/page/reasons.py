@@ -1,4 +1,4 @@
-"""Why each operation takes its time, for the page: told where one is clicked."""
+"""Explanations of each operation's time, shown on a click."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ..asked import ASKED
 
 __all__ = ["reasons_of"]
 
-_MISSING = "Of this one the page holds no terms: it has those of the longest operations alone."
+_MISSING = "The page has terms only for the longest operations."
 
 
 def reasons_of(result: Any, recorded: Any, order: Sequence[int]) -> list[Any]:
     """Elements of the section of operations."""
     if not order:
         return []
-    try:  # a file's configuration may be of another version, or of anybody's making
+    try:  # a file's configuration may have another version
         found: Mapping[str, Any] = ASKED["reasons"](result, recorded)
     except (_core.Error, AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
-        return [Notes(["Why operations take their time is not told: this version cannot read the configuration."])]
+        return [Notes(["Operations are not explained because this version cannot read the configuration."])]
     sums: dict[int, float] = {}
     for place, row in enumerate(found["rows"]):
         for term, share in row["shares"] if row else ():

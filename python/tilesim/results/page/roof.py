@@ -1,4 +1,4 @@
-"""The roofline of a result: what each operation reached, below what the machine allows."""
+"""The roofline of a result: attained and attainable rates of operations."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["ceilings", "lines", "merged", "roof_points", "roof_section"]
 
 
 def ceilings(result: Any) -> tuple[dict[str, float], float]:
-    """Peak rates by name, FLOP per second, and bytes per second of the memory."""
+    """Peak rates by name (FLOP per second), and memory bandwidth (bytes per second)."""
     try:  # a file's configuration may be of another version, or of anybody's making
         rates, memory = _ceilings(result.data.get("configuration", {}))
-        own = Rates(result.data)  # the memory reaches less than its peak: the bound of `Result.why`, too
+        own = Rates(result.data)  # attainable bandwidth, as in `Result.why`
         return rates, own.memory * own.hertz or memory
     except (_core.Error, AttributeError, IndexError, KeyError, TypeError, ValueError):
         return {}, 0.0
@@ -40,7 +40,7 @@ def _ceilings(configuration: dict[str, Any]) -> tuple[dict[str, float], float]:
 
 
 def merged(rates: dict[str, float]) -> dict[str, float]:
-    """Dtypes of one rate under one name."""
+    """Rates by name, with dtypes of equal rate joined."""
     names: dict[float, list[str]] = {}
     for name, rate in rates.items():
         names.setdefault(rate, []).append(name)
@@ -48,7 +48,7 @@ def merged(rates: dict[str, float]) -> dict[str, float]:
 
 
 def roof_points(result: Any) -> tuple[list[dict[str, Any]], int]:
-    """Operations that compute and move something."""
+    """Operations with FLOPs and memory traffic, and the number of the others."""
     rows = operation_rows(result)
     found = [
         {
@@ -66,7 +66,7 @@ def roof_points(result: Any) -> tuple[list[dict[str, Any]], int]:
 def lines(
     rates: dict[str, float], memory: float, low: float, high: float
 ) -> list[tuple[str, list[float], list[float]]]:
-    """Ceilings as lines between two intensities: the slope of the memory, each rate from its ridge."""
+    """Ceilings between two intensities: the memory slope, and each rate from its ridge."""
     rates = {name: rate for name, rate in rates.items() if 0 < rate < math.inf}
     if not rates or not 0 < memory < math.inf:
         return []
@@ -77,14 +77,14 @@ def lines(
 
 
 def roof_section(result: Any) -> Section:
-    """Intensity against attained rate of all operations."""
+    """The roofline chart of all operations."""
     points, left = roof_points(result)
     if not points:
-        return Section("Roofline", [Notes(["No operation both computes and moves bytes of memory."])], "roofline")
+        return Section("Roofline", [Notes(["No operation both computes and accesses memory."])], "roofline")
     rates, memory = ceilings(result)
     spread = [row["intensity"] for row in points]
-    said = "FLOPs of an operation over its bytes of memory, against its FLOPs over its time. "
-    said += "The filter of the table above holds here too. " if len(result.data["operations"]) > 1 else ""
+    said = "Arithmetic intensity (FLOPs per byte of memory) and attained rate of each operation. "
+    said += "The filter of the table above applies here too. " if len(result.data["operations"]) > 1 else ""
     if left:
         what = (
             "1 operation that computes nothing or moves"
@@ -93,9 +93,9 @@ def roof_section(result: Any) -> Section:
         )
         said += f"{what} no bytes of memory {'is' if left == 1 else 'are'} not drawn. "
     if not rates:
-        said += "Ceilings are not drawn: the configuration in this result cannot be read by this version. "
+        said += "Ceilings are missing because this version cannot read the result's configuration. "
     elif mapping(result.data.get("configuration")).get("cores"):
-        said += "Ceilings are those of all cores alike; this machine has several sorts. "
+        said += "Ceilings are sums over all cores of several types. "
     chart = Points(
         "roofline", points, ("FLOP / byte", "attained"), ("rate:", "rate:FLOP/s"),
         lines(rates, memory, min(spread), max(spread)), BOUND,

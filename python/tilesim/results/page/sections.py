@@ -1,4 +1,4 @@
-"""The sections of a result, in the order of the questions that people ask."""
+"""The sections of a result's page."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .traffic import traffic_section
 __all__ = ["page", "picture"]
 
 RECORDED = 300_000
-"""Tile operations of a program that a page simulates again by itself, to show its timeline: about a second."""
+"""Largest number of tile operations that a page simulates again to record a timeline (about a second)."""
 
 
 def picture(result: Any) -> str:
-    """What a notebook shows of a result: no script, nothing loaded."""
+    """The notebook view of a result, without scripts."""
     sections = [Section("", [cards(result, None)]), time_section(result, False)]
     return fragment(title_of(result), [*sections, operations_section(result), traffic_section(result)])
 
@@ -36,27 +36,27 @@ def title_of(result: Any) -> str:
 
 
 def _recorded(result: Any, again: Any) -> tuple[Any, str]:
-    """A result with a timeline, and a word about where it comes from, or why there is none."""
+    """A result with a timeline and its origin, or None and the reason."""
     if result.data["intervals"]:
         return result, "recorded by this simulation"
     if result.data["source"] != "engine":
-        return None, "A closed form has no timeline: simulate the workload on a machine."
+        return None, "An estimate has no timeline. Simulate the workload on a machine."
     if again is None:
         return (
             None,
-            "None was recorded: simulate with timeline=True (tilesim run ... --timeline F), and save that result.",
+            "No timeline was recorded. Simulate with timeline=True (tilesim run ... --timeline F).",
         )
     operations = again.program.operations
     if operations > RECORDED:
         return None, (
-            f"Not recorded by itself for {operations:,} tile operations (up to {RECORDED:,}): "
+            f"Not recorded by default for {operations:,} tile operations (limit {RECORDED:,}): "
             "simulate with timeline=True, and write the page of that result."
         )
     return again.recorded(), "recorded by simulating once more"
 
 
 def page(result: Any, advice: Sequence[Any] | None = None, left_out: str = "", baseline: Any = None) -> str:
-    """A whole document that opens in any browser and loads nothing."""
+    """A self-contained HTML page."""
     again = getattr(result, "_again", None)
     program = getattr(again, "program", None)
     recorded, word = _recorded(result, again if program is not None else None)

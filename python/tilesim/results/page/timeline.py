@@ -1,4 +1,4 @@
-"""What every unit did when: intervals of cores and queues, and the bytes of memory over time."""
+"""The timeline: intervals of units, and memory bandwidth over time."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from ...base.view import Boxes, Notes, Section, Steps
 __all__ = ["SPANS", "bandwidth", "spans", "timeline_section"]
 
 SPANS = 12_000
-"""Intervals that a page holds; more of them are merged with their neighbours."""
+"""Largest number of intervals in a page; more are merged with adjacent ones."""
 
 _UNITS = 48
 _STEPS = 2_000
-_SHORT = 0.002  # of the whole, below which two intervals of one unit and operation are drawn as one
+_SHORT = 0.002  # share of the whole below which adjacent intervals are one
 
 
 def spans(data: dict[str, Any], most: int = SPANS) -> tuple[list[tuple[int, int, int, int]], int]:
-    """Intervals of a result, merged until there are few enough: neighbours of one unit and operation, first those with
-    no gap between them, then over growing gaps.
-    """
+    """Intervals of a result, merged until they are few: adjacent ones of a unit and operation, over growing gaps."""
     rows: dict[tuple[int, int], list[list[int]]] = {}
     for unit, label, start, finish in data["intervals"]:
         rows.setdefault((unit, label), []).append([start, finish])
@@ -65,7 +63,7 @@ def _boxes(data: dict[str, Any], places: dict[str, list[int]]) -> tuple[Boxes, l
     units = list(dict.fromkeys(unit for unit, *_ in found))
     said = []
     if len(units) > _UNITS:
-        said.append(f"{len(units) - _UNITS:,} more units have intervals; the first {_UNITS} are drawn.")
+        said.append(f"Only the first {_UNITS} units are drawn; {len(units) - _UNITS:,} more have intervals.")
         units = units[:_UNITS]
     lanes = {unit: row for row, unit in enumerate(units)}
     busiest: dict[int, int] = {}
@@ -84,29 +82,27 @@ def _boxes(data: dict[str, Any], places: dict[str, list[int]]) -> tuple[Boxes, l
     if gap:
         cycles = figures.count(gap)
         said.append(
-            f"{len(data['intervals']):,} intervals drawn as {len(boxes):,}: gaps of up to {cycles} cycles closed."
+            f"{len(data['intervals']):,} intervals are {len(boxes):,} boxes without gaps of up to {cycles} cycles."
         )
     if data["intervals_dropped"]:
-        said.append(
-            f"{data['intervals_dropped']:,} intervals were not recorded: the simulation keeps a bounded number."
-        )
+        said.append(f"{data['intervals_dropped']:,} intervals exceeded the recording limit and are missing.")
     texts = [figures.short(label, 120) for label in data["labels"]]
     rows = [data["units"][unit]["unit"] for unit in units]
     chart = Boxes(
         "timeline", boxes, texts, sorts, ("time", ""), ("duration", "text"), (data["cycles"], len(rows)), rows, "time",
-        1 / data["hertz"], "What each unit works on; white: it waits.", "operations",
+        1 / data["hertz"], "The operation that each unit works on; white means waiting.", "operations",
         [places.get(label, []) for label in data["labels"]],
     )  # fmt: skip
     return chart, said
 
 
 def timeline_section(result: Any, word: str, places: dict[str, list[int]]) -> Section:
-    """Intervals of units, and bandwidth below them; both zoom together."""
+    """Intervals of units and bandwidth, which zoom together."""
     if result is None:
         return Section("Timeline", [Notes([word])], "timeline")
     data = result.data
     if not data["intervals"]:
-        return Section("Timeline", [Notes(["No unit worked."])], "timeline")
+        return Section("Timeline", [Notes(["No unit was busy."])], "timeline")
     chart, said = _boxes(data, places)
     parts: list[Any] = [chart]
     if (moved := bandwidth(data)) is not None:

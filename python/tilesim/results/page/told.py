@@ -1,4 +1,4 @@
-"""What would help, and what was modelled how, by which source."""
+"""Advice, approximations and sources."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .head import mapping
 __all__ = ["advice_section", "modelled_section"]
 
 WORTH = 1.01
-"""Speed-up below which a change is not worth a line."""
+"""Least speed-up of a listed change."""
 
 
 def advice_section(result: Any, advice: Sequence[Any] | None, left_out: str) -> Section:
-    """Changes that were simulated again, the best first."""
+    """Simulated changes, best first."""
     again = "estimated" if result.estimated else "simulated"
-    title = f"What would help, {again} again"
+    title = f"Advice: {again} changes"
     if not advice:
-        why = left_out or (f"What was stored is not {again} again." if advice is None else "")
-        return Section(title, [Notes([why or "There is nothing to change."])], "advice")
+        why = left_out or (f"A stored result is not {again} again." if advice is None else "")
+        return Section(title, [Notes([why or "There is no change to try."])], "advice")
     found = [item for item in advice if item.gain >= WORTH]
     if not found:
         tried = f"None of {len(advice)} changes makes it faster by {figures.percent(WORTH - 1)} or more."
@@ -46,7 +46,7 @@ def _sources(configuration: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def modelled_section(result: Any) -> Section:
-    """Approximations, fidelities, options, data that timing read, and where the machine's numbers come from."""
+    """Approximations, fidelities, options, data sources, and sources of the machine's numbers."""
     data = result.data
     parts: list[Any] = [Notes(result.approximations or ["Nothing was approximated."])]
     facts = [("fidelity of " + name, text) for name, text in mapping(data.get("fidelity")).items()]

@@ -1,4 +1,4 @@
-"""Bytes by level: what was useful, what padding brought, and the least that the workload needs."""
+"""Bytes by level: useful bytes, padding, and the lower bound."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ COLOURS = {
 
 
 def level_rows(result: Any) -> list[tuple[str, dict[str, float]]]:
-    """Bytes of each level by what they were."""
+    """Bytes of each level by category."""
     data = result.data
     found: list[tuple[str, dict[str, float]]] = [
-        ("memory, asked for", {"read": data["memory_read_bytes"], "written": data["memory_written_bytes"]})
+        ("memory, requested", {"read": data["memory_read_bytes"], "written": data["memory_written_bytes"]})
     ]
     if padded := result.padded_bytes:
-        found.append(("memory, of which", {"moved": max(0, result.memory_bytes - padded), "padding": padded}))
+        found.append(("memory, padding", {"moved": max(0, result.memory_bytes - padded), "padding": padded}))
     channels = result.channel_bytes
     if channels["moved"]:
         found.append(("memory channels", {"moved": channels["moved"]}))
@@ -60,5 +60,5 @@ def traffic_section(result: Any) -> Section:
     bars = [Bar(name, parts, figures.size(sum(parts.values()))) for name, parts in rows]
     if not any(bar.parts and sum(bar.parts.values()) for bar in bars):
         return Section("Bytes by level", [Notes(["No bytes were moved."])], "bytes")
-    said = f"The least: {result.bounds.why}." if result.bounds else "The least is not known of this result."
+    said = f"Lower bound: {result.bounds.why}." if result.bounds else "The lower bound of this result is unknown."
     return Section("Bytes by level", [Bars(bars, COLOURS, "size", 0.0, said)], "bytes")

@@ -1,1 +1,1 @@
-"""What is asked and played with, as pages and in notebooks."""
+"""Pages and notebook views of `why` and `play`."""

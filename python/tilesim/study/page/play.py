@@ -1,4 +1,4 @@
-"""The picture beside the sliders: time against the start, the longest operations, the roofline."""
+"""The view beside the sliders: speed-up, longest operations, roofline."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ROWS = 8
 
 
 def page(before: Result, now: Result, error: str, took: float, notes: Sequence[str] = ()) -> str:
-    """A fragment of HTML, of the elements that all pages have."""
+    """An HTML fragment."""
     change = ratio(before.seconds / now.seconds) if now.seconds else "–"
     cards = [
         Card("time", duration(now.seconds), f"simulated in {duration(took)}"),
-        Card("as fast as at the start", change, f"{duration(before.seconds)} then"),
+        Card("speed-up", change, f"{duration(before.seconds)} at the start"),
         Card("cycles", count(now.cycles)),
         Card("bound by", now.bottleneck, f"busy {percent(now.data['bottleneck_share'])} of the time"),
     ]
@@ -32,6 +32,6 @@ def page(before: Result, now: Result, error: str, took: float, notes: Sequence[s
     wrong = ""
     if error:
         style = "border-left:4px solid #ee6677;padding:4px 8px;margin:4px 0"
-        wrong = f'<p class="error" style="{style}">{escape(error)}<br>Below: the last settings that work.</p>'
+        wrong = f'<p class="error" style="{style}">{escape(error)}<br>Below: the last legal settings.</p>'
     said = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
     return said + wrong + fragment(title_of(now), [*sections, roof_section(now)])

@@ -1,4 +1,4 @@
-"""Why every operation of a result takes its time, in one go: for pages. Nothing is simulated for it."""
+"""Explanations of all operations of a result for its page; simulates nothing."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from ..why_text import tiles_text
 __all__ = ["reasons"]
 
 MEASURED = 400
-"""Operations, the longest, whose terms are told apart on the recorded intervals: as `Result.why` does for each."""
+"""Number of longest operations whose terms come from recorded intervals, as in `Result.why`."""
 COUNTED = 20_000
-"""Operations, the longest, whose terms are told at all."""
+"""Number of longest operations with terms."""
 READ = 2_000
-"""Kernels of a program up to which its statements are read."""
+"""Largest number of kernels for which a program's statements are read."""
 _TILES = 300_000  # characters of tiles
-_FEW = "on this page the longest operations alone are measured by: `Result.why` does it for each"
+_FEW = "this page uses them only for the longest operations; `Result.why` uses them for each"
 
 
-_OWN = ("name", "operation", "start", "finish")  # of a kernel alone
+_OWN = ("name", "operation", "start", "finish")  # figures of a single kernel
 
 
 class _Told:
-    """Terms and texts that rows have in common."""
+    """Terms and texts, shared between rows."""
 
     def __init__(self, result: Result, recorded: Result | None) -> None:
         self.result = result
         self.ground = Ground(result, operands=len(result.data["operations"]) <= READ)
         self.spans, self.reason = self.ground.spans(True, recorded) if recorded is not None else (None, "")
         if self.spans is None:
-            self.reason = self.reason or "this page has none of"
+            self.reason = self.reason or "this page has none"
         self.terms: dict[tuple[str, str], int] = {}
         self._room = _TILES
         self._known: dict[Any, dict[str, Any]] = {}
 
     def row(self, rows: Sequence[dict[str, Any]], measured: bool) -> dict[str, Any]:
-        """Of one kernel, or of those of one name; what is counted alike is told alike."""
+        """The reason of kernels with one name; kernels with equal counts share it."""
         if measured or self.ground.operands is not None or len(rows) > 1 or self.ground.closed:
             return self._row(rows, measured)
         (row,) = rows
@@ -63,7 +63,7 @@ class _Told:
         point = facts.point(self.ground.rates)
         how = self.ground.attribution(spans is not None, _FEW if self.spans is not None else self.reason)
         if len(rows) > 1:
-            how = f"Of the {len(rows)} kernels of this name together. {how}"
+            how = f"Sum over the {len(rows)} kernels of this name. {how}"
         return {
             "shares": shares,
             "least": max(facts.bounds(self.ground.rates).values()) / len(rows),
@@ -84,12 +84,12 @@ class _Told:
 
 
 def _remedy(result: Result) -> list[tuple[str, str, str]]:
-    """What to ask for other mappings, which need simulations."""
+    """Commands that simulate alternatives."""
     machine, program = str(result.data["machine"]), str(result.data["program"])
     target = f" --machine {machine}" if machine in (*Machine.names(), *Device.names()) else " --machine FILE"
     model = program if program in models.names() else "MODEL"
-    what = "Another mapping, lowering, layout or fusion is simulated by " if result.data["source"] == "engine" else (
-        "The same in a terminal: ")  # fmt: skip
+    what = "To simulate other mappings, lowerings, layouts and fusion: " if result.data["source"] == "engine" else (
+        "In a terminal: ")  # fmt: skip
     behind = " (with the model, file or options of this run)" if model == "MODEL" else " (with the options of this run)"
     found = [(what, f"tilesim why {model} {{quoted}}{target}", behind)]
     return [*found, ("In Python: ", "result.why({name})", ".")]

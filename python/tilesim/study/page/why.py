@@ -1,4 +1,4 @@
-"""The answer to "why" as a page, and in a notebook: of the elements that all pages have."""
+"""The answer of `why` as HTML page and notebook view."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..why_text import head_lines, roofline_text, speed_text, tiles_text
 __all__ = ["page", "picture"]
 
 _TILES = 40
-_NEVER = 10**9  # rows from which on a short table would sort and filter
+_NEVER = 10**9  # a table that never sorts or filters
 
 
 def _cards(data: Mapping[str, Any]) -> Cards:
@@ -33,7 +33,7 @@ def _sections(data: Mapping[str, Any]) -> list[Section]:
     colours = {row["term"]: SERIES[i] if i < len(SERIES) - 1 else OTHER for i, row in enumerate(rows)}
     bar = Bar("", {row["term"]: row["cycles"] for row in rows}, f"{figures.count(data['cycles'])} cycles")
     columns = [Column("term", "term", "text"), Column("cycles", "cycles"), Column("share", "share", "percent")]
-    columns.append(Column("meaning", "what it is", "text", whole=True))
+    columns.append(Column("meaning", "meaning", "text", whole=True))
     terms: list[Any] = [
         Bars([bar], colours),
         Rows("terms", columns, rows, choice="term", colours=colours, what="terms", most=40, least=_NEVER),
@@ -52,21 +52,21 @@ def _sections(data: Mapping[str, Any]) -> list[Section]:
         left = len(data["tiles"]) - len(lines)
         found.append(Section("Tiles", [Notes([*lines, *([f"and {left:,} more kernels"] if left else [])])], "tiles"))
     if data.get("alternatives"):
-        columns = [Column("what", "simulated otherwise", "text"), Column("own_cycles", "cycles of these operations")]
+        columns = [Column("what", "alternative", "text"), Column("own_cycles", "cycles of these operations")]
         columns += [Column("own", "", "text"), Column("cycles", "cycles of the program"), Column("all", "", "text")]
         others = [
             {**row, "own": speed_text(row["own_gain"]), "all": speed_text(row["gain"])} for row in data["alternatives"]
         ]
         table = Rows("alternatives", columns, others, what="alternatives", most=40, least=_NEVER)
-        found.append(Section("Simulated otherwise", [table], "alternatives"))
+        found.append(Section("Alternatives", [table], "alternatives"))
     return found
 
 
 def picture(data: Mapping[str, Any]) -> str:
-    """What a notebook shows."""
+    """The notebook view."""
     return fragment(f"Why: {data['operation']}", _sections(data))
 
 
 def page(data: Mapping[str, Any]) -> str:
-    """A whole document that opens in any browser and loads nothing."""
+    """A self-contained HTML page."""
     return document(f"Why: {data['operation']}", _sections(data), f"{data['program']} on {data['machine']}")
