@@ -98,11 +98,11 @@ class _Scan:
 
 
 class _Layer(Layer):
-    def __init__(self, parent: GraphBuilder, sort: str, c: MambaConfig, run: Run) -> None:
+    def __init__(self, parent: GraphBuilder, kind: str, c: MambaConfig, run: Run) -> None:
         self.c = c
         self.scan = None if run.decode else _Scan(parent, c, run)
         caches = {"inputs": (run.batch, c.kernel - 1, c.inner), "state": (run.batch, c.inner, c.state)}
-        super().__init__(parent, sort, run, c.width, {}, caches, self._weights())
+        super().__init__(parent, kind, run, c.width, {}, caches, self._weights())
 
     def _weights(self) -> list[Weight]:
         c, gain = self.c, self.c.layers**-0.5
@@ -160,20 +160,10 @@ def mamba(
     head = Head(
         c.name, c.vocabulary, c.width, c.epsilon, True, "backbone.embeddings", "backbone.layers", "backbone.norm_f"
     )
-    return assemble(head, run, dtype, ["layer"] * c.layers, lambda builder, sort: _Layer(builder, sort, c, run), {})
+    return assemble(head, run, dtype, ["layer"] * c.layers, lambda builder, kind: _Layer(builder, kind, c, run), {})
 
 
 @network
 def mamba_2_8b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
-    """Mamba 2.8B, 2,768,345,600 parameters; the head shares the token embeddings.
-
-    Args:
-        batch: number of sequences.
-        context: tokens; see `mamba`.
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and state.
-
-    Returns:
-        Graph as of `mamba`.
-    """
+    """Mamba 2.8B, 2,768,345,600 parameters; the head shares the token embeddings."""
     return mamba(MAMBA_2_8B, batch, context, phase, dtype)
