@@ -69,7 +69,7 @@ def test_what_people_write(tmp_path):
 def test_refusals(tmp_path):
     cases = {
         "Did you mean 'gpt2'": {"model": "gtp2"},
-        "not fetched from the hub": {"model": "someone/something"},
+        "does not download models": {"model": "someone/something"},
         "fewer positions": {"model": "gpt2", "context": 5000},
         "Did you mean 'decode'": {"model": "gpt2", "phase": "decod"},
         "ts.from_torch": {"model": torch.nn.Linear(3, 3)},

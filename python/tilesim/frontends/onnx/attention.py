@@ -49,7 +49,7 @@ def attend(
 
 @handles("Attention")
 def attention(scope: OnnxScope, node: Node) -> Sequence[Value] | Any:
-    """Opset 23 and later, where scores are not asked for; else the standard's own function."""
+    """Opset 23 and later, without the output of scores; other forms take the standard's function body."""
     plain = len([name for name in node.outputs[3:] if name]) == 0
     q, k, v, mask = (scope.get(node, i) for i in range(4))
     known = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "qk_matmul_output_mode"}
@@ -150,7 +150,7 @@ def multi_head(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def masked(scope: OnnxScope, mask: Tensor | None, q: Tensor, k: Tensor, low: float) -> Tensor | None:
-    """What is added to scores: `low` where the mask is 0. Mask [B, T], [B, S, T] or lengths [B]."""
+    """The tensor to add to the scores: `low` where the mask is 0. Mask [B, T], [B, S, T] or lengths [B]."""
     if mask is None:
         return None
     batch, steps, keys = q.shape[0], q.shape[2], k.shape[2]
@@ -193,7 +193,7 @@ def packed_attention(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("GroupQueryAttention", domain=MICROSOFT)
 def group_query(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Grouped heads, causal, with a cache that grows and rotary embedding where asked; sequences of one length."""
+    """Grouped heads, causal, with a growing cache and optional rotary embedding; sequences of one length."""
     q, k, v = (scope.get(node, i) for i in range(3))
     heads, groups = node.integer("num_heads"), node.integer("kv_num_heads")
     if k is None:

@@ -19,7 +19,7 @@ VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
 
 @handles(*PLAIN)
 def plain(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Functions that the graph has under one name."""
+    """Operators that are one elementwise function."""
     return [scope.apply(PLAIN[node.op], *scope.operands(node))]
 
 
@@ -118,7 +118,7 @@ def converted(scope: OnnxScope, x: Tensor, dtype: str, saturate: bool = True) ->
 
 @handles("IsInf")
 def is_inf(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Either sign can be left out."""
+    """Infinities of the signs that the attributes select."""
     x = scope.get(node, 0)
     found = []
     for name, sign in (("detect_positive", 1), ("detect_negative", -1)):
@@ -131,7 +131,7 @@ def is_inf(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("LeakyRelu", "PRelu", "ThresholdedRelu", "Elu", "Selu", "Celu")
 def rectifiers(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """The identity above a threshold, something else below."""
+    """The identity above a threshold, another function below."""
     x = scope.get(node, 0)
     zero = scope.like(0, x)
     positive = scope.apply("greater", x, zero)
@@ -198,20 +198,20 @@ def inverse_hyperbolic(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("Dropout")
 def dropout(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Inference; training draws random numbers, unless the ratio is 0."""
+    """The identity; dropout of a training model with a ratio above 0 is unsupported."""
     x = scope.get(node, 0)
     training = bool(scope.numbers(node, 2, "whether this trains")) if node.has(2) else False
     ratio = float(scope.numbers(node, 1, "the ratio")) if node.has(1) and training else 0.0
     if training and ratio != 0:
-        raise Unsupported("dropout in training draws random numbers")
+        raise Unsupported("dropout in training draws random numbers: export the model in eval mode")
     mask = scope.broadcast(scope.scalar(True, "bool"), x.shape)
     return [x, mask][: max(1, len(node.outputs))]
 
 
 @handles("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
 def random(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Frameworks draw other numbers: no reference to be equal to."""
-    raise Unsupported("random numbers: give them as an input")
+    """Frameworks draw different numbers, so no reference exists."""
+    raise Unsupported("operators that draw random numbers: make the numbers an input of the model")
 
 
 def full(scope: OnnxScope, number: float, shape: Sequence[int], dtype: str) -> Tensor:

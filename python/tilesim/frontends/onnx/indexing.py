@@ -9,7 +9,7 @@ from .scope import Node, OnnxScope, Value, axis_of, handles
 
 
 def vectors(scope: OnnxScope, indices: Tensor, axis: int) -> Tensor:
-    """For each element of `indices` the position of an element: its own, but for `axis`, which it names."""
+    """Index vectors of elements: each element's own position, with `indices` in the place of `axis`."""
     shape = [*indices.shape, 1]
     parts = [
         scope.reshape(indices, shape) if dim == axis else scope.op("iota", shape=shape, dtype=indices.dtype, dim=dim)
@@ -128,7 +128,7 @@ def scatter_nd(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("ReverseSequence")
 def reverse_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """The first so many steps of each sequence backwards."""
+    """Reverses the first `lengths` steps of each sequence."""
     x, lengths = scope.get(node, 0), scope.convert(scope.get(node, 1), "i64")
     time, batch = node.integer("time_axis"), node.integer("batch_axis", 1)
     position = scope.op("iota", shape=list(x.shape), dtype="i64", dim=time)

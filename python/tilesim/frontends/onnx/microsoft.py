@@ -83,7 +83,7 @@ def fused_matmul(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def activated(scope: OnnxScope, node: Node, x: Tensor) -> Tensor:
-    """The activation that is fused."""
+    """The fused activation."""
     name = node.text("activation")
     if name in ("", "Relu", "Tanh", "Sigmoid"):
         return scope.apply(name.lower(), x) if name else x

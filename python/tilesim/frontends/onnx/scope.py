@@ -1,4 +1,4 @@
-"""Where nodes of an ONNX model become operations of a graph."""
+"""The scope in which nodes of an ONNX model become graph operations."""
 
 from __future__ import annotations
 
@@ -125,11 +125,11 @@ class OnnxScope(Building):
             self.known, self.spread, self.stored = outer.known, outer.spread, outer.stored
 
     def value(self, name: str) -> Value:
-        """What a name means here."""
+        """The value of a name."""
         if name in self.names:
             return self.names[name]
         if self.outer is None:
-            raise user_error("a value that no node computes", value=f"'{name}'")
+            raise user_error("no node computes a value that is used", value=f"'{name}'")
         found = self.outer.value(name)
         if isinstance(found, Tensor) and found.builder is not self.builder:
             found = self.model.brought_in(self, name, found)
@@ -151,7 +151,7 @@ class OnnxScope(Building):
         return [self.get(node, i) for i in range(len(node.inputs))]
 
     def numbers(self, node: Node, index: int, what: str) -> NDArray[Any]:
-        """Elements of an operand that must be known to build the graph."""
+        """Elements of an operand that must be constant."""
         tensor = self.get(node, index)
         array = self.array(tensor) if tensor is not None else None
         if array is None:
@@ -159,7 +159,7 @@ class OnnxScope(Building):
             error = Unsupported(
                 f"{what} depends on data (operand '{node.inputs[index]}'"
                 + (f" from input {', '.join(map(repr, origins))}" if origins else "")
-                + "): give inputs that shapes depend on with fixed={name: array}, or export with static shapes"
+                + "): fix the inputs that shapes depend on with fixed={name: array}, or export with static shapes"
             )
             error.needed = tuple(origins)  # type: ignore[attr-defined]
             raise error
@@ -178,7 +178,7 @@ class OnnxScope(Building):
         return self.convert(x, "f32") if x.dtype in ("f16", "bf16") else x
 
     def reduce(self, x: Tensor, dims: Sequence[int], combiner: str, keep: bool = True, **more: Any) -> Tensor:
-        """A reduction; none for no dims."""
+        """A reduction."""
         result: Tensor = self.op("reduce", x, dims=list(dims), combiner=combiner, keep_dims=keep, **more)
         return result
 
@@ -220,5 +220,5 @@ class OnnxScope(Building):
 def axis_of(axis: int, rank: int, place: str) -> int:
     """An axis counted from the front."""
     if not -rank <= axis < max(rank, 1):
-        raise user_error("an axis that does not exist", place=place, value=str(axis), allowed=f"{-rank} to {rank - 1}")
+        raise user_error("the axis does not exist", place=place, value=str(axis), allowed=f"{-rank} to {rank - 1}")
     return axis + rank if axis < 0 else axis

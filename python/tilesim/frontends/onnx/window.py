@@ -16,7 +16,7 @@ from ...graph.tensor import Tensor
 from .scope import Node, OnnxScope, Value, handles
 
 LETTERS = "DHW"
-TAPS = 4096  # of a window that is built tap by tap
+TAPS = 4096  # most elements of a window that is built element by element
 
 
 def spatial_labels(lead: str, rank: int) -> str:
@@ -50,7 +50,7 @@ class Window:
                     allowed=f"{count} integers",
                 )
         if min([*self.strides, *self.dilations, *self.kernel], default=1) < 1:
-            raise user_error("strides, dilations and kernels are positive", place=node.place)
+            raise user_error("strides, dilations and kernels must be positive", place=node.place)
         self.low, self.high = pads[:rank], pads[rank:]
         self.extra = [0] * rank  # further padding at the end that ceil_mode makes the last window reach into
         auto = node.text("auto_pad", "NOTSET")
@@ -114,7 +114,7 @@ def convolution(scope: OnnxScope, node: Node, x: Tensor, w: Tensor, bias: Tensor
 
 @handles("ConvTranspose")
 def conv_transpose(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """The gradient of a convolution: holes between elements, and the kernel turned around."""
+    """The gradient of a convolution: a dilated input and a reversed kernel."""
     x, w, bias = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     rank, groups = x.ndim - 2, node.integer("group", 1)
     strides, dilations = node.integers("strides", [1] * rank), node.integers("dilations", [1] * rank)
@@ -166,7 +166,7 @@ def over(window: Window, lead: int = 2) -> dict[str, list[int]]:
 
 @handles("MaxPool")
 def max_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """With the positions of the maxima where asked."""
+    """The maxima, and their positions as an optional second result."""
     x = scope.get(node, 0)
     window = Window(node, x.shape[2:], node.integers("kernel_shape"))
     y = scope.op("window_reduce", x, combiner="maximum", **over(window))
@@ -236,7 +236,7 @@ def average_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def tap_counts(node: Node, window: Window, x: Tensor, y: Tensor) -> Any:
-    """How many taps of each window count."""
+    """Number of elements in each window, padding included where the node asks for it."""
     counts: Any = np.ones([1] * (x.ndim - 2))
     padding = node.integer("count_include_pad") != 0
     bounded(math.prod(y.shape[2:]) + max(y.shape[2:], default=0) * max(window.kernel, default=0), "a table of taps")
@@ -273,7 +273,7 @@ def global_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("MaxUnpool")
 def max_unpool(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Values go where their indices say, in a tensor of zeros."""
+    """Scatters values to their indices in a tensor of zeros."""
     x, indices = scope.get(node, 0), scope.get(node, 1)
     rank = x.ndim - 2
     kernel, pads = node.integers("kernel_shape"), node.integers("pads", [0] * (2 * rank))

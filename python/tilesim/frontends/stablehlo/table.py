@@ -1,20 +1,20 @@
-"""What of StableHLO and CHLO is left out, with the reason, and the table of everything for the documentation."""
+"""Unsupported operations of StableHLO and CHLO with their reasons, and the table for the documentation."""
 
 from __future__ import annotations
 
-#: operations without a meaning here, and why
+#: unsupported operations, and why
 EXCLUDED: dict[str, str] = {
     **{
-        f"stablehlo.{name}": "left the specification; write dot_general, gather or all_reduce"
+        f"stablehlo.{name}": "removed from the specification; use dot_general, gather or all_reduce"
         for name in ("cross-replica-sum", "einsum", "torch_index_select", "unary_einsum")
     },
-    "stablehlo.set_dimension_size": "shapes that are known only when it runs; export with static shapes",
+    "stablehlo.set_dimension_size": "dynamic shapes; export with static shapes",
 }
 
 #: read through `stablehlo-legalize-quant-to-math`
 QUANTIZED = ("stablehlo.uniform_dequantize", "stablehlo.uniform_quantize")
 
-#: operations that end a region, or belong to the printed form
+#: operations that end a region
 STRUCTURE = ("stablehlo.return",)
 
 
@@ -33,11 +33,11 @@ def documented(handled: set[str], dialects: dict[str, list[str]]) -> str:
             names_of = ", ".join(f"`{name.partition('.')[2]}`" for name in QUANTIZED)
             lines += [f"Read, with all of quantized types, through `stablehlo-legalize-quant-to-math`: {names_of}.", ""]
         if expanded:
-            how = "Read through the dialect's own expansion (`chlo-legalize-to-stablehlo`), where it has one: "
+            how = "Read through the dialect's expansion (`chlo-legalize-to-stablehlo`), where it has one: "
             lines += [how + ", ".join(f"`{name}`" for name in expanded) + ".", ""]
         left = {name: EXCLUDED[name] for name in names if name in EXCLUDED}
         if left:
-            lines += ["| left out | because |", "|---|---|"]
+            lines += ["| unsupported | reason |", "|---|---|"]
             lines += [f"| `{name.split('.', 1)[1]}` | {reason} |" for name, reason in left.items()]
             lines += [""]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Elementwise overloads: torch's type promotion, then one function of our table, or a short composition."""
+"""Elementwise overloads: torch's type promotion, then one elementwise function or a short composition."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _BINARY = {
 
 
 def _float_of(value: Any) -> float | None:
-    """A number that is known now: a Python one, or a tensor without axes."""
+    """The value of a Python number or a constant tensor without axes, else None."""
     if isinstance(value, (bool, int, float)):
         return float(value)
     if isinstance(value, torch.Tensor) and value.ndim == 0 and not value.is_complex():
@@ -66,7 +66,7 @@ def _exact(number: float, dtype: str) -> bool:
 
 
 def _wide_scalar(dtype: str, operands: tuple[Any, ...]) -> bool:
-    """Whether torch takes a number with more digits than the dtype has (scalars enter narrow sums in f32)."""
+    """Whether an operand has more digits than a narrow dtype: torch then computes in f32."""
     if dtype not in ("f16", "bf16"):
         return False
     numbers = [number for number in map(_float_of, operands) if number is not None]
@@ -74,7 +74,7 @@ def _wide_scalar(dtype: str, operands: tuple[Any, ...]) -> bool:
 
 
 def elementwise(importer: Importer, function: str, *operands: Any, dtype: str | None = None) -> Tensor:
-    """One function in the result's dtype; f32 inside where a scalar has more digits than a narrow dtype."""
+    """One function in the result's dtype; in f32 where a scalar has more digits than a narrow dtype."""
     result = dtype or importer.dtype
     compute = "f32" if _wide_scalar(result, operands) else result
     value = importer.apply(function, *[importer.tensor(operand, compute) for operand in operands])
@@ -187,7 +187,7 @@ def _div_mode(importer: Importer, x: Any, y: Any, rounding_mode: str | None = No
 
 @handles("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
 def _remainder(importer: Importer, x: Any, y: Any) -> Tensor:
-    """With the divisor's sign: the truncated rest, moved by one divisor where the signs differ."""
+    """The remainder with the divisor's sign: the truncated one plus the divisor where the signs differ."""
     dtype = importer.dtype
     a, b = importer.tensor(x, dtype), importer.tensor(y, dtype)
     rest = importer.apply("remainder", a, b)

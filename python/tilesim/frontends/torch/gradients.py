@@ -1,4 +1,4 @@
-"""Overloads that only backward graphs have."""
+"""Overloads of backward graphs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _convolution_backward(
     groups: int,
     wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
-    """Both gradients are convolutions: of the result's gradient with the reversed kernel, of the input with it."""
+    """Both gradients are convolutions: of the result's gradient with the reversed kernel, and of the input with it."""
     grad, image, weight = importer.tensor(gradient), importer.tensor(x), importer.tensor(w)
     count = weight.ndim - 2
     steps, pads, spread = listed(stride, count), listed(padding, count), listed(dilation, count)
@@ -39,7 +39,7 @@ def _convolution_backward(
         if wanted[1]:
             results[1] = _weight_gradient(importer, image, grad, weight, (steps, pads, spread), groups)
     elif wanted[0]:
-        # what the transposed convolution of the plain size lacks at the end
+        # output padding: the difference to the size of the plain transposed convolution
         rest = [
             extent - ((out - 1) * step - 2 * pad + far * (size - 1) + 1)
             for extent, out, step, pad, far, size in zip(
@@ -57,7 +57,7 @@ def _convolution_backward(
 def _weight_gradient(
     importer: Importer, grad: Tensor, image: Tensor, weight: Tensor, window: tuple[list[int], ...], groups: int
 ) -> Tensor:
-    """Images are what is summed over, places of the result the window; its steps are the dilation and vice versa."""
+    """Sums over images, with the result's positions as the window; strides and dilations are swapped."""
     steps, low, spread = window
     letters, pads = _SPATIAL[weight.ndim - 2], []
     for i, pad in enumerate(low):

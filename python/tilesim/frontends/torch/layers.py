@@ -49,7 +49,7 @@ def _matmul(importer: Importer, a: Any, b: Any) -> Tensor:
 @handles("aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default", "aten.addbmm.default")
 def _addmm(importer: Importer, bias: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
     if "addbmm.default" in str(importer.node.target) and "baddbmm" not in str(importer.node.target):
-        raise importer.unsupported("a sum over the batch has no meaning here yet")
+        raise importer.unsupported("a sum over the batch")
     if alpha == 1 and beta == 1 and "addmv" not in str(importer.node.target):
         return product(importer, a, b, importer.tensor(bias))
     result = product(importer, a, b)
@@ -64,7 +64,7 @@ def _addmm(importer: Importer, bias: Any, a: Any, b: Any, *, beta: float = 1, al
 
 
 def listed(value: Any, count: int) -> list[int]:
-    """One number or several, as so many."""
+    """One number or several as a list of `count` numbers."""
     items = [value] if isinstance(value, int) else list(value)
     return [int(item) for item in (items * count if len(items) == 1 else items)]
 
@@ -198,7 +198,7 @@ def _layer_norm(
     dims = list(range(tensor.ndim - len(shape), tensor.ndim))
     native = "native" in str(importer.node.target)
     if native and any(user.args[1] != 0 for user in importer.node.users):
-        raise importer.unsupported("mean and rstd of a normalization are used")
+        raise importer.unsupported("mean and rstd as results of a normalization")
     value = importer.op(
         "normalize",
         tensor,
@@ -302,20 +302,20 @@ def _embedding(importer: Importer, table: Any, ids: Any, *_: Any, **__: Any) -> 
 def _embedding_bag(
     importer: Importer, table: Any, ids: Any, offsets: Any, _: bool = False, mode: int = 0, *rest: Any
 ) -> Any:
-    """Bags of one size, whose offsets are known: rows of the table, reduced bag by bag."""
+    """Bags of equal size with constant offsets: rows of the table, reduced per bag."""
     if not isinstance(offsets, torch.Tensor):
         raise importer.unsupported(
-            "offsets of bags depend on inputs", suggestion="pass ids of shape [bags, ids per bag]"
+            "bag offsets that depend on inputs", suggestion="Pass ids of shape [bags, ids per bag]"
         )
     if len(rest) > 1 and rest[1] is not None:
-        raise importer.unsupported("weights of samples have no meaning here yet")
+        raise importer.unsupported("per-sample weights")
     if len(rest) > 3 and rest[3] is not None and rest[3] >= 0:
-        raise importer.unsupported("a padding index of bags has no meaning here yet")
+        raise importer.unsupported("a padding index of bags")
     tensor, bags = importer.tensor(ids), importer.shape[0]
     starts = offsets.tolist()[:bags]
     size = tensor.shape[0] // bags if bags else 0
     if tensor.ndim != 1 or starts != [i * size for i in range(bags)] or size * bags != tensor.shape[0] or not size:
-        raise importer.unsupported("bags of different sizes have no meaning here yet", str(starts[:8]))
+        raise importer.unsupported("bags of different sizes", str(starts[:8]))
     rows = importer.op("embedding", importer.tensor(table), tensor.reshape(bags, size))
     return reduced(importer, rows, ("add", "mean", "maximum")[mode], axis(1, 3)), None, None, None
 
@@ -338,7 +338,7 @@ def _layers(
 ) -> tuple[Tensor, list[list[Tensor]]]:
     """The result [steps, batch, directions * hidden], and the last states by layer and direction."""
     if train and dropout:
-        raise importer.unsupported("dropout between recurrent layers", str(dropout), "call module.eval() first")
+        raise importer.unsupported("dropout between recurrent layers", str(dropout), "Call module.eval() first")
     b, directions = importer.builder, 2 if bidirectional else 1
     x, weights = importer.tensor(x), [importer.tensor(one) for one in params]
     given = [importer.tensor(state) for state in states]
@@ -350,10 +350,10 @@ def _layers(
             number = layer * directions + turned
             inner, outer, *rest = weights[number * each : (number + 1) * each]
             bias = rest.pop(0) if has_biases else None
-            ahead = importer.op("contract", x, inner, bias, a_contract=[2], b_contract=[1])
+            projected = importer.op("contract", x, inner, bias, a_contract=[2], b_contract=[1])
             before, fixed = [state[number] for state in given], [outer, *rest]
             found, after = recurrent.over_steps(
-                b, ahead, before, fixed, cell, backwards=turned == 1, stem=importer._name or "recurrence"
+                b, projected, before, fixed, cell, backwards=turned == 1, stem=importer._name or "recurrence"
             )
             results.append(found)
             last.append(after)

@@ -1,4 +1,4 @@
-"""Overloads of pooling: windows of torch's sizes, ceil_mode and counts included."""
+"""Pooling overloads, including ceil_mode and element counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _window(
     dilation: list[int],
     combiner: str,
 ) -> Tensor:
-    """Pads behind are what the result's shape asks for (ceil_mode)."""
+    """The result's shape (ceil_mode) sets the padding at the end."""
     count = len(size)
     lead = x.ndim - count
     pads = [0, 0] * lead
@@ -94,7 +94,7 @@ def _averaged(
     include_pad: bool,
     divisor: int | None,
 ) -> Tensor:
-    """Something per window, divided by what torch divides the sum of this window by."""
+    """Values per window divided by torch's divisor of that window."""
     count = len(window)
     if divisor is None and ((include_pad and not ceil) or (not any(pads) and not ceil)):
         divisor = math.prod(window)
@@ -122,7 +122,7 @@ def _avg_pool_backward(
     include_pad: bool,
     divisor: int | None,
 ) -> Tensor:
-    """Each element gets what the windows over it got: the sum over a window of the gradients, spread by the steps."""
+    """Each element receives the gradients of its windows: a windowed sum of gradients dilated by the strides."""
     count = int(str(importer.node.target).split("pool")[1][0])
     window = listed(size, count)
     steps = listed(stride, count) if stride else window
@@ -196,7 +196,7 @@ def _adaptive_pool(importer: Importer, x: Any, size: Any) -> Any:
 
 @handles("aten._adaptive_avg_pool2d_backward.default", "aten._adaptive_avg_pool3d_backward.default")
 def _adaptive_avg_pool_backward(importer: Importer, gradient: Any, x: Any) -> Tensor:
-    """Axis by axis, a product with the share that each element has in each window."""
+    """Axis by axis, a product with the share of each element in each window."""
     count = int(str(importer.node.target).split("pool")[1][0])
     value = importer.tensor(gradient, "f64" if importer.dtype == "f64" else "f32")
     for axis in range(value.ndim - count, value.ndim):

@@ -31,7 +31,7 @@ def axis(dim: int, rank: int) -> int:
     "aten.view_as.default",
 )
 def _reshape(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
-    """The result's shape is torch's; elements stay in row-major order."""
+    """Elements in row-major order in the shape that torch states."""
     tensor = importer.tensor(x)
     return tensor if list(tensor.shape) == importer.shape else tensor.reshape(*importer.shape)
 
@@ -48,7 +48,7 @@ def _reshape(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
 def _same(importer: Importer, x: Any, *rest: Any, **__: Any) -> Any:
     overload = str(importer.node.target)
     if "dropout" in overload and len(rest) > 1 and rest[1] and rest[0] > 0:
-        raise importer.unsupported("dropout in training draws random numbers", suggestion="call module.eval()")
+        raise importer.unsupported("dropout in training draws random numbers", suggestion="Call module.eval()")
     value = importer.tensor(x)
     return (value, None) if "native_dropout" in overload else value
 
@@ -141,7 +141,7 @@ def _unbind(importer: Importer, x: Any, dim: int = 0) -> tuple[Tensor, ...]:
 
 @handles("aten.cat.default", "aten.concat.default")
 def _cat(importer: Importer, tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Empty tensors of one axis are skipped, as in torch."""
+    """Skips empty tensors of one axis, as torch does."""
     parts = [importer.tensor(part, importer.dtype) for part in tensors]
     kept = [part for part in parts if part.ndim == len(importer.shape) and not (part.ndim == 1 and part.shape[0] == 0)]
     if not kept:
@@ -161,7 +161,7 @@ def _stack(importer: Importer, tensors: Sequence[Any], dim: int = 0) -> Tensor:
 
 @handles("aten.repeat.default", "aten.tile.default")
 def _repeat(importer: Importer, x: Any, repeats: Sequence[int]) -> Tensor:
-    """Each axis becomes [repeat, extent], broadcast, and is joined again."""
+    """Each axis becomes [repeat, extent] by a broadcast, then one axis again."""
     tensor = importer.tensor(x)
     shape = [1] * (len(importer.shape) - tensor.ndim) + list(tensor.shape)
     times = [1] * (len(shape) - len(repeats)) + list(repeats)
@@ -221,7 +221,7 @@ def _pad_mode(
     if mode == "circular":
         return _pad_circular(importer, tensor, pads)
     if mode not in ("reflect", "replicate"):
-        raise importer.unsupported("this way to pad has no meaning here yet", mode)
+        raise importer.unsupported("this padding mode", mode)
     low, high = [0] * tensor.ndim, [0] * tensor.ndim
     for i in range(len(pads) // 2):
         low[-1 - i], high[-1 - i] = pads[2 * i], pads[2 * i + 1]
@@ -233,7 +233,7 @@ def _pad_circular(importer: Importer, x: Tensor, pads: Sequence[int]) -> Tensor:
         at = x.ndim - 1 - i
         extent, (low, high) = x.shape[at], pads[2 * i : 2 * i + 2]
         if low < 0 or high < 0:
-            raise importer.unsupported("negative circular padding has no meaning here yet", str(list(pads)))
+            raise importer.unsupported("negative circular padding", str(list(pads)))
         pieces = [_slice(importer, x, at, extent - low, extent), x, _slice(importer, x, at, 0, high)]
         kept = [piece for piece in pieces if piece.shape[at]]
         x = importer.op("concat", *kept, dim=at) if len(kept) > 1 else x
@@ -259,9 +259,9 @@ def _replication_pad(importer: Importer, x: Any, pads: Sequence[int]) -> Tensor:
     "prims.convert_element_type.default",
 )
 def _to(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
-    """Floats become integers toward zero; what torch leaves open wraps modulo 2^width, and NaN and infinities give 0.
+    """Floats round to integers toward zero; out of range they wrap modulo 2^width, and NaN and infinities give 0.
 
-    f8e4m3fn has no infinity: what lies beyond 448 becomes 448, other formats have infinities or NaN there.
+    f8e4m3fn has no infinity: numbers beyond 448 become 448. Other formats give infinity or NaN.
     """
     tensor = importer.tensor(x)
     dtype = importer.dtype
@@ -271,7 +271,7 @@ def _to(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
         return importer.apply("not_equal", tensor, importer.builder.scalar(0, tensor.dtype))
     if dtype == "f8e4m3fn" and tensor.dtype != "bool":
         return importer.op("convert", tensor, dtype=dtype, overflow="saturate")
-    if dtype == "f8e8m0fnu":  # powers of two alone: torch drops the sign, and zero becomes the least of them
+    if dtype == "f8e8m0fnu":  # powers of two only: torch drops the sign, and zero becomes the least power
         wide = importer.apply("abs", tensor.convert("f32"))
         tensor = importer.apply("maximum", wide, importer.builder.scalar(2.0**-127, "f32"))
     return importer.op("convert", tensor, dtype=dtype)
@@ -311,7 +311,7 @@ def _ones(importer: Importer, *_: Any, **__: Any) -> Tensor:
 
 @handles("aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default", "aten.empty_strided.default")
 def _empty(importer: Importer, *_: Any, **__: Any) -> Tensor:
-    """Whatever stood there: zeros are as good, and a full overwrite follows."""
+    """Zeros in the place of uninitialised memory."""
     return filled(importer, 0.0)
 
 
