@@ -18,7 +18,7 @@ from ..base.dtypes import FLOATS
 from ..base.errors import Unsupported, nearest, path_text, unsupported, user_error
 from ..graph import Graph
 from . import sequences
-from .slots import Slot, empty
+from .slots import Slot, leaves_of, results_of, slots
 from .torch.frontend import export, read
 
 TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
@@ -101,8 +101,7 @@ def configuration(model: Any) -> Any:
         try:
             return transformers.AutoConfig.from_pretrained(folder if os.path.isdir(name) else name)
         except Exception as error:  # many types, for a damaged file or an unknown model type
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise user_error("not a transformers configuration", place=name, value=first) from error
+            raise user_error("not a transformers configuration", place=name, value=_first_line(error)) from error
     known = list(transformers.models.auto.configuration_auto.CONFIG_MAPPING_NAMES)
     if name not in known:
         near = nearest(name, known)
@@ -111,6 +110,10 @@ def configuration(model: Any) -> Any:
             "unknown model type", value=f"'{name}'", allowed="gpt2, llama, mistral, ...", suggestion=remedy
         )
     return transformers.AutoConfig.for_model(name)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _class_of(config: Any) -> Any:
@@ -161,9 +164,9 @@ def _made(config: Any, dtype: str | None, mode: Any) -> Any:
             model = (made.from_config if automatic else made._from_config)(config, dtype=wanted)
         model.tie_weights()
         return model
-    except Exception as error:  # of many sorts
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise user_error("transformers cannot build this model", value=config.model_type, allowed=first) from error
+    except Exception as error:  # many types
+        raise user_error("transformers cannot build this model", value=config.model_type,
+                         suggestion=f"It raised: {_first_line(error)}") from error  # fmt: skip
 
 
 def _words(model: Any, context: int, batch: int) -> Any:
@@ -230,21 +233,13 @@ def _of_both(model: Any, phase: str, context: int, batch: int, image: int | None
 def _named(model: Any, kwargs: dict[str, Any]) -> Graph:
     """A module's graph, with outputs named as in the model's result."""
     program = export(model, (), kwargs)
-    leaves, count = _leaves(program), program.call_spec.out_spec.num_leaves
+    leaves, count = leaves_of(program), program.call_spec.out_spec.num_leaves
     # A cache reorders its tensors: small tensors with one number each show their new places.
     marks = [torch.full([1] * getattr(leaf, "ndim", 0), float(i)) for i, leaf in enumerate(leaves)]
     found = torch.utils._pytree.tree_unflatten(marks, program.call_spec.out_spec)
     names = {int(value.flatten()[0]): name for name, value in _results(found)}
     results = [names.get(i, f"result.{i}") for i in range(count)]
     return read(program, str(model.config.model_type), results=results)[0]
-
-
-def _leaves(program: Any) -> list[Any]:
-    """The results of an exported program, flat and without elements."""
-    (last,) = [node for node in program.graph.nodes if node.op == "output"]
-    count = program.call_spec.out_spec.num_leaves
-    given = last.args[0][len(last.args[0]) - count :]
-    return [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in given]
 
 
 def _results(found: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -288,11 +283,7 @@ class _Step(torch.nn.Module):
         self.model, self.filled = model, filled
         # newer transformers call it cache
         self.cache_name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
-        self.past = torch.nn.ModuleList()
-        for pair in shapes:
-            self.past.append(torch.nn.Module())
-            for name, (shape, dtype) in zip(("keys", "values"), pair, strict=True):
-                self.past[-1].register_buffer(name, empty(shape, dtype, mode))
+        self.past = slots(shapes, mode)
 
     def forward(self, input_ids: Any) -> Any:
         """Logits of the token after it."""
@@ -323,7 +314,7 @@ def _first_keys(model: Any) -> list[tuple[Any, Any]]:
     """Keys and values of a short text, without elements: their heads and widths."""
     try:
         program = export(model, (), {"input_ids": torch.zeros((1, 2), dtype=torch.int64), "use_cache": True})
-        past = torch.utils._pytree.tree_unflatten(_leaves(program), program.call_spec.out_spec).past_key_values
+        past = results_of(program).past_key_values
         return [(layer.keys, layer.values) for layer in past.layers]
     except Exception as error:  # many types: other caches, other results
         what = "this model does not cache keys and values by layer"

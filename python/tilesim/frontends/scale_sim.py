@@ -16,7 +16,7 @@ from ..base.checked import checked
 from ..base.errors import listed, nearest, path_text, user_error
 from ..base.files import read_text
 from ..graph import Graph, GraphBuilder
-from ..graph.building import namer
+from ..graph.building import convolved, namer
 from ..graph.tensor import Tensor
 
 __all__ = ["from_scale_sim"]
@@ -135,16 +135,6 @@ def _convolution(b: GraphBuilder, row: _Row, layer: str, said: list[str]) -> Ten
         where = os.path.basename(row.place)
         said.append(f"{where}: SCALE-Sim rounds up: the last windows of {layer} reach beyond the input, into zeros")
     groups = channels if "DP" in layer else 1
-    result: Tensor = b.op(
-        "convolution",
-        b.input(f"{layer}.x", (batch, channels, height, width)),
-        b.weight(f"{layer}.w", (filters * groups, channels // groups, kernel_height, kernel_width)),
-        name=layer,
-        x_labels="NCHW",
-        w_labels="OIHW",
-        y_labels="NCHW",
-        strides=list(strides),
-        pads=pads,
-        groups=groups,
-    )
-    return result
+    x = b.input(f"{layer}.x", (batch, channels, height, width))
+    w = b.weight(f"{layer}.w", (filters * groups, channels // groups, kernel_height, kernel_width))
+    return convolved(b.op, x, w, name=layer, strides=list(strides), pads=pads, groups=groups)

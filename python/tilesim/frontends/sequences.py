@@ -9,7 +9,7 @@ from transformers import cache_utils
 
 from ..base.errors import unsupported
 from ..graph import Graph
-from .slots import Slot, empty
+from .slots import Slot, empty, results_of, slots
 from .torch.frontend import export, read
 
 __all__ = ["has_both", "prefill", "step"]
@@ -52,11 +52,7 @@ class _Step(torch.nn.Module):
     def __init__(self, model: Any, shapes: list[tuple[Any, Any]], length: int, filled: int, mode: Any) -> None:
         super().__init__()
         self.model, self.length, self.filled = model, length, filled
-        self.past = torch.nn.ModuleList()
-        for pair in shapes:
-            self.past.append(torch.nn.Module())
-            for name, (shape, dtype) in zip(PARTS, pair, strict=True):
-                self.past[-1].register_buffer(name, empty(shape, dtype, mode))
+        self.past = slots(shapes, mode)
 
     def forward(self, decoder_input_ids: Any, source: Any) -> Any:
         """The decoder's result for the token."""
@@ -74,10 +70,7 @@ def _exported(model: Any, main: str, source: Any, prompt: Any) -> tuple[Any, dic
     """Both parts, and their results by name, without elements."""
     try:
         program = export(_Whole(model), (), {main: source, "decoder_input_ids": prompt})
-        (last,) = [node for node in program.graph.nodes if node.op == "output"]
-        count = program.call_spec.out_spec.num_leaves
-        leaves = [node.meta["val"] for node in last.args[0][len(last.args[0]) - count :]]
-        found = torch.utils._pytree.tree_unflatten(leaves, program.call_spec.out_spec)
+        found = results_of(program)
     except Exception as error:  # many types: other arguments, caches and results
         what = "cannot export encoder and decoder of this model together"
         remedy = "Read a part: ts.from_torch(model.get_encoder(), kwargs={...})"

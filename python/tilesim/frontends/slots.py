@@ -7,12 +7,35 @@ from typing import Any
 import torch
 from transformers import cache_utils
 
-__all__ = ["Slot", "empty"]
+__all__ = ["Slot", "empty", "leaves_of", "results_of", "slots"]
 
 
 def empty(shape: tuple[int, ...], dtype: Any, mode: Any) -> Any:
     """A tensor of zeros; without elements in a mode of fake tensors."""
     return torch.zeros(shape, dtype=dtype) if mode is None else mode.from_tensor(torch.empty(shape, dtype=dtype))
+
+
+def slots(shapes: list[tuple[Any, Any]], mode: Any) -> torch.nn.ModuleList:
+    """A module per layer with buffers for keys and values of these shapes and dtypes."""
+    layers = torch.nn.ModuleList()
+    for pair in shapes:
+        layers.append(torch.nn.Module())
+        for name, (shape, dtype) in zip(("keys", "values"), pair, strict=True):
+            layers[-1].register_buffer(name, empty(shape, dtype, mode))
+    return layers
+
+
+def leaves_of(program: Any) -> list[Any]:
+    """The results of an exported program, flat and without elements."""
+    (last,) = [node for node in program.graph.nodes if node.op == "output"]
+    count = program.call_spec.out_spec.num_leaves
+    given = last.args[0][len(last.args[0]) - count :]
+    return [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in given]
+
+
+def results_of(program: Any) -> Any:
+    """The results of an exported program, without elements, in the structure that the module returns."""
+    return torch.utils._pytree.tree_unflatten(leaves_of(program), program.call_spec.out_spec)
 
 
 class Slot(cache_utils.CacheLayerMixin):

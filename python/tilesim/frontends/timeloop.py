@@ -18,6 +18,7 @@ from ..base.checked import checked
 from ..base.errors import listed, nearest, path_text, shown, unsupported, user_error
 from ..base.files import read_json, read_yaml
 from ..graph import Graph, GraphBuilder
+from ..graph.building import SPATIAL, convolved
 from ..graph.tensor import Tensor
 
 __all__ = ["from_timeloop_problem"]
@@ -25,7 +26,6 @@ __all__ = ["from_timeloop_problem"]
 _SHAPE = ("name", "dimensions", "coefficients", "data_spaces")
 _SPACE = ("name", "projection", "read_write", "rank_name")
 _MOST, _MOST_AXES = 1 << 24, 8
-_LETTERS = "DHW"
 _Term = tuple[str, int]  # a dimension and its coefficient
 
 #: the default shape of a problem, also named cnn-layer
@@ -222,23 +222,13 @@ def _convolution(
     place: str,
 ) -> Tensor:
     groups, images, channels, filters = extents
-    if len(windows) > len(_LETTERS):
+    if len(windows) > len(SPATIAL):
         raise unsupported("too many axes of a convolution", place=place, value=str(len(windows)),
-                          allowed=f"1 to {len(_LETTERS)}")  # fmt: skip
-    letters = _LETTERS[-len(windows) :]
+                          allowed=f"1 to {len(SPATIAL)}")  # fmt: skip
     reach = [(at - 1) * stride + (taps - 1) * dilation + 1 for at, stride, taps, dilation in windows]
     x = b.input(names[0], (images, groups * channels, *reach))
     w = b.input(names[1], (groups * filters, channels, *(taps for _, _, taps, _ in windows)))
-    result: Tensor = b.op(
-        "convolution",
-        x,
-        w,
-        name=title,
-        x_labels="NC" + letters,
-        w_labels="OI" + letters,
-        y_labels="NC" + letters,
-        strides=[stride for _, stride, _, _ in windows],
-        window_dilation=[dilation for _, _, _, dilation in windows],
-        groups=groups,
-    )
-    return result
+    return convolved(
+        b.op, x, w, name=title, strides=[stride for _, stride, _, _ in windows],
+        window_dilation=[dilation for _, _, _, dilation in windows], groups=groups,
+    )  # fmt: skip

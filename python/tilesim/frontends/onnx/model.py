@@ -15,7 +15,7 @@ from ...graph.building import SMALL
 from ...graph.graph import Graph
 from ...graph.tensor import Tensor
 from ..stablehlo.scope import placed
-from . import (
+from . import (  # noqa: F401 (they register handlers)
     attention,
     control,
     elementwise,
@@ -31,21 +31,6 @@ from . import (
 )
 from .scope import HANDLERS, Handler, Node, OnnxScope, Value, dtype_of
 from .stored import StoredTensors
-
-TABLES = (
-    attention,
-    control,
-    elementwise,
-    indexing,
-    microsoft,
-    movement,
-    norm,
-    quantized,
-    recurrent,
-    reduce,
-    signal,
-    window,
-)
 
 MAX_NODES = 1 << 20  # after functions and loops are built in place
 NOT_FOLDED = {"If", "Loop", "Scan", "Constant", "ConstantOfShape"}

@@ -112,9 +112,7 @@ def split(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if not sizes:
         if count != len(node.outputs):
             allowed = str(len(node.outputs))
-            raise user_error(
-                "a split needs one output per part", place=node.place, value=str(count), allowed=allowed
-            )
+            raise user_error("a split needs one output per part", place=node.place, value=str(count), allowed=allowed)
         part = -(-extent // count)
         sizes = [max(0, min(part, extent - i * part)) for i in range(count)]
     scope.model.counted(len(sizes))

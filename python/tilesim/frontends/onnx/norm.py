@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._core import Unsupported
-from ...graph.building import bounded
+from ...graph.building import bounded, gathered
 from ...graph.tensor import Tensor
 from .scope import Node, OnnxScope, Value, axis_of, handles
 
@@ -316,7 +316,7 @@ def reflected(scope: OnnxScope, g: Tensor, extent: int, aligned: bool) -> Tensor
 
 def picked(scope: OnnxScope, x: Tensor, index: list[Tensor], padding: str, aligned: bool) -> Tensor:
     """Elements of [N, C, ..] at integer positions [N, ..]; `padding` decides about positions outside."""
-    n, c, *extents = x.shape
+    n, _, *extents = x.shape
     inside: Tensor | None = None
     parts = []
     for part, extent in zip(index, extents, strict=True):
@@ -332,17 +332,8 @@ def picked(scope: OnnxScope, x: Tensor, index: list[Tensor], padding: str, align
         parts.append(scope.reshape(scope.convert(clamped, "i64"), [*part.shape, 1]))
     own = scope.op("iota", shape=list(parts[0].shape), dtype="i64", dim=0)
     places = parts[0].ndim - 2
-    found = scope.op(
-        "gather",
-        x,
-        scope.concat([own, *parts], parts[0].ndim - 1),
-        offset_dims=[places + 1],
-        collapsed_slice_dims=[0, *range(2, x.ndim)],
-        start_index_map=[0, *range(2, x.ndim)],
-        index_vector_dim=parts[0].ndim - 1,
-        slice_sizes=[1, c, *[1] * len(extents)],
-        mode="clip",
-    )
+    index = scope.concat([own, *parts], parts[0].ndim - 1)
+    found = gathered(scope.op, x, index, [0, *range(2, x.ndim)], parts[0].ndim - 1)
     found = scope.transpose(found, [0, places + 1, *range(1, places + 1)])
     found = scope.convert(found, "f32") if x.dtype != "f64" else found
     if padding != "zeros" or inside is None:

@@ -9,6 +9,7 @@ from ..._core import Unsupported
 from ...graph.builder import GraphBuilder
 from ...graph.tensor import Tensor
 from ..recurrent import Cell, over_steps, parts, projected
+from .elementwise import activation
 from .scope import Node, OnnxScope, Value, handles
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -29,28 +30,7 @@ class Activation:
         scope = self.scope
         if self.clip is not None:
             x = scope.apply("clamp", scope.like(-self.clip, x), x, scope.like(self.clip, x))
-        if self.name in ("sigmoid", "tanh", "relu", "softplus"):
-            return scope.apply(self.name, x)
-        zero = scope.like(0, x)
-        if self.name == "leakyrelu":
-            slope = x * (0.01 if self.alpha is None else self.alpha)
-            return scope.apply("select", scope.apply("less", x, zero), slope, x)
-        if self.name == "thresholdedrelu":
-            limit = scope.like(1.0 if self.alpha is None else self.alpha, x)
-            return scope.apply("select", scope.apply("greater", x, limit), x, zero)
-        if self.name == "hardsigmoid":
-            y = x * (0.2 if self.alpha is None else self.alpha) + (0.5 if self.beta is None else self.beta)
-            return scope.apply("clamp", zero, y, scope.like(1, x))
-        if self.name == "elu":
-            low = scope.apply("expm1", x) * (1.0 if self.alpha is None else self.alpha)
-            return scope.apply("select", scope.apply("less", x, zero), low, x)
-        if self.name == "affine":
-            return x * (1.0 if self.alpha is None else self.alpha) + (0.0 if self.beta is None else self.beta)
-        if self.name == "scaledtanh":
-            return scope.apply("tanh", x * (1.0 if self.beta is None else self.beta)) * (self.alpha or 1.0)
-        if self.name == "softsign":
-            return x / (scope.apply("abs", x) + 1.0)
-        raise Unsupported(f"activation '{self.name}' of a recurrent operator")
+        return activation(scope, self.name, x, self.alpha, self.beta)
 
 
 def activations(scope: OnnxScope, node: Node, directions: int) -> list[list[Activation]]:

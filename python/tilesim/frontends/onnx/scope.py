@@ -12,34 +12,15 @@ from ..._core import Unsupported
 from ...base.dtypes import NUMPY
 from ...base.errors import user_error
 from ...graph.builder import GraphBuilder
-from ...graph.building import Building
+from ...graph.building import Building, gathered
 from ...graph.tensor import Tensor
 
-# onnx.proto, TensorProto.DataType
-DTYPES = {
-    1: "f32",
-    2: "u8",
-    3: "i8",
-    4: "u16",
-    5: "i16",
-    6: "i32",
-    7: "i64",
-    9: "bool",
-    10: "f16",
-    11: "f64",
-    12: "u32",
-    13: "u64",
-    14: "c64",
-    16: "bf16",
-    17: "f8e4m3fn",
-    18: "f8e4m3fnuz",
-    19: "f8e5m2",
-    20: "f8e5m2fnuz",
-    21: "u4",
-    22: "i4",
-    23: "f4e2m1fn",
-    24: "f8e8m0fnu",
-}
+# onnx.proto, TensorProto.DataType: types by number, from 1 on; "-" is unsupported
+_NUMBERED = """
+    f32 u8 i8 u16 i16 i32 i64 - bool f16 f64 u32 u64 c64 - bf16 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz u4 i4 f4e2m1fn
+    f8e8m0fnu
+"""
+DTYPES = {number: name for number, name in enumerate(_NUMBERED.split(), 1) if name != "-"}
 OTHER_TYPES = {8: "string", 15: "complex128", 25: "uint2", 26: "int2"}
 
 Value = Any  # Tensor, or a list of values (a sequence), or None (an absent optional)
@@ -189,18 +170,7 @@ class OnnxScope(Building):
             width = int(np.prod(shape[1:]))
             rows = self.op("embedding", self.reshape(x, [shape[0], width]), indices)
             return self.reshape(rows, [*indices.shape, *shape[1:]])
-        result: Tensor = self.op(
-            "gather",
-            x,
-            indices,
-            offset_dims=[*range(axis), *range(axis + rank, x.ndim - 1 + rank)],
-            collapsed_slice_dims=[axis],
-            start_index_map=[axis],
-            index_vector_dim=rank,
-            slice_sizes=[*shape[:axis], 1, *shape[axis + 1 :]],
-            mode="clip",
-        )
-        return result
+        return gathered(self.op, x, indices, [axis], rank, front=axis)
 
     def wrapped(self, indices: Tensor, extent: int) -> Tensor:
         """Indices whose negative ones count from the end."""

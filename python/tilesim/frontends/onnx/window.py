@@ -11,19 +11,11 @@ import numpy as np
 
 from ..._core import Unsupported
 from ...base.errors import user_error
-from ...graph.building import bounded
+from ...graph.building import bounded, convolved, scattered
 from ...graph.tensor import Tensor
 from .scope import Node, OnnxScope, Value, handles
 
-LETTERS = "DHW"
 TAPS = 4096  # most elements of a window that is built element by element
-
-
-def spatial_labels(lead: str, rank: int) -> str:
-    """Labels of a convolution's operand, as "NCHW"."""
-    if rank > len(LETTERS):
-        raise Unsupported(f"windows over {rank} axes")
-    return lead + LETTERS[len(LETTERS) - rank :]
 
 
 class Window:
@@ -93,23 +85,11 @@ def conv(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 def convolution(scope: OnnxScope, node: Node, x: Tensor, w: Tensor, bias: Tensor | None, **more: Any) -> Tensor:
     """One convolution with the node's window."""
-    rank = x.ndim - 2
     window = Window(node, x.shape[2:], w.shape[2:])
-    result: Tensor = scope.op(
-        "convolution",
-        x,
-        w,
-        *([bias] if bias is not None else []),
-        x_labels=spatial_labels("NC", rank),
-        w_labels=spatial_labels("OI", rank),
-        y_labels=spatial_labels("NC", rank),
-        strides=window.strides,
-        pads=window.pads,
-        window_dilation=window.dilations,
-        groups=node.integer("group", 1),
-        **more,
-    )
-    return result
+    return convolved(
+        scope.op, x, w, bias, strides=window.strides, pads=window.pads, window_dilation=window.dilations,
+        groups=node.integer("group", 1), **more,
+    )  # fmt: skip
 
 
 @handles("ConvTranspose")
@@ -136,21 +116,13 @@ def conv_transpose(scope: OnnxScope, node: Node) -> Sequence[Value]:
     swapped = scope.transpose(grouped, [0, 2, 1, *range(3, 3 + rank)])
     kernel = scope.reshape(swapped, [groups * outputs, channels // groups, *w.shape[2:]])
     kernel = scope.op("reverse", kernel, dims=list(range(2, 2 + rank)))
-    y = scope.op(
-        "convolution",
-        x,
-        kernel,
-        *([bias] if bias is not None else []),
-        x_labels=spatial_labels("NC", rank),
-        w_labels=spatial_labels("OI", rank),
-        y_labels=spatial_labels("NC", rank),
-        strides=[1] * rank,
-        pads=[p for i in range(rank) for p in (reach[i] - 1 - low[i], reach[i] - 1 - high[i] + added[i])],
-        input_dilation=strides,
-        window_dilation=dilations,
-        groups=groups,
-    )
-    return [y]
+    pads = [p for i in range(rank) for p in (reach[i] - 1 - low[i], reach[i] - 1 - high[i] + added[i])]
+    return [
+        convolved(
+            scope.op, x, kernel, bias, strides=[1] * rank, pads=pads, input_dilation=strides,
+            window_dilation=dilations, groups=groups,
+        )
+    ]  # fmt: skip
 
 
 def over(window: Window, lead: int = 2) -> dict[str, list[int]]:
@@ -285,17 +257,8 @@ def max_unpool(scope: OnnxScope, node: Node) -> Sequence[Value]:
     shape = scope.integers(node, 2, "the shape") if node.has(2) else natural
     count = math.prod(natural)
     zeros = scope.broadcast(scope.like(0, x), [count])
-    flat = scope.op(
-        "scatter",
-        zeros,
-        scope.reshape(indices, [math.prod(x.shape), 1]),
-        scope.reshape(x, [math.prod(x.shape)]),
-        update_window_dims=[],
-        inserted_window_dims=[0],
-        scatter_dims_to_operand_dims=[0],
-        index_vector_dim=1,
-        combiner="set",
-    )
+    index, updates = scope.reshape(indices, [math.prod(x.shape), 1]), scope.reshape(x, [math.prod(x.shape)])
+    flat = scattered(scope.op, zeros, index, updates, [0], 1, combiner="set")
     whole = scope.reshape(flat, natural)
     if shape == natural:
         return [whole]

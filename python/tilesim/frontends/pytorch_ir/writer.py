@@ -91,26 +91,11 @@ class Writer:
         """One call."""
         if node.target is operator.getitem:
             source, index = node.args
-            self.entries[node] = [self.entries[source][index]]
-            inputs, attributes = [self.entries[source][index]], {"index": index}
-            own = self.tensors(node, node.name)
-            self.entries[node] = own
-            return {
-                "name": node.name,
-                "op_type": "<built-in function getitem>",
-                "inputs": inputs,
-                "outputs": own,
-                "attrs": attributes,
-            }
-        inputs, attributes = self.arguments(node)
-        self.entries[node] = self.tensors(node, node.name)
-        return {
-            "name": node.name,
-            "op_type": str(node.target),
-            "inputs": inputs,
-            "outputs": self.entries[node],
-            "attrs": attributes,
-        }
+            kind, inputs, attributes = "<built-in function getitem>", [self.entries[source][index]], {"index": index}
+        else:
+            kind, (inputs, attributes) = str(node.target), self.arguments(node)
+        self.entries[node] = outputs = self.tensors(node, node.name)
+        return {"name": node.name, "op_type": kind, "inputs": inputs, "outputs": outputs, "attrs": attributes}
 
     def arguments(self, node: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Tensors in the order of the schema, and the other arguments by name."""

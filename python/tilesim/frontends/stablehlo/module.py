@@ -16,23 +16,11 @@ from ...graph.graph import Graph
 from ...graph.tensor import Tensor
 from ..complex_bits import WHOLE, joined
 from ..complex_bits import parts as parts_at_border
-from . import collectives, elementwise, host, indexing, manual, movement, products, random, reduce
+from . import collectives, elementwise, host, indexing, manual, movement, products, random, reduce  # noqa: F401
 from .passes import expanded
 from .scope import Complex, Handler, Scope, Value, flat
 from .shardings import Devices, devices_of
 from .types import Shaped, parts_of
-
-TABLES = (
-    collectives,
-    elementwise,
-    host,
-    indexing,
-    manual,
-    movement,
-    products,
-    random,
-    reduce,
-)
 
 SEED = "rng_seed"  # input of graphs that draw numbers
 SMALL_FUNCTION = 12  # most operations of a function that is always inlined
@@ -118,9 +106,7 @@ class ModuleReader:
     def function(self, name: str) -> Any:
         """A function of the module; UserError where it does not exist or calls itself."""
         if name not in self.functions:
-            raise user_error(
-                "call of an unknown function", value=f"'{name}'", allowed=", ".join(self.functions)
-            )
+            raise user_error("call of an unknown function", value=f"'{name}'", allowed=", ".join(self.functions))
         if name in self.open:
             raise user_error("functions call each other in a cycle", value=" -> ".join([*self.open, name]))
         if not self.functions[name].regions[0].blocks:
@@ -216,9 +202,7 @@ class ModuleReader:
     def random_seed(self, scope: Scope) -> tuple[Tensor, int]:
         """The seed of operations that draw numbers (an input with a default), and a number for each draw."""
         if scope.builder is not self.root:
-            raise Unsupported(
-                "stateless random numbers inside a loop, a branch or a called function"
-            )
+            raise Unsupported("stateless random numbers inside a loop, a branch or a called function")
         if self.seed is None:
             self.seed = self.root.input(SEED, (2,), "u32")
         self.draws += 1

@@ -11,22 +11,12 @@ from numpy.typing import NDArray
 from ..._core import Unsupported
 from ...base.dtypes import FLOATS, NUMPY
 
+_FLOATS = (
+    "f64 f32 f16 bf16 f8E4M3FN f8E5M2 f8E4M3FNUZ f8E5M2FNUZ f8E8M0FNU f4E2M1FN f8E3M4 f8E4M3B11FNUZ f6E2M3FN f6E3M2FN"
+)
 DTYPES = {
-    "f64": "f64",
-    "f32": "f32",
-    "f16": "f16",
-    "bf16": "bf16",
-    "f8E4M3FN": "f8e4m3fn",
-    "f8E5M2": "f8e5m2",
-    "f8E4M3FNUZ": "f8e4m3fnuz",
-    "f8E5M2FNUZ": "f8e5m2fnuz",
-    "f8E8M0FNU": "f8e8m0fnu",
-    "f4E2M1FN": "f4e2m1fn",
+    **{name: name.lower() for name in _FLOATS.split()},
     "f8E4M3": "f8e4m3ieee",
-    "f8E3M4": "f8e3m4",
-    "f8E4M3B11FNUZ": "f8e4m3b11fnuz",
-    "f6E2M3FN": "f6e2m3fn",
-    "f6E3M2FN": "f6e3m2fn",
     "i1": "bool",
     **{f"{prefix}{bits}": f"i{bits}" for prefix in ("i", "si") for bits in (2, 4, 8, 16, 32, 64)},
     **{f"ui{bits}": f"u{bits}" for bits in (2, 4, 8, 16, 32, 64)},

@@ -23,32 +23,21 @@ _IDENTITY_ON_INTEGERS = ("ceil", "floor", "round_even", "trunc")
 
 # two operands of one dtype
 _BINARY = {
-    "aten.atan2.default": "atan2",
-    "aten.bitwise_and.Tensor": "bitwise_and",
-    "aten.bitwise_and.Scalar": "bitwise_and",
-    "aten.__and__.Tensor": "bitwise_and",
-    "aten.__and__.Scalar": "bitwise_and",
-    "aten.bitwise_or.Tensor": "bitwise_or",
-    "aten.bitwise_or.Scalar": "bitwise_or",
-    "aten.__or__.Tensor": "bitwise_or",
-    "aten.__or__.Scalar": "bitwise_or",
-    "aten.bitwise_xor.Tensor": "bitwise_xor",
-    "aten.bitwise_xor.Scalar": "bitwise_xor",
-    "aten.__xor__.Tensor": "bitwise_xor",
-    "aten.__xor__.Scalar": "bitwise_xor",
-    "aten.fmod.Tensor": "remainder",
-    "aten.fmod.Scalar": "remainder",
-    "aten.maximum.default": "maximum",
-    "aten.minimum.default": "minimum",
-    "aten.mul.Tensor": "multiply",
-    "aten.mul.Scalar": "multiply",
-    "aten.div.Tensor": "divide",
-    "aten.div.Scalar": "divide",
-    "aten.pow.Tensor_Tensor": "power",
-    "aten.pow.Scalar": "power",
-    "aten.floor_divide.default": "floor_divide",
-    "aten.floor_divide.Scalar": "floor_divide",
-}
+    f"aten.{overload}": function
+    for function, overloads in {
+        "atan2": "atan2.default",
+        **{f"bitwise_{x}": f"bitwise_{x}.Tensor bitwise_{x}.Scalar __{x}__.Tensor __{x}__.Scalar"
+           for x in ("and", "or", "xor")},
+        "remainder": "fmod.Tensor fmod.Scalar",
+        "maximum": "maximum.default",
+        "minimum": "minimum.default",
+        "multiply": "mul.Tensor mul.Scalar",
+        "divide": "div.Tensor div.Scalar",
+        "power": "pow.Tensor_Tensor pow.Scalar",
+        "floor_divide": "floor_divide.default floor_divide.Scalar",
+    }.items()
+    for overload in overloads.split()
+}  # fmt: skip
 
 
 def _float_of(value: Any) -> float | None:

@@ -12,7 +12,7 @@ from ...graph.tensor import Tensor
 from . import elementwise, layers, reduce  # noqa: F401 (their overloads are entered before)
 from .complex import Complex, each, magnitude, parts_of, quotient, sum_of
 from .importing import Importer
-from .shape import axis
+from .shape import along, axis
 from .table import TABLE, handles
 
 #: overloads that treat both parts alike
@@ -107,13 +107,6 @@ def _scaled(x: Complex, normalization: int, size: int, inverse: bool) -> Complex
     return x if math.isclose(factor, 1, rel_tol=1e-12) else Complex(x.re * factor, x.im * factor)
 
 
-def _part(importer: Importer, x: Tensor, at: int, start: int, limit: int) -> Tensor:
-    starts, limits = [0] * x.ndim, list(x.shape)
-    starts[at], limits[at] = start, limit
-    part: Tensor = importer.op("slice", x, start=starts, limit=limits, stride=[1] * x.ndim)
-    return part
-
-
 def _size(x: Tensor, dims: Sequence[int]) -> int:
     return math.prod(x.shape[axis(dim, x.ndim)] for dim in dims)
 
@@ -135,7 +128,7 @@ def _real_to_complex(importer: Importer, x: Any, dims: Sequence[int], normalizat
     value = _along(importer, real, last, False)
     if onesided:
         half = real.shape[last] // 2 + 1
-        value = Complex(*(_part(importer, one, last, 0, half) for one in (value.re, value.im)))
+        value = Complex(*(along(one, last, slice(0, half)) for one in (value.re, value.im)))
     for dim in dims[:-1]:
         value = _along(importer, value, axis(dim, real.ndim), False)
     return _scaled(value, normalization, size, False)
@@ -156,7 +149,7 @@ def _complex_to_real(importer: Importer, x: Any, dims: Sequence[int], normalizat
         )  # fmt: skip
     whole = []
     for part, sign in ((value.re, 1), (value.im, -1)):
-        mirrored = importer.op("reverse", _part(importer, part, last, 1, length - half + 1), dims=[last])
+        mirrored = importer.op("reverse", along(part, last, slice(1, length - half + 1)), dims=[last])
         mirrored = mirrored if sign > 0 else importer.apply("negate", mirrored)
         whole.append(importer.op("concat", part, mirrored, dim=last) if length > half else part)
     result = _along(importer, Complex(whole[0], whole[1]), last, True)

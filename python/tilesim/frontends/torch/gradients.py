@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...graph.building import window_labels
 from ...graph.tensor import Tensor
 from .importing import Importer
-from .layers import _SPATIAL, _conv, _conv_transpose, listed
+from .layers import _conv, _conv_transpose, listed
 from .reduce import reduced
 from .table import handles
 
@@ -59,20 +60,13 @@ def _weight_gradient(
 ) -> Tensor:
     """Sums over images, with the result's positions as the window; strides and dilations are swapped."""
     steps, low, spread = window
-    letters, pads = _SPATIAL[weight.ndim - 2], []
+    x_labels, w_labels = (window_labels(lead, weight.ndim - 2) for lead in ("CN", "IO"))
+    pads = []
     for i, pad in enumerate(low):
         reach = (grad.shape[2 + i] - 1) * steps[i] + 1
         pads += [pad, (weight.shape[2 + i] - 1) * spread[i] + reach - image.shape[2 + i] - pad]
     result: Tensor = importer.op(
-        "convolution",
-        image,
-        grad,
-        x_labels="CN" + letters,
-        w_labels="IO" + letters,
-        y_labels="CN" + letters,
-        strides=spread,
-        pads=pads,
-        window_dilation=steps,
-        batch_groups=groups,
-    )
+        "convolution", image, grad, x_labels=x_labels, w_labels=w_labels, y_labels=x_labels, strides=spread, pads=pads,
+        window_dilation=steps, batch_groups=groups,
+    )  # fmt: skip
     return result

@@ -95,9 +95,7 @@ class Importer:
     def extents(self, shape: Sequence[Any]) -> list[int]:
         for extent in shape:
             if isinstance(extent, torch.SymInt):
-                raise self.unsupported(
-                    "a dynamic shape", str(list(shape)), "Export with fixed shapes"
-                )
+                raise self.unsupported("a dynamic shape", str(list(shape)), "Export with fixed shapes")
         return [int(extent) for extent in shape]
 
     def unsupported(self, what: str, value: str = "", suggestion: str = "") -> Exception:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ...graph.building import gathered
 from ...graph.tensor import Tensor
 from .importing import Importer
 from .shape import axis
@@ -53,25 +54,9 @@ def _take(importer: Importer, x: Tensor, axes: list[int], parts: list[Tensor], f
     if 0 in shape and any(x.shape[i] == 0 for i in axes):  # an empty gather from an empty table
         rest = [extent for i, extent in enumerate(x.shape) if i not in axes]
         return importer.broadcast(importer.builder.scalar(0, x.dtype), [*rest[:front], *shape, *rest[front:]])
-    if len(parts) == 1:
-        vectors, vector_dim = parts[0], len(shape)
-    else:
-        columns = [part.reshape(*shape, 1) for part in parts]
-        vectors, vector_dim = importer.op("concat", *columns, dim=len(shape)), len(shape)
-    rest = [i for i in range(x.ndim) if i not in axes]
-    rank = len(rest) + len(shape)
-    offsets = [i for i in range(rank) if not front <= i < front + len(shape)]
-    return importer.op(
-        "gather",
-        x,
-        vectors,
-        offset_dims=offsets,
-        collapsed_slice_dims=sorted(axes),
-        start_index_map=axes,
-        index_vector_dim=vector_dim,
-        slice_sizes=[1 if i in axes else x.shape[i] for i in range(x.ndim)],
-        mode="error",
-    )
+    columns = [part.reshape(*shape, 1) for part in parts]
+    vectors = parts[0] if len(parts) == 1 else importer.op("concat", *columns, dim=len(shape))
+    return gathered(importer.op, x, vectors, axes, len(shape), front, mode="error")
 
 
 @handles("aten.index.Tensor", "aten._unsafe_index.Tensor")

@@ -8,15 +8,13 @@ from typing import Any
 
 import torch
 
+from ...graph.building import convolved
 from ...graph.tensor import Tensor
 from .. import recurrent
 from .importing import Importer
 from .reduce import reduced
 from .shape import axis
 from .table import handles
-
-_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
-
 
 # --- products ---
 
@@ -79,14 +77,7 @@ def _same_padding(importer: Importer, weight: Tensor, dilation: Sequence[int], w
     return pads
 
 
-@handles(
-    "aten.conv1d.default",
-    "aten.conv2d.default",
-    "aten.conv3d.default",
-    "aten.conv1d.padding",
-    "aten.conv2d.padding",
-    "aten.conv3d.padding",
-)
+@handles(*[f"aten.conv{rank}d.{form}" for form in ("default", "padding") for rank in (1, 2, 3)])
 def _conv(
     importer: Importer,
     x: Any,
@@ -111,19 +102,10 @@ def _conv(
 
 def _convolve(importer: Importer, x: Any, weight: Tensor, bias: Any, swapped: bool = False, **settings: Any) -> Tensor:
     tensor = importer.tensor(x)
-    letters = _SPATIAL[weight.ndim - 2]
     batched = tensor.ndim == weight.ndim
-    operands = [tensor if batched else tensor.reshape(1, *tensor.shape), weight]
-    if bias is not None:
-        operands.append(importer.tensor(bias))
-    result: Tensor = importer.op(
-        "convolution",
-        *operands,
-        x_labels="NC" + letters,
-        w_labels=("IO" if swapped else "OI") + letters,
-        y_labels="NC" + letters,
-        **settings,
-    )
+    image = tensor if batched else tensor.reshape(1, *tensor.shape)
+    added = None if bias is None else importer.tensor(bias)
+    result = convolved(importer.op, image, weight, added, "IO" if swapped else "OI", **settings)
     return result if batched else result.reshape(*importer.shape)
 
 
@@ -156,16 +138,9 @@ def _conv_transpose(
         order = [0, 2, 1, *range(3, apart.ndim)]
         weight = apart.transpose(*order).reshape(groups * outputs, inputs // groups, *window)
     return _convolve(
-        importer,
-        x,
-        weight,
-        bias,
-        swapped=groups == 1,
-        pads=pads,
-        window_dilation=steps,
-        input_dilation=listed(stride, count),
-        groups=groups,
-    )
+        importer, x, weight, bias, swapped=groups == 1, pads=pads, window_dilation=steps,
+        input_dilation=listed(stride, count), groups=groups,
+    )  # fmt: skip
 
 
 @handles("aten.convolution.default", "aten._convolution.default")
@@ -190,6 +165,12 @@ def _convolution(
 # --- normalization ---
 
 
+def _normalized(importer: Importer, x: Any, *parts: Any, **attributes: Any) -> Tensor:
+    """Kind normalize with optional scale and bias."""
+    given = [None if part is None else importer.tensor(part) for part in parts]
+    return importer.op("normalize", importer.tensor(x), *given, **attributes)
+
+
 @handles("aten.layer_norm.default", "aten.native_layer_norm.default")
 def _layer_norm(
     importer: Importer, x: Any, shape: Sequence[int], w: Any = None, b: Any = None, epsilon: float = 1e-5, *_: Any
@@ -199,15 +180,7 @@ def _layer_norm(
     native = "native" in str(importer.node.target)
     if native and any(user.args[1] != 0 for user in importer.node.users):
         raise importer.unsupported("mean and rstd as results of a normalization")
-    value = importer.op(
-        "normalize",
-        tensor,
-        None if w is None else importer.tensor(w),
-        None if b is None else importer.tensor(b),
-        mode="layer",
-        dims=dims,
-        epsilon=float(epsilon),
-    )
+    value = _normalized(importer, tensor, w, b, mode="layer", dims=dims, epsilon=float(epsilon))
     return (value, None, None) if native else value
 
 
@@ -217,9 +190,7 @@ def _rms_norm(importer: Importer, x: Any, shape: Sequence[int], w: Any = None, e
     if epsilon is None:
         epsilon = 2.0**-52 if tensor.dtype == "f64" else 2.0**-23  # torch takes that of the dtype it computes in
     dims = list(range(tensor.ndim - len(shape), tensor.ndim))
-    value = importer.op(
-        "normalize", tensor, None if w is None else importer.tensor(w), mode="rms", dims=dims, epsilon=float(epsilon)
-    )
+    value = _normalized(importer, tensor, w, mode="rms", dims=dims, epsilon=float(epsilon))
     return (value, None) if "_fused" in str(importer.node.target) else value
 
 
@@ -227,15 +198,7 @@ def _rms_norm(importer: Importer, x: Any, shape: Sequence[int], w: Any = None, e
 def _group_norm(
     importer: Importer, x: Any, groups: int, w: Any = None, b: Any = None, epsilon: float = 1e-5, *_: Any
 ) -> Tensor:
-    return importer.op(
-        "normalize",
-        importer.tensor(x),
-        None if w is None else importer.tensor(w),
-        None if b is None else importer.tensor(b),
-        mode="group",
-        groups=int(groups),
-        epsilon=float(epsilon),
-    )
+    return _normalized(importer, x, w, b, mode="group", groups=int(groups), epsilon=float(epsilon))
 
 
 @handles("aten.instance_norm.default")
@@ -253,14 +216,7 @@ def _instance_norm(
 ) -> Tensor:
     if not use_input:
         return _batch(importer, x, w, b, mean, variance, epsilon)
-    return importer.op(
-        "normalize",
-        importer.tensor(x),
-        None if w is None else importer.tensor(w),
-        None if b is None else importer.tensor(b),
-        mode="instance",
-        epsilon=float(epsilon),
-    )
+    return _normalized(importer, x, w, b, mode="instance", epsilon=float(epsilon))
 
 
 def _batch(importer: Importer, x: Any, w: Any, b: Any, mean: Any, variance: Any, epsilon: float) -> Tensor:
@@ -272,16 +228,8 @@ def _batch(importer: Importer, x: Any, w: Any, b: Any, mean: Any, variance: Any,
             return importer.tensor(value)
         return importer.broadcast(importer.builder.scalar(neutral, dtype), [channels])
 
-    return importer.op(
-        "batch_norm",
-        tensor,
-        parameter(w, 1),
-        parameter(b, 0),
-        importer.tensor(mean),
-        importer.tensor(variance),
-        feature_dim=1,
-        epsilon=float(epsilon),
-    )
+    parts = [parameter(w, 1), parameter(b, 0), importer.tensor(mean), importer.tensor(variance)]
+    return importer.op("batch_norm", tensor, *parts, feature_dim=1, epsilon=float(epsilon))
 
 
 @handles("aten._native_batch_norm_legit_no_training.default")

@@ -10,15 +10,11 @@ from ...graph.tensor import Tensor
 from ...graph.torch_arrays import is_real
 
 #: Overloads that check or annotate without a result.
-IGNORED = {
-    "aten._assert_tensor_metadata.default",
-    "aten._assert_async.msg",
-    "aten._assert_scalar.default",
-    "aten.sym_constrain_range_for_size.default",
-    "aten._log_api_usage_once.default",
-    "aten._linalg_check_errors.default",
-}
-
+_IGNORED = """
+    _assert_tensor_metadata.default _assert_async.msg _assert_scalar.default sym_constrain_range_for_size.default
+    _log_api_usage_once.default _linalg_check_errors.default
+"""
+IGNORED = {f"aten.{name}" for name in _IGNORED.split()}
 
 #: Elements; larger values that depend on no input become operations.
 FOLD_LIMIT = 1 << 24

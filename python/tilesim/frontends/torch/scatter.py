@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ...graph.building import scattered
 from ...graph.tensor import Tensor
 from .elementwise import truth
 from .importing import Importer
@@ -75,19 +76,7 @@ def _write(
     shape = list(parts[0].shape)
     columns = [part.reshape(*shape, 1) for part in parts]
     vectors = columns[0] if len(columns) == 1 else importer.op("concat", *columns, dim=len(shape))
-    rest = [i for i in range(x.ndim) if i not in axes]
-    return importer.op(
-        "scatter",
-        x,
-        vectors,
-        updates,
-        update_window_dims=list(range(len(shape), len(shape) + len(rest))),
-        inserted_window_dims=sorted(axes),
-        scatter_dims_to_operand_dims=axes,
-        index_vector_dim=len(shape),
-        combiner=combiner,
-        mode="error",
-    )
+    return scattered(importer.op, x, vectors, updates, axes, len(shape), combiner=combiner, mode="error")
 
 
 @handles("aten.index_put.default", "aten._unsafe_index_put.default")

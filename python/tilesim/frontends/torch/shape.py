@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -86,19 +87,19 @@ def _expand(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
 def _slice(
     importer: Importer, x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    tensor = importer.tensor(x)
-    at = axis(dim, tensor.ndim)
+    return along(importer.tensor(x), dim, slice(start, end, step))
+
+
+def along(tensor: Tensor, dim: int, index: Any) -> Tensor:
+    """A part of one axis, or one element."""
     key: list[Any] = [slice(None)] * tensor.ndim
-    key[at] = slice(start, end, step)
+    key[axis(dim, tensor.ndim)] = index
     return tensor[tuple(key)]
 
 
 @handles("aten.select.int")
 def _select(importer: Importer, x: Any, dim: int, index: int) -> Tensor:
-    tensor = importer.tensor(x)
-    key: list[Any] = [slice(None)] * tensor.ndim
-    key[axis(dim, tensor.ndim)] = int(index)
-    return tensor[tuple(key)]
+    return along(importer.tensor(x), dim, int(index))
 
 
 @handles("aten.narrow.default")
@@ -109,13 +110,8 @@ def _narrow(importer: Importer, x: Any, dim: int, start: int, length: int) -> Te
 
 
 def _parts(tensor: Tensor, dim: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-    at, start, parts = axis(dim, tensor.ndim), 0, []
-    for size in sizes:
-        key: list[Any] = [slice(None)] * tensor.ndim
-        key[at] = slice(start, start + size)
-        parts.append(tensor[tuple(key)])
-        start += size
-    return tuple(parts)
+    ends = list(accumulate(sizes, initial=0))
+    return tuple(along(tensor, dim, slice(start, end)) for start, end in pairwise(ends))
 
 
 @handles(
@@ -205,10 +201,15 @@ def _roll(importer: Importer, x: Any, shifts: Sequence[int], dims: Sequence[int]
 @handles("aten.constant_pad_nd.default")
 def _pad(importer: Importer, x: Any, pads: Sequence[int], value: float = 0) -> Tensor:
     tensor = importer.tensor(x)
+    return importer.op("pad", tensor, importer.builder.scalar(value, tensor.dtype), **_borders(tensor, pads))
+
+
+def _borders(tensor: Tensor, pads: Sequence[int]) -> dict[str, list[int]]:
+    """torch's pads, from the last axis on, as low and high pads of all axes."""
     low, high = [0] * tensor.ndim, [0] * tensor.ndim
     for i in range(len(pads) // 2):
         low[-1 - i], high[-1 - i] = pads[2 * i], pads[2 * i + 1]
-    return importer.op("pad", tensor, importer.builder.scalar(value, tensor.dtype), low=low, high=high)
+    return {"low": low, "high": high}
 
 
 @handles("aten.pad.default")
@@ -222,10 +223,7 @@ def _pad_mode(
         return _pad_circular(importer, tensor, pads)
     if mode not in ("reflect", "replicate"):
         raise importer.unsupported("this padding mode", mode)
-    low, high = [0] * tensor.ndim, [0] * tensor.ndim
-    for i in range(len(pads) // 2):
-        low[-1 - i], high[-1 - i] = pads[2 * i], pads[2 * i + 1]
-    return importer.op("pad", tensor, low=low, high=high, mode="edge" if mode == "replicate" else "reflect")
+    return importer.op("pad", tensor, **_borders(tensor, pads), mode="edge" if mode == "replicate" else "reflect")
 
 
 def _pad_circular(importer: Importer, x: Tensor, pads: Sequence[int]) -> Tensor:
@@ -240,14 +238,9 @@ def _pad_circular(importer: Importer, x: Tensor, pads: Sequence[int]) -> Tensor:
     return x
 
 
-@handles("aten.reflection_pad1d.default", "aten.reflection_pad2d.default", "aten.reflection_pad3d.default")
-def _reflection_pad(importer: Importer, x: Any, pads: Sequence[int]) -> Tensor:
-    return _pad_mode(importer, x, pads, "reflect")
-
-
-@handles("aten.replication_pad1d.default", "aten.replication_pad2d.default", "aten.replication_pad3d.default")
-def _replication_pad(importer: Importer, x: Any, pads: Sequence[int]) -> Tensor:
-    return _pad_mode(importer, x, pads, "replicate")
+@handles(*[f"aten.{how}_pad{rank}d.default" for how in ("reflection", "replication") for rank in (1, 2, 3)])
+def _border_pad(importer: Importer, x: Any, pads: Sequence[int]) -> Tensor:
+    return _pad_mode(importer, x, pads, "reflect" if "reflection" in str(importer.node.target) else "replicate")
 
 
 @handles(
@@ -299,14 +292,9 @@ def _full(importer: Importer, _: Any, value: Any, *__: Any, **___: Any) -> Tenso
     return filled(importer, float(value))
 
 
-@handles("aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default")
-def _zeros(importer: Importer, *_: Any, **__: Any) -> Tensor:
-    return filled(importer, 0.0)
-
-
-@handles("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
-def _ones(importer: Importer, *_: Any, **__: Any) -> Tensor:
-    return filled(importer, 1.0)
+@handles(*[f"aten.{name}.default" for name in ("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones")])
+def _equal(importer: Importer, *_: Any, **__: Any) -> Tensor:
+    return filled(importer, float("ones" in str(importer.node.target)))
 
 
 @handles("aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default", "aten.empty_strided.default")
@@ -327,11 +315,8 @@ def _copy(importer: Importer, _: Any, source: Any, *__: Any) -> Tensor:
 
 @handles("aten.arange.default", "aten.arange.start", "aten.arange.start_step")
 def _arange(importer: Importer, *numbers: Any, **_: Any) -> Tensor:
-    start, step = 0.0, 1.0
-    if len(numbers) > 1:
-        start = numbers[0]
-    if len(numbers) > 2:
-        step = numbers[2]
+    start = numbers[0] if len(numbers) > 1 else 0.0
+    step = numbers[2] if len(numbers) > 2 else 1.0
     result: Tensor = importer.op("iota", shape=importer.shape, dtype=importer.dtype, dim=0)
     result = result * step if step != 1 else result
     return result + start if start else result

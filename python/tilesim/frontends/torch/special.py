@@ -10,7 +10,7 @@ from ...graph.tensor import Tensor
 from .elementwise import elementwise
 from .importing import Importer
 from .reduce import reduced
-from .shape import axis
+from .shape import along, axis
 from .table import handles
 
 _BITS = {"f64": "i64", "f32": "i32", "f16": "i16", "bf16": "i16"}
@@ -184,17 +184,14 @@ def _middle(importer: Importer, x: Tensor, at: int) -> tuple[Tensor, Tensor]:
     values, order = importer.op("sort", x, places, results=2, dim=at)
     size = x.shape[at]
 
-    def along(tensor: Tensor, place: int) -> Tensor:
-        start, limit = [0] * x.ndim, list(x.shape)
-        start[at], limit[at] = place, place + 1
-        found: Tensor = importer.op("slice", tensor, start=start, limit=limit, stride=[1] * x.ndim)
-        return found
+    def element(tensor: Tensor, place: int) -> Tensor:
+        return along(tensor, at, slice(place, place + 1))
 
-    middle, index = along(values, (size - 1) // 2), along(order, (size - 1) // 2)
+    middle, index = element(values, (size - 1) // 2), element(order, (size - 1) // 2)
     if x.dtype not in _BITS:
         return middle, index
-    broken = importer.apply("is_nan", along(values, size - 1))  # NaN sorts after all numbers
-    last = [along(values, size - 1), along(order, size - 1)]
+    broken = importer.apply("is_nan", element(values, size - 1))  # NaN sorts after all numbers
+    last = [element(values, size - 1), element(order, size - 1)]
     return importer.apply("select", broken, last[0], middle), importer.apply("select", broken, last[1], index)
 
 
