@@ -114,7 +114,7 @@ def test_weights_that_ask_for_memory(tmp_path: Path, name: str, zipped: bool) ->
             archive.writestr("archive/version", b"3")
     else:
         path.write_bytes(PICKLES[name])
-    with pytest.raises(ts.UserError, match="more than weights"):
+    with pytest.raises(ts.UserError, match="other objects than weights"):
         ts.models.build("mlp").load_weights(path)
 
 

@@ -1,8 +1,8 @@
 """Language models that read and write token by token: Llama 3, Mistral, Qwen2.5, Mixtral.
 
-Two phases. Prefill reads `context` tokens at once and gives the cache of keys and values. Decode reads token number
-`context` of every sequence: the cache holds the earlier ones and a free slot, the new key and value are written there
-(an alias, so that only the written part moves), and attention sees the whole cache.
+Prefill reads `context` tokens at once and returns the cache of keys and values. Decode reads token number
+`context` of every sequence: the cache holds the earlier tokens and a free slot for the new key and value (an alias, so
+that only the written part moves), and attention reads the whole cache.
 """
 
 from __future__ import annotations

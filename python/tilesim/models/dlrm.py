@@ -54,9 +54,9 @@ def dlrm(config: DlrmConfig, batch: int = 2048, lookups: int = 1, dtype: str = "
     """A DLRM of any size."""
     if lookups < 1 or config.bottom[-1] != config.width:
         raise user_error(
-            "the sizes of a DLRM do not fit", place=f"model '{config.name}'",
+            "inconsistent sizes of a DLRM", place=f"model '{config.name}'",
             value=f"{lookups} lookups, bottom network {config.bottom}, embeddings of {config.width}",
-            allowed="at least 1 lookup, and a bottom network that ends at the width of an embedding",
+            allowed="at least 1 lookup, and a bottom network whose last width is that of an embedding",
         )  # fmt: skip
     b = GraphBuilder(config.name, dtype=dtype)
     dense = b.input("dense", (batch, config.dense))

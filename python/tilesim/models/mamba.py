@@ -1,7 +1,7 @@
 """Mamba (Gu, Dao, 2023): layers with a state instead of attention.
 
-Prefill steps through the tokens in a loop (kind while), as the published kernel does on chip; decode makes one step
-from the state and the last inputs of the convolution.
+Prefill runs a loop over tokens (kind while), as the published kernel does on chip. Decode makes one step from the state
+and the last inputs of the convolution.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["MambaConfig", "mamba", "mamba_2_8b"]
 
 @dataclass(frozen=True)
 class MambaConfig:
-    """Sizes. `inner`: channels of a layer; `rank`: of the projection that gives the time steps."""
+    """Sizes. `inner`: channels of a layer; `rank`: rank of the projection to time steps."""
 
     name: str
     vocabulary: int
@@ -50,7 +50,7 @@ def _step(
 
 
 class _Scan:
-    """The loop over tokens: state (token, state, u, dt, keys, queries, A, result), the middle ones unchanged."""
+    """The loop over tokens with state (token, state, u, dt, keys, queries, A, result); u to A are invariant."""
 
     def __init__(self, parent: GraphBuilder, c: MambaConfig, run: Run) -> None:
         self.run, tokens = run, run.tokens
@@ -120,7 +120,7 @@ class _Layer(Layer):
         ]
 
     def _convolved(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        """Channel by channel over the last tokens; and the inputs that the next token needs."""
+        """The convolution per channel over the last tokens, and the inputs that the next token needs."""
         c, b = self.c, self.b
         kept = c.kernel - 1
         if self.run.decode:

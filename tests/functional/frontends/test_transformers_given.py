@@ -70,7 +70,7 @@ def test_refusals(tmp_path):
     cases = {
         "Did you mean 'gpt2'": {"model": "gtp2"},
         "does not download models": {"model": "someone/something"},
-        "fewer positions": {"model": "gpt2", "context": 5000},
+        "exceeds the model's positions": {"model": "gpt2", "context": 5000},
         "Did you mean 'decode'": {"model": "gpt2", "phase": "decod"},
         "ts.from_torch": {"model": torch.nn.Linear(3, 3)},
         "no model of transformers": {"model": 7},
