@@ -124,7 +124,7 @@ def test_crossover_over_batch_and_size() -> None:
     assert "n 8192, k 4096" in page and "that it helps" in page
     assert "8-bit floats" in pages.crossover_page(ts.crossover("t4"))
     for text in ("x", "8:4", "1:2:3", "0"):
-        with pytest.raises(ts.UserError, match="number or a range"):
+        with pytest.raises(ts.UserError, match="not a number or a range"):
             sweep(text, "1", "1")
 
 

@@ -3,7 +3,7 @@
 Prefill: a block of QUERY_TILE queries of one head visits its visible keys in blocks of KEY_TILE. Each block costs two
 products at a share of the peak rate, or the exponentials, whichever is longer; each query tile adds a fixed time.
 Decode: the queries that share a key head form one tile; the keys are split over units until all are busy.
-Both move queries, keys, values and outputs at the memory's rate and pay a launch and a time per sequence
+Both phases move queries, keys, values and outputs at the memory's rate and add a launch and a time per sequence
 (docs/explanation/closed_form.md).
 """
 

@@ -341,7 +341,7 @@ def calibrate(
         used += [row_key(cells_of(kind, row)) for row in group]
         hidden = [key for key, seen in result.shown.items() if not seen]
         if hidden:
-            refused.append(f"{_label(kind, group)}: the rows do not determine {', '.join(hidden)}; unchanged")
+            refused.append(f"{_label(kind, group)}: the rows do not show {', '.join(hidden)}; unchanged")
     if not entries:
         raise user_error("too few rows to fit", place=path, value="; ".join(refused))
     held_out = [] if holdout == "none" else left_out(kind, rows, holdout)[0]

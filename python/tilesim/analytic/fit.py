@@ -46,14 +46,14 @@ class Fit:
 def label(found: Fit, name: str, rows: str, origin: str = "default") -> str:
     """Provenance of a constant in words."""
     if name in found.follows:
-        return f"as {found.follows[name]}: the rows do not determine it"
+        return f"as {found.follows[name]}: the rows do not show it"
     if found.loose.get(name) and origin.startswith("fitted"):
         return f"fitted on {rows}, loosely"
     if found.loose.get(name):
         return f"fitted on {rows}, loosely, from {found.start[name]:.4g} ({origin})"
     if found.shown.get(name):
         return f"fitted on {rows}"
-    return origin if origin.startswith(("fitted", "as ")) else f"{origin}: the rows do not determine it"
+    return origin if origin.startswith(("fitted", "as ")) else f"{origin}: the rows do not show it"
 
 
 def statistics(predicted: Array, measured: Array) -> dict[str, float]:

@@ -150,7 +150,7 @@ def _standard(device: Device, how: Scheme, called: Protocol) -> Entry:
         constants["tile"], constants["energy"] = (CONSTANTS[name]["low"] for name in ("tile", "energy"))
     if called.launch != "graph" or device.kind != "gpu":  # a captured graph only adds the kernel's ramp
         constants["launch"] = constants["vector_launch"] = device.launch_seconds * device.clock_hz
-    provenance = dict.fromkeys(constants, "default: no measurements of this family and scheme")
+    provenance = dict.fromkeys(constants, "default: no rows of this family and scheme")
     return Entry("gemm", how.name, constants=constants, provenance=provenance, kernels=menu)
 
 

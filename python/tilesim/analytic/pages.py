@@ -96,7 +96,7 @@ def html_report(result: Any, bound: Any) -> str:
         _terms(result, 15),
         _table("Operations", result.terms().rows, "operations"),
         _table("Memory", result.caches().rows, "operations"),
-        Section("Advice", [Notes(advice or ["none of the tried changes helps"])], "advice"),
+        Section("What would help", [Notes(advice or ["none of the tried changes helps"])], "advice"),
         _table("Ceilings", bound.ceilings().rows, "ceilings"),
         Section("Modelled", [Notes(list(result.approximations))], "modelled"),
     ]

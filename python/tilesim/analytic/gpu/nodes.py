@@ -1,6 +1,6 @@
 """Steps that a framework runs for the operations of a graph: library calls, loops, reductions, copies of views.
 
-Views are followed as torch keeps them (strides.py): a copy is a node of its own where a library, or a change of shape,
+Views are followed as torch keeps them (strides.py): a copy is a separate node where a library, or a change of shape,
 cannot read what a view says.
 """
 
@@ -121,7 +121,7 @@ class _Reader:
         return self.values[name]
 
     def fresh(self, tensor: Mapping[str, Any], strides: Numbers | None = None) -> View:
-        """A storage of its own."""
+        """New storage for a tensor."""
         name, shape = tensor["name"], tuple(tensor["shape"])
         size = _size(tensor["dtype"])
         laid = contiguous(shape) if strides is None else strides

@@ -66,7 +66,7 @@ def _missing(table: str, path: str, header: Sequence[str]) -> None:
             continue
         unit = next((name for name in header if name and name.startswith("latency") and column == "latency_ms"), "")
         raise user_error(
-            f"the column {unit} has another unit" if unit else f"missing column {column}",
+            f"the column {unit} has another unit" if unit else f"the table lacks the column {column}",
             place=path,
             value=", ".join(map(str, header)) or "an empty file",
             allowed=", ".join(needed),
