@@ -90,7 +90,7 @@ def test_texts_of_onnx_that_are_no_utf8(text, tmp_path):
     assert ts.from_onnx(path, sizes={"extent": 2}).outputs[0]["shape"] == (1, 8)
     assert text in model
     path.write_bytes(model.replace(text, b"\xff" + text[1:]))
-    with pytest.raises(ts.UserError, match="a text is no UTF-8"):
+    with pytest.raises(ts.UserError, match="a text is not UTF-8"):
         ts.from_onnx(path, sizes={"extent": 2})
 
 

@@ -355,7 +355,7 @@ def test_unknown_names_get_a_suggestion():
 
 def test_results_say_that_this_is_the_whole_program():
     graph = two_layers().build(shardings={"x": '[{"d"}, {}]'}, mesh={"d": 4})
-    told = "whole program of 4 devices on one"
+    told = "program of 4 devices runs on one"
     assert told in " ".join(ts.estimate(graph, "a100").approximations)
     assert told in " ".join(ts.simulate(ts.compile(graph, "edge-8")).approximations)
     assert told in " ".join(ts.run(graph, machine="edge-8").approximations)

@@ -199,7 +199,7 @@ GOOD = "H100-SXM-80GB,vLLM,bfloat16,64,1024,1024,0.006"
         ([GOOD.replace("bfloat16", "bflot16")], HEADER, "bfloat16"),
         ([f"H100-SXM-80GB,vLLM,bfloat16,{m},1024,1024,{6 + m}" for m in range(1, 9)], HEADER, "another unit"),
         ([], HEADER, "no rows"),
-        ([], "a,b", "none that can be fitted"),
+        ([], "a,b", "no table with these columns"),
     ],
 )
 def test_bad_tables(tmp_path: Path, rows: list[str], header: str, word: str) -> None:

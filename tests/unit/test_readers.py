@@ -255,7 +255,7 @@ def test_what_is_refused_is_said_by_a_calibration(tmp_path: Path) -> None:
     rows = [f"{head},fp8,{m},4096,4096,{0.012 + m * 1e-5:.4f}" for m in range(1, 64, 4)]
     path = written(tmp_path / "gemm.csv", GEMM, *rows, f"{head},fp8_block,64,4096,4096,0.05")
     profile = ts.analytic.calibrate(path, holdout="none")
-    assert any("1 rows: these rows were taken without a graph" in text for text in profile.refused)
+    assert any("1 rows: measured without a captured graph" in text for text in profile.refused)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pyarrow") is not None, reason="pyarrow is installed")

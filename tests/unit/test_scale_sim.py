@@ -69,7 +69,7 @@ def test_convolutions_mean_what_the_columns_say(tmp_path: Path) -> None:
     assert wanted["Conv1"].shape == (1, 6, 6, 5) and wanted["DP2"].shape == (1, 8, 7, 7)
     for name, array in wanted.items():
         np.testing.assert_allclose(found[f"{name}.y"], array.numpy(), rtol=1e-5, atol=1e-6)
-    assert any("net.csv:2: the last windows of Conv1" in line for line in graph.assumptions)
+    assert any("net.csv:2: SCALE-Sim rounds up: the last windows of Conv1" in line for line in graph.assumptions)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_forms_of_topologies(text: str, shapes: list[tuple[int, ...]], tmp_path:
     graph = ts.frontends.from_scale_sim(written(tmp_path, "net.csv", text))
     assert [tuple(row["shape"]) for row in graph.outputs] == shapes
     told = " ".join(graph.assumptions)
-    assert "dtype (i8)" in told and ("2:4 is not read" in told) == ("2:4" in text) and ("Eh" in told) == ("Eh" in text)
+    assert "dtype (i8)" in told and ("2:4 is ignored" in told) == ("2:4" in text) and ("Eh" in told) == ("Eh" in text)
 
 
 def test_a_run_names_scale_sims_count_and_what_is_open(tmp_path: Path) -> None:
@@ -127,13 +127,13 @@ def test_a_configuration_is_a_machine(tmp_path: Path) -> None:
 BAD = {
     "": "too few columns",
     COLUMNS: "no layers",
-    "Layer, M, K, N\na, 1, 2, 3": "columns in another order",
+    "Layer, M, K, N\na, 1, 2, 3": "unexpected order of columns",
     COLUMNS.replace("Filter Height", "Filter Hight"): r"unknown column.*Filter Hight.*Did you mean 'filter height'",
-    f"{COLUMNS}\nA, 4, 4, 1, 1, 2, 4": r"net.csv:2, strides: this is no size \(got ''",
+    f"{COLUMNS}\nA, 4, 4, 1, 1, 2, 4": r"net.csv:2, strides: not a size \(got ''",
     f"{COLUMNS}\nA, 4, 4, 1, 1, 0, 4, 1": "net.csv:2, channels: the layer is empty",
     f"{COLUMNS}\n\nA, 4, 4, 5, 1, 2, 4, 1": r"net.csv:3: the filter is larger.*got 5; allowed: 1 to 4",
-    f"{COLUMNS}\nA, 4 px, 4, 1, 1, 2, 4, 1": r"ifmap height: this is no size \(got '4 px'",
-    f"{COLUMNS}\nA, 4, -4, 1, 1, 2, 4, 1": r"ifmap width: this is no size",
+    f"{COLUMNS}\nA, 4 px, 4, 1, 1, 2, 4, 1": r"ifmap height: not a size \(got '4 px'",
+    f"{COLUMNS}\nA, 4, -4, 1, 1, 2, 4, 1": r"ifmap width: not a size",
 }  # fmt: skip
 
 

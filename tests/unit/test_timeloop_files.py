@@ -91,15 +91,15 @@ def test_one_file_is_a_machine_a_workload_and_a_mapping(tmp_path: Path) -> None:
 
 BAD_PROBLEMS = {
     ("instance: {C: 3", "instance: {C: 0"): "instance: C: the layer is empty",
-    ("instance: {C: 3", "instance: {C: 3 KiB"): "instance: C: no extent.*3 KiB",
-    ("instance: {C: 3,", "instance: {"): "instance: C: a dimension has no extent",
+    ("instance: {C: 3", "instance: {C: 3 KiB"): "instance: C: invalid extent.*3 KiB",
+    ("instance: {C: 3,", "instance: {"): "instance: C: missing extent",
     ("Wstride: 2", "Wstrid: 2"): "unknown dimension.*Wstrid.*Did you mean 'Wstride'",
     ("data_spaces", "data_space"): "unknown key.*data_space.*Did you mean 'data_spaces'",
     ("[[M]], [[R]]", "[[M]], [[T]]"): r"data_spaces\[0\]: projection\[2\]: unknown dimension.*'T'",
     ("[R, Wdilation]", "[R, Wdilaton]"): "unknown coefficient.*Did you mean 'Wdilation'",
-    ("read_write: true", "read_write: false"): "no product of two and no convolution",
-    ("[[N]], [[C]]", "[[N]]"): "a dimension of one data space alone.*C",
-    ("[[Q]], [[P]]]", "[[Q]]]"): "no window over positions",
+    ("read_write: true", "read_write: false"): "neither a product of two operands nor a convolution",
+    ("[[N]], [[C]]", "[[N]]"): "a dimension occurs in only one data space.*C",
+    ("[[Q]], [[P]]]", "[[Q]]]"): "not a window over positions",
     ("problem:", "problems:"): "the file has no problem",
     ("  shape:", "  shape: ["): "invalid YAML",
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tilesim as ts
-from tilesim.analytic import views
+from tilesim.analytic import pages, views
 from tilesim.analytic.suites import compare_suite
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -48,19 +48,19 @@ def test_crossover_suite_terms_and_validation() -> None:
 def test_pages() -> None:
     graph = ts.models.build("mlp")
     bound, result = ts.roofline(graph, "t4"), ts.estimate(graph, "t4")
-    page = views.html_report(result, bound)
+    page = pages.html_report(result, bound)
     assert "What would help" in page and "https://" not in page.partition("<script")[0]
     assert page.count("<circle") == len(bound.table())
-    assert "predicted" in views.roofline_page(bound, result)
-    assert views.terms_page(result).count('class="name"') == len(result.terms())
+    assert "predicted" in pages.roofline_page(bound, result)
+    assert pages.terms_page(result).count('class="name"') == len(result.terms())
     suite = compare_suite("scaling", ["t4", "h100"])
-    assert views.suite_page(suite).count('class="name"') == len(suite)
+    assert pages.suite_page(suite).count('class="name"') == len(suite)
     summary = ts.crossover("h100")
     boxes = sum(len(part.rows) for part in summary.parts if part.possible)
-    assert views.crossover_map_page(summary).count("<rect") == boxes
-    assert "at best" in views.crossover_page(summary)
+    assert pages.crossover_map_page(summary).count("<rect") == boxes
+    assert "at best" in pages.crossover_page(summary)
     row = {"device": "t4", "dtype": "fp32", "m": "64", "status": "ok", "measured_ms": 1.0, "predicted_ms": 1.1}
-    shown = views.validation_page({"rows": [row], "groups": {"t4|fp32": {"mean_abs_error": 0.1}}})
+    shown = pages.validation_page({"rows": [row], "groups": {"t4|fp32": {"mean_abs_error": 0.1}}})
     assert "+15%" in shown and "m 64" in shown
 
 
@@ -120,11 +120,11 @@ def test_crossover_over_batch_and_size() -> None:
 
     shapes = sweep("1:1024", "4096:8192", "4096")
     assert len(shapes) == 22 and shapes[0] == (1.0, 4096.0, 4096.0) and shapes[-1] == (1024.0, 8192.0, 4096.0)
-    page = views.crossover_page(ts.crossover("h100", dtype="fp8", shapes=shapes))
+    page = pages.crossover_page(ts.crossover("h100", dtype="fp8", shapes=shapes))
     assert "n 8192, k 4096" in page and "that it helps" in page
-    assert "8-bit floats" in views.crossover_page(ts.crossover("t4"))
+    assert "8-bit floats" in pages.crossover_page(ts.crossover("t4"))
     for text in ("x", "8:4", "1:2:3", "0"):
-        with pytest.raises(ts.UserError, match="number or a range"):
+        with pytest.raises(ts.UserError, match="not a number or a range"):
             sweep(text, "1", "1")
 
 

@@ -1,9 +1,9 @@
 """Attention kernels: prefill and decode, causal, windowed, grouped; the closed form of the core on arrays.
 
-Prefill: a block of QUERY_TILE queries of one head walks over the keys it can see in blocks of KEY_TILE; each costs two
-products at a share of the peak rate, or the exponentials, whichever is longer, and every query tile a fixed time.
+Prefill: a block of QUERY_TILE queries of one head visits its visible keys in blocks of KEY_TILE. Each block costs two
+products at a share of the peak rate, or the exponentials, whichever is longer; each query tile adds a fixed time.
 Decode: the queries that share a key head form one tile; the keys are split over units until all are busy.
-Both move queries, keys, values and outputs at the memory's rate and pay a launch and a time per sequence
+Both phases move queries, keys, values and outputs at the memory's rate and add a launch and a time per sequence
 (docs/explanation/closed_form.md).
 """
 
@@ -60,13 +60,13 @@ class AttentionCases:
 
 
 def visible_pairs(queries: ArrayLike, keys: ArrayLike, window: ArrayLike = 0, causal: bool = True) -> Array:
-    """Query-key pairs that a mask leaves."""
+    """Number of visible query-key pairs."""
     q, k, w = numbers_of(queries, keys, window)
     if not causal:
         return q * np.where(w > 0, np.minimum(w, k), k)
     limit = np.where(w > 0, np.minimum(w, k), k)
-    first = k - q + 1  # keys that the first query sees, without a window
-    ramp = np.clip(limit - first + 1, 0, q)  # queries that see fewer than the limit, and the one that reaches it
+    first = k - q + 1  # visible keys of the first query, without a window
+    ramp = np.clip(limit - first + 1, 0, q)  # queries with fewer visible keys than the limit, and the next one
     return ramp * (first + first + ramp - 1) / 2 + (q - ramp) * limit
 
 
@@ -125,9 +125,9 @@ def constants_of(
 def call_terms(
     device: Device, cases: AttentionCases, attn: str, cache: str, engine: str = "", profile: Profile | None = None
 ) -> dict[str, Array]:
-    """Seconds of each term of calls, decode where there is one query, prefill elsewhere.
+    """Seconds of each term of calls: the decode model for one query, else prefill.
 
-    One query can be served by the kernel of prefill too: the faster of the two counts.
+    The prefill kernel can also serve one query; the faster of the two counts.
     """
 
     prefill, decode = (

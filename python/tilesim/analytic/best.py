@@ -1,4 +1,4 @@
-"""The best scheme of every product of a network, and of the whole."""
+"""The best scheme for each product of a network, and for the whole network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .profile import Profile
 
 __all__ = ["SCHEMES", "best_schemes"]
 
-SCHEMES = ("bf16", "fp8", "int8_wo", "int4_wo")  #: what a network is compared in; the first is the baseline
+SCHEMES = ("bf16", "fp8", "int8_wo", "int4_wo")  #: schemes to compare; the first is the baseline
 
 
 @checked()
@@ -30,23 +30,23 @@ def best_schemes(
     engine: str = "",
     profile: Profile | str | None = None,
 ) -> Table:
-    """The best scheme of every product of a graph, of the whole in one scheme, and of the whole with the best of each.
+    """The best scheme for each product of a graph, for the whole graph, and the gain of mixing schemes.
 
     Args:
         graph: the workload, as `ts.compile` takes it.
-        device: as of `crossover`.
-        schemes: to choose from; those that the device lacks are left out.
-        engine: whose kernels; "": a library's.
-        profile: constants that `calibrate` fitted; none: the family's.
+        device: as for `crossover`.
+        schemes: to choose from; schemes that the device cannot run are left out.
+        engine: serving engine whose kernels to use; "" for a library's.
+        profile: constants fitted by `calibrate`; by default those of the device's family.
 
     Returns:
         Rows with operation, best scheme, speed-up over the first scheme that the device runs, probability that this
-        choice is faster than that one (from the model's own error; none for the first itself), and milliseconds per
-        scheme. The row "all" is the whole graph in one scheme; the row "mixed", last, takes the best for each product:
-        its speed-up and `ms`.
+        choice is faster (from the model's error; none for the first scheme), and milliseconds per scheme. The row "all"
+        is the whole graph in one scheme; the last row, "mixed", takes the best scheme for each product, with speed-up
+        and `ms`.
 
     Raises:
-        UserError: for an unknown device or scheme, or when the device runs none of the schemes.
+        UserError: for an unknown device or scheme, or where the device runs none of the schemes.
     """
     target = device_of(device, labels=True)
     graph = as_graph(graph)
@@ -76,5 +76,5 @@ def best_schemes(
     rows = [row(key, value) for key, value in times.items()]
     mixed = totals[first] - sum(of[first] - min(of.values()) for of in times.values())
     whole = row("all", totals)
-    last = {"operation": "mixed", "best": "each its own", "speedup": totals[first] / mixed, "probability": None}
+    last = {"operation": "mixed", "best": "per product", "speedup": totals[first] / mixed, "probability": None}
     return Table([*rows, whole, {**last, **dict.fromkeys(totals), "ms": mixed}])

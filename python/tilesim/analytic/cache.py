@@ -1,8 +1,8 @@
-"""Traffic of a tiled product through a cache: closed form, and a cache that follows every address.
+"""Traffic of a tiled product through a cache: a closed form, and a trace-driven cache.
 
-The closed form counts, per operand, how often a loop nest fetches it: an operand's tile is fetched again when a loop
-outside its reuse has walked over more bytes than the cache holds. The trace-driven cache is set-associative with least
-recently used replacement; it exists to check the closed form, and for small nests.
+The closed form counts the fetches of each operand: a loop outside of the operand's reuse fetches its tiles again if it
+visits more bytes than the cache holds. The trace-driven cache is set-associative with least recently used replacement;
+it checks the closed form and serves small nests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Cache:
         """An empty cache."""
         if bytes_ <= 0 or bytes_ % (line_bytes * ways):
             allowed = f"multiples of {line_bytes * ways}"
-            raise user_error("a cache holds a whole number of sets", value=str(bytes_), allowed=allowed)
+            raise user_error("the cache size is not a whole number of sets", value=str(bytes_), allowed=allowed)
         self.line_bytes, self.ways = line_bytes, ways
         self.sets: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(bytes_ // (line_bytes * ways))]
         self.hits = self.misses = 0
@@ -96,7 +96,7 @@ class TiledProduct:
 
 
 def traffic(nest: TiledProduct, capacity: float) -> dict[str, float]:
-    """Bytes that each operand brings through a cache of a capacity."""
+    """Bytes of each operand that pass through a cache."""
     result = {}
     for name, letters in OPERANDS.items():
         total = float(nest.tile_bytes(name))
@@ -110,7 +110,7 @@ def traffic(nest: TiledProduct, capacity: float) -> dict[str, float]:
 
 
 def _footprint(nest: TiledProduct, inner: Sequence[str]) -> float:
-    """Bytes that the inner loops walk over once, of all operands."""
+    """Bytes of all operands that the inner loops visit once."""
     total = 0.0
     for name, letters in OPERANDS.items():
         size = float(nest.tile_bytes(name))
@@ -122,7 +122,7 @@ def _footprint(nest: TiledProduct, inner: Sequence[str]) -> float:
 
 
 def hit_share(sizes: Iterable[float], rounds: int, cache: Cache) -> float:
-    """Share of lines that hit when tensors are walked over again and again, by the trace."""
+    """Share of hits when the trace reads tensors repeatedly."""
     walks, start = [], 0
     for size in sizes:
         walks.append((start, int(size)))
@@ -137,6 +137,6 @@ def hit_share(sizes: Iterable[float], rounds: int, cache: Cache) -> float:
 
 
 def pressure(capacity: float, moved: float) -> str:
-    """Pressure on a level of the memory."""
+    """Pressure on a memory level: low, medium or high."""
     share = capacity / moved if moved > 0 else 1.0
     return "low" if share >= 0.9 else "medium" if share >= 0.7 else "high"

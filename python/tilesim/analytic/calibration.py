@@ -1,11 +1,11 @@
-"""Calibration: the few constants of a device from measured rows, with the error on rows left out."""
+"""Calibration: fits the constants of a device to measured rows, with the error on held-out rows."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,21 +25,21 @@ from .profile import Profile
 __all__ = ["calibrate", "left_out"]
 
 HOLDOUTS = ("rows", "size", "dtype", "device", "family", "specification", "none")
-FOLDS = 8  # most parts that a table is left out in
-SMALL = 10  # rows of one scheme below which schemes of one source are fitted together
-FEWEST = 4  # rows of one scheme below which nothing is fitted
+FOLDS = 8  # most folds
+SMALL = 10  # schemes of one source with fewer rows are fitted together
+FEWEST = 4  # schemes with fewer rows are not fitted
 
 
 def _table_of(path: str | os.PathLike[str]) -> str:
     kinds, header = kinds_of(path)
-    if kinds:  # of a public set; products first
+    if kinds:  # a public format; products first
         return kinds[0]
     for table in ("attention", "conv", "vector", "gemm"):
         own = {"attention": "num_heads", "conv": "in_channels", "vector": "op", "gemm": "m"}[table]
         if own in header:
             return table
     raise user_error(
-        "the table is none that can be fitted",
+        "no table with these columns can be fitted",
         place=path_text(path),
         value=", ".join(header),
         allowed="; ".join(", ".join(columns[0]) for columns in COLUMNS.values()),
@@ -50,14 +50,14 @@ def _check(table: str, rows: Sequence[Measured], path: str) -> None:
     seen: dict[tuple[Any, ...], int] = {}
     for row in rows:
         if row.status != "ok":
-            raise user_error("a row cannot be read", place=f"{path}:{row.line}", value=row.reason)
+            raise user_error("invalid row", place=f"{path}:{row.line}", value=row.reason)
         key = tuple(str(row.cells.get(name)) for part in COLUMNS[table] for name in part if name != "latency_ms")
         if key in seen:
             raise user_error(
-                "the same measurement twice",
+                "duplicate measurement",
                 place=f"{path}:{row.line}",
                 value=", ".join(key[:8]),
-                suggestion=f"line {seen[key]} has the same columns: keep one, or their mean",
+                suggestion=f"Line {seen[key]} has the same columns: keep one, or their mean",
             )
         seen[key] = row.line
 
@@ -66,7 +66,7 @@ def _unit_is_plausible(predicted: Any, measured: Any, path: str) -> None:
     ratio = float(np.median(predicted / measured))
     if not 1 / 300 < ratio < 300:
         raise user_error(
-            "the times look like another unit",
+            "the times seem to have another unit",
             place=path,
             value=f"the median is {1 / ratio:.3g} times what the specification suggests",
             allowed="latency_ms in milliseconds",
@@ -78,14 +78,19 @@ def _label(table: str, group: Sequence[Measured]) -> str:
 
 
 def _groups(table: str, rows: Sequence[Measured]) -> list[list[Measured]]:
-    groups: dict[tuple[Any, ...], list[Measured]] = {}
-    for row in rows:
-        groups.setdefault(PREDICTORS[table].key(row), []).append(row)
-    return list(groups.values())
+    return [[rows[i] for i in members] for members in _members(table, rows, range(len(rows))).values()]
+
+
+def _members(table: str, rows: Sequence[Measured], chosen: Iterable[int]) -> dict[tuple[Any, ...], list[int]]:
+    """Numbers of the chosen rows by the key whose constants they share."""
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for index in chosen:
+        found.setdefault(PREDICTORS[table].key(rows[index]), []).append(index)
+    return found
 
 
 def _start(table: str, rows: list[Measured], blind: bool) -> Entry:
-    """Where a fit starts; `blind`: from the standard constants if the family's were fitted on any of these rows."""
+    """The start of a fit; `blind` starts from standard constants if the family's were fitted on any of these rows."""
     entry: Entry = PREDICTORS[table].entry(Batch(rows))
     known = family(Device.named(rows[0].text("device")).family).fitted_rows
     if not blind or not any(row_key(cells_of(table, row)) in known for row in rows):
@@ -99,7 +104,7 @@ def _fit_group(table: str, rows: list[Measured], blind: bool = False) -> tuple[E
     entry = _start(table, rows, blind)
     measured = np.array([row.seconds for row in rows])
     free = predictor.free(batch)
-    if 3 * len(rows) < 4 * len(free):  # few rows: only what they could tell apart
+    if 3 * len(rows) < 4 * len(free):  # few rows determine few constants
         free = [name for name in free if name in predictor.first][: max(1, len(rows) // 2)]
     result = fit(
         predictor.model(batch),
@@ -120,7 +125,7 @@ def _fit_group(table: str, rows: list[Measured], blind: bool = False) -> tuple[E
 
 
 def _fit_together(table: str, groups: list[list[Measured]], blind: bool = False) -> list[tuple[Entry, Fit]]:
-    """Few rows per scheme of one source: the launch is one constant for all of them, the others are each scheme's."""
+    """Fits schemes of one source with few rows together: one launch constant for all, the others per scheme."""
     predictor = PREDICTORS[table]
     entries = [_start(table, rows, blind) for rows in groups]
     models = [predictor.model(Batch(rows)) for rows in groups]
@@ -211,7 +216,7 @@ def _folds(rows: Sequence[Measured], part: Callable[[Measured], Any]) -> list[li
 
 
 def _carried(table: str, batch: list[Measured], rest: list[Measured], holdout: str) -> Profile:
-    """A profile for rows whose like was left out: fitted together on the nearest scheme's rows of everything else."""
+    """A profile for held-out rows, fitted on the other rows of the nearest scheme."""
     predictor = PREDICTORS[table]
     own = replace(predictor.entry(Batch(batch)), constants=predictor.standard(Batch(batch)))
     groups = [] if holdout == "specification" else [g for g in _groups(table, rest) if len(g) >= FEWEST]
@@ -220,14 +225,14 @@ def _carried(table: str, batch: list[Measured], rest: list[Measured], holdout: s
         near = [group for group, of in zip(groups, schemes, strict=True) if of == name]
         if near:
             found = _shared(table, near, own.constants)
-            if own.engine not in {group[0].text("engine") for group in near}:  # casts are the engine's own
+            if own.engine not in {group[0].text("engine") for group in near}:  # casts depend on the engine
                 found.update({key: value for key, value in own.constants.items() if key.startswith("cast")})
             return Profile("carried", [replace(own, constants=found)])
     return Profile("specification", [own])
 
 
 def _shared(table: str, groups: list[list[Measured]], start: Mapping[str, float]) -> dict[str, float]:
-    """One set of constants for several groups of rows."""
+    """Fits one set of constants to several groups of rows."""
     predictor = PREDICTORS[table]
     models = [predictor.model(Batch(rows)) for rows in groups]
     free = [set(predictor.free(Batch(rows))) for rows in groups]
@@ -243,16 +248,16 @@ def _shared(table: str, groups: list[list[Measured]], start: Mapping[str, float]
 
 
 def left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict[str, Any]], np.ndarray]:
-    """Predicts every row from constants that it was not used for."""
+    """Predicts each row from constants fitted without it."""
     predictor = PREDICTORS[table]
     predicted = np.full(len(rows), np.nan)
     folds = _folds(rows, _fold_of(holdout, table))
     if len(folds) < 2 and holdout != "specification":
         raise user_error(
-            f"nothing can be left out by {holdout}",
+            f"rows cannot be held out by {holdout}",
             value="all rows are alike",
             allowed=", ".join(HOLDOUTS),
-            suggestion="give rows of several, or another way to hold out",
+            suggestion="Give rows of several kinds, or another holdout",
         )
     for fold in folds:
         away = set(fold)
@@ -261,10 +266,7 @@ def left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict[
         if holdout in ("rows", "size"):
             groups = [group for group in _groups(table, rest) if len(group) >= FEWEST]
             entries = [entry for entry, _ in _fit_all(table, groups, blind=True)]
-        keys: dict[tuple[Any, ...], list[int]] = {}
-        for index in fold:
-            keys.setdefault(predictor.key(rows[index]), []).append(index)
-        for members in keys.values():
+        for members in _members(table, rows, fold).values():
             batch = [rows[i] for i in members]
             profile = Profile("fold", entries) if entries else _carried(table, batch, rest, holdout)
             predicted[members] = predictor.model(Batch(batch, profile))(None)
@@ -272,9 +274,7 @@ def left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict[
 
 
 def _by_group(table: str, rows: list[Measured], predicted: np.ndarray, holdout: str) -> list[dict[str, Any]]:
-    out: dict[tuple[Any, ...], list[int]] = {}
-    for index, row in enumerate(rows):
-        out.setdefault(PREDICTORS[table].key(row), []).append(index)
+    out = _members(table, rows, range(len(rows)))
     measured = np.array([row.seconds for row in rows])
     return [
         {
@@ -295,28 +295,28 @@ def calibrate(
     holdout: str = "rows",
     name: str | None = None,
 ) -> Profile:
-    """Fits the few constants of a device to measured times.
+    """Fits the constants of a device to measured times.
 
     Args:
-        measurements: CSV file, columns as in the reference tables, or a file of a public set (see `readers`).
+        measurements: CSV file with the columns of the reference tables, or a file of a public set.
         device: a device, or "auto" for the device column.
-        table: "gemm", "attention", "conv" or "vector"; none: told from the columns.
-        holdout: which rows are left out for the stated error: "rows" (halves), "size", "dtype", "device" (constants
-            fitted on all other devices together), "family", "specification" (nothing is fitted) or "none".
-        name: of the profile; none: the file's.
+        table: "gemm", "attention", "conv" or "vector"; by default inferred from the columns.
+        holdout: rows to hold out for the stated error: by "rows" (halves), "size", "dtype", "device" (constants fitted
+            on all other devices together), "family", "specification" (without fitting) or "none".
+        name: of the profile; the file's by default.
 
     Returns:
-        The profile: constants per source, engine, device and scheme with provenance, the error on rows left out, and
-        what was refused.
+        The profile: constants per source, engine, device and scheme with provenance, the error on held-out rows, and
+        the rejected rows.
 
     Raises:
-        UserError: for a bad number, a missing column, another unit, duplicate rows, an unknown device or scheme, or
-            rows that cannot be left out as asked.
+        UserError: for an invalid number, a missing column, a wrong unit, duplicate rows, an unknown device or scheme,
+            or rows that cannot be held out this way.
     """
     path = path_text(measurements)
     if holdout not in HOLDOUTS:
         raise user_error(
-            "unknown way to hold out",
+            "unknown holdout",
             value=f"'{holdout}'",
             allowed=", ".join(HOLDOUTS),
             suggestion=nearest(holdout, HOLDOUTS),
@@ -333,7 +333,7 @@ def calibrate(
         start = PREDICTORS[kind].model(Batch(group))(None)
         _unit_is_plausible(start, np.array([row.seconds for row in group]), path)
         if len(group) < FEWEST:
-            refused.append(f"{_label(kind, group)}: {len(group)} rows; at least {FEWEST} of one scheme are needed")
+            refused.append(f"{_label(kind, group)}: {len(group)} rows; a scheme needs at least {FEWEST}")
         else:
             groups.append(group)
     for group, (entry, result) in zip(groups, _fit_all(kind, groups), strict=True):
@@ -341,9 +341,9 @@ def calibrate(
         used += [row_key(cells_of(kind, row)) for row in group]
         hidden = [key for key, seen in result.shown.items() if not seen]
         if hidden:
-            refused.append(f"{_label(kind, group)}: the rows do not show {', '.join(hidden)}; kept as they were")
+            refused.append(f"{_label(kind, group)}: the rows do not show {', '.join(hidden)}; unchanged")
     if not entries:
-        raise user_error("too few rows to fit anything", place=path, value="; ".join(refused))
+        raise user_error("too few rows to fit", place=path, value="; ".join(refused))
     held_out = [] if holdout == "none" else left_out(kind, rows, holdout)[0]
     stem = os.path.splitext(os.path.basename(path))[0]
     return Profile(name or stem, entries, used, held_out, refused)

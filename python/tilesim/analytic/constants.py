@@ -1,9 +1,9 @@
-"""Constants of products in units that devices share: cycles, shares, bytes per operation.
+"""Constants of products in device-independent units: cycles, shares, bytes per operation.
 
-A constant that hardware fixes in cycles (a launch, a tile's prologue) or in proportion to the matrix units (operands
-loaded per operation, energy per operation) is stated so, and carries from one device to the next. On four GPUs fitted
-apart, launches of 2.1 to 3.9 us are 4,900 to 5,500 cycles, and operand loads of 21 to 70 bytes per cycle are 0.016 to
-0.021 bytes per operation.
+Constants that hardware fixes in cycles (a launch, a tile's prologue) or in proportion to the matrix units (operands
+loaded per operation, energy per operation) have such units, so that they transfer between devices. In separate fits of
+four GPUs, launches of 2.1 to 3.9 us are 4,900 to 5,500 cycles, and operand loads of 21 to 70 bytes per cycle are 0.016
+to 0.021 bytes per operation.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ def _info(default: float, low: float, high: float, unit: str) -> dict[str, Any]:
 
 _CYCLES: dict[str, dict[str, Any]] = {
     "launch": _info(5e3, 0.0, 2e6, "cycles per kernel"),
-    "step": _info(80.0, 0.1, 2e4, "cycles per k-step at least"),
-    "tile": _info(500.0, 1.0, 2e5, "cycles per further wave of tiles"),
+    "step": _info(80.0, 0.1, 2e4, "minimum cycles per k-step"),
+    "tile": _info(500.0, 1.0, 2e5, "cycles per additional wave of tiles"),
     "split": _info(3e3, 10.0, 2e6, "cycles per reduction of a split k"),
     "vector_launch": _info(5e3, 0.0, 2e6, "cycles per matrix-vector kernel"),
     "cast_row": _info(150.0, 0.1, 2e5, "cycles per row and unit of a cast"),
 }
 _OWN: dict[str, dict[str, Any]] = {
     **_CYCLES,
-    "epilogue": _info(2e3, 0.0, 6e4, "cycles that prologue and epilogue of a 128 by 128 tile are worth"),
+    "epilogue": _info(2e3, 0.0, 6e4, "cycles of prologue and epilogue of a 128 by 128 tile"),
     "feed": _info(0.02, 1e-4, 100.0, "bytes a unit loads per operation of its peak"),
     "energy": _info(1.4, 1e-3, 1e4, "picojoules per operation, of the whole board"),
     "vector_rate": _info(2.0, 1e-3, 1e3, "k elements per cycle and block of a matrix-vector kernel"),
-    "cache_fill": _info(1.0, 0.05, 2.0, "share of the cache, or of each of its partitions, that a walk can use"),
+    "cache_fill": _info(1.0, 0.05, 2.0, "usable share of the cache, or of each of its partitions"),
     "reload_share": _info(0.8, 0.01, 8.0, "share of the cache's rate when tiles load operands again"),
 }
 _REPLACED = {"epilogue": "epilogue_steps", "feed": "unit_bytes_per_clock", "energy": "droop"}
@@ -46,8 +46,8 @@ _BACK = {old: new for new, old in _REPLACED.items()}
 CONSTANTS: dict[str, dict[str, Any]] = {
     _BACK.get(name, name): _OWN.get(_BACK.get(name, name), row) for name, row in _CORE.items()
 }
-# Of a device about which nothing is known: boards are built to hold nine tenths of their peak, with the smooth onset of
-# the limit in the core (0.825^4 + 1 = 1.1^4).
+# Default for unknown devices: boards sustain nine tenths of their peak, with the smooth onset of the limit in the core
+# (0.825^4 + 1 = 1.1^4).
 DROOP = -0.175
 
 
@@ -58,7 +58,7 @@ def _rates(device: Device, how: Scheme) -> tuple[float, float]:
 
 
 def standard(device: Device, how: Scheme, casts: int = 1) -> dict[str, float]:
-    """Constants of a device and scheme without rows."""
+    """Constants of a device and scheme without measurements."""
     values = {name: float(row["default"]) for name, row in CONSTANTS.items()}
     values["cast"] *= casts
     per_clock, per_joule = _rates(device, how)
@@ -66,7 +66,7 @@ def standard(device: Device, how: Scheme, casts: int = 1) -> dict[str, float]:
         values["energy"] = (1 + DROOP) / per_joule * 1e12
     if how.weight_bytes < how.activation_bytes:
         values["alone"] = 0.4  # the loop widens weights before it multiplies them (int8 and int4 on the A100 agree)
-    if how.arithmetic in ("f32", "f64"):  # ordinary lanes: operands come through the same ports as everything else
+    if how.arithmetic in ("f32", "f64"):  # vector lanes share their ports with all other operands
         values["feed"] = 50.0 / per_clock
         values["epilogue"] = 100.0 * 2 * 128 * 128 / per_clock
     if device.kind == "cpu":  # register tiles of tens of cycles, one call's overhead, no threads to start

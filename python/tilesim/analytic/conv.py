@@ -1,8 +1,8 @@
-"""Convolutions: as an implicit product, or by Winograd's transforms where the kernel is 3 by 3 with stride 1.
+"""Convolutions as implicit products, or by Winograd's transforms for 3 by 3 kernels with stride 1.
 
 Direct: a product of [images x outputs, channels x taps] by [channels x taps, filters], by the model of products.
-Winograd F(2x2) and F(4x4): 16 or 36 products over 2x2 or 4x4 blocks of outputs, whose transforms move input and output
-through memory once more. The library is taken to choose the fastest of what it has.
+Winograd F(2x2) and F(4x4): 16 or 36 products over 2x2 or 4x4 blocks of outputs; the transforms move input and output
+through memory once more. The model assumes that the library chooses its fastest algorithm.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _plain(constants: Mapping[str, float], efficiency: float) -> dict[str, float
 def conv_terms(
     found: gemm.GemmEstimator, cases: ConvCases, constants: Mapping[str, float] | None = None
 ) -> dict[str, Array]:
-    """Seconds of each way to compute, and of the chosen one."""
+    """Seconds of each algorithm, and of the chosen one."""
     if not np.all(cases.outputs > 0):
         raise user_error("the kernel is larger than the padded input")
     columns = {name: np.ravel(getattr(cases, name)) for name in _EXTENTS}

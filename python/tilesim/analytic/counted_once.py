@@ -1,4 +1,4 @@
-"""What a run of a machine moves at least: inputs, weights and outputs once, operation by operation."""
+"""Raises closed-form times to the minimum traffic of a run: inputs, weights and outputs move once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .operations import Cost, flat_operations
 __all__ = ["counted_once", "products_per_second"]
 
 KINDS = ("npu", "tpu")
-"""Devices whose shared level is a scratchpad: a program fills it, and nothing is there when a run begins."""
+"""Devices whose shared level is a scratchpad, which is empty at the start of a run."""
 _VIEWS = ("reshape", "transpose", "bitcast")
 
 
@@ -25,11 +25,10 @@ def products_per_second(device: Device) -> float:
 
 
 def counted_once(graph: Graph, device: Device, rows: Sequence[Cost], peak: float) -> list[str]:
-    """Lengthens operations that take less than what they are the first to read of inputs and weights, and write of
-    outputs, takes from memory.
+    """Raises the time of each operation to that of its first reads of inputs and weights and its writes of outputs.
 
-    Constants of the closed forms are those of a library that is called again and again, and finds a part of the weights
-    in the nearest memory. Of a machine whose memory a program fills, each run reads them.
+    The constants of the closed forms describe repeated calls of a library, which finds a part of the weights in the
+    cache. A machine with a scratchpad reads the weights in each run.
     """
     if device.kind not in KINDS:
         return []
@@ -49,12 +48,12 @@ def counted_once(graph: Graph, device: Device, rows: Sequence[Cost], peak: float
     hertz = round(device.clock_hz)
     if lost := math.ceil(max(least.values()) * hertz) - sum(round(cost.seconds * hertz) for cost in rows):
         longest = max(rows, key=lambda cost: cost.seconds, default=None)
-        if longest is not None and lost > 0:  # by rounding each to whole cycles
+        if longest is not None and lost > 0:  # lost by rounding each operation to whole cycles
             longest.seconds += lost / hertz
     after = sum(cost.seconds for cost in rows)
     if after <= before:
         return []
-    return ["inputs, weights and outputs pass between memory and chip once a run, whatever fits the scratchpads"]
+    return ["each run moves inputs, weights and outputs once between memory and chip, even if they fit the scratchpads"]
 
 
 def _at_least(cost: Cost, seconds: float, term: str = "memory") -> None:
@@ -65,7 +64,7 @@ def _at_least(cost: Cost, seconds: float, term: str = "memory") -> None:
 
 
 def _spread(rows: Sequence[Cost], least: float, term: str) -> None:
-    """What a bound of the whole graph is beyond the sum: to all that take time, in proportion."""
+    """Distributes the excess of a graph's bound over the sum among operations, in proportion to their time."""
     total = sum(cost.seconds for cost in rows)
     if not rows or total >= least:
         return
@@ -77,7 +76,7 @@ def _spread(rows: Sequence[Cost], least: float, term: str) -> None:
 
 
 def _first_bytes(graph: Graph, operations: Sequence[dict[str, Any]]) -> list[float]:
-    """Bytes of inputs and weights that each operation is the first to read, and of outputs that it writes."""
+    """Bytes of inputs and weights that each operation reads first, and of outputs that it writes."""
     sizes: dict[str, float] = {}
     root: dict[str, str] = {}
     for row in graph.core.inputs:
@@ -93,7 +92,7 @@ def _first_bytes(graph: Graph, operations: Sequence[dict[str, Any]]) -> list[flo
             root[op["results"][0]["name"]] = root[op["operands"][0]["name"]]
         elif op["bytes"] > 0:
             written = sum(_size(x, sizes) for x in op["results"] if x)
-            room = max(0.0, float(op["bytes"]) - written)  # rows of a table that is looked up in, not all of it
+            room = max(0.0, float(op["bytes"]) - written)  # the rows of a table that a lookup reads
             for x in op["operands"]:
                 source = root.get(x["name"]) if x else None
                 if source is not None and source not in read:

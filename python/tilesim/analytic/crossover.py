@@ -1,4 +1,4 @@
-"""Crossover: whether another dtype or scheme helps, from both predicted times, with a probability and a reason."""
+"""Crossover: whether another dtype or scheme is faster, from both predicted times, with a probability and a reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .schemes import scheme
 
 __all__ = ["Crossover", "CrossoverSummary", "crossover"]
 
-EVEN = 0.02  # predicted times closer than this are shown as even
+EVEN = 0.02  # closer predicted times are shown as even
 SQUARES = [(size, size, size) for size in (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)]
 SPREAD = 0.15  # relative error of a model whose constants were not fitted on rows of the device
 
@@ -55,29 +55,29 @@ class Crossover(Tabled):
         reason: str,
         spread: float = SPREAD,
     ) -> None:
-        """Holds the rows; made by `crossover`."""
+        """Stores the rows."""
         self.spread = spread
         self.device, self.scheme, self.against, self.rows, self.reason = device, name, against, rows, reason
 
     @property
     def possible(self) -> bool:
-        """Whether the device can run the scheme at all."""
+        """Whether the device can run the scheme."""
         return bool(self.rows)
 
     def table(self) -> Table:
-        """Per shape.
+        """The comparison per shape.
 
         Returns:
             Rows with m, n, k, batch, intensity of the baseline, milliseconds of both, speedup, helps, verdict,
-            probability that it helps, and what bounds each.
+            probability that it helps, and the bound of each.
         """
         return Table(self.rows)
 
     def threshold(self) -> float | None:
-        """The intensity above which the scheme helps, where one exists.
+        """The intensity above which the scheme helps.
 
         Returns:
-            FLOPs per byte of the baseline: every shape above helps and none below; none: no such number.
+            FLOPs per byte of the baseline, where the scheme helps every shape above and no shape below; else None.
         """
         ordered = sorted(self.rows, key=lambda row: row["intensity"])
         helps = [row["helps"] for row in ordered]
@@ -89,10 +89,10 @@ class Crossover(Tabled):
         return math.sqrt(ordered[first - 1]["intensity"] * ordered[first]["intensity"])
 
     def summary(self) -> str:
-        """The answer in a sentence.
+        """The result in a sentence.
 
         Returns:
-            How often it helps, from where, or why the device cannot.
+            Number of shapes that it helps and the threshold, or the reason why the device cannot run it.
         """
         if not self.possible:
             return f"{self.scheme} on {self.device.name}: no. {self.reason}"
@@ -109,13 +109,13 @@ class Crossover(Tabled):
         """Speed-up over the intensity, with the band of the model's error.
 
         Args:
-            axes: matplotlib axes; none: new ones.
+            axes: matplotlib axes; new ones by default.
 
         Returns:
             The axes.
 
         Raises:
-            UserError: without matplotlib, naming what to install.
+            UserError: without matplotlib; names the package to install.
         """
         from .views import plot_crossover
 
@@ -130,7 +130,7 @@ class CrossoverSummary(Tabled):
     """Every scheme against a baseline on one device."""
 
     def __init__(self, device: Device, against: str, parts: Sequence[Crossover]) -> None:
-        """Holds one crossover per scheme."""
+        """Stores one crossover per scheme."""
         self.device, self.against, self.parts = device, against, list(parts)
 
     def table(self) -> Table:
@@ -193,7 +193,7 @@ def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
             values = ()
         if len(values) not in (3, 4) or not all(x > 0 for x in values):
             raise user_error(
-                "a shape has three or four positive extents", value=shown(shape), allowed="m, n, k[, batch]"
+                "not a shape of three or four positive extents", value=shown(shape), allowed="m, n, k[, batch]"
             )
         rows.append(values if len(values) == 4 else (*values, 1.0))
     if not rows:
@@ -202,7 +202,7 @@ def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
 
 
 def sweep(m: str, n: str, k: str, batch: str = "1") -> list[tuple[float, ...]]:
-    """Shapes from extents, each a number or a range: "1:4096" is every power of two between."""
+    """Shapes from extents, each a number or a range; "1:4096" gives all powers of two in the range."""
     every = itertools.product(_extents(m), _extents(n), _extents(k), _extents(batch))
     return [shape[:3] if batch.strip() == "1" else shape for shape in every]
 
@@ -213,7 +213,7 @@ def _extents(text: str) -> list[float]:
     except ValueError:
         ends = []
     if not 1 <= len(ends) <= 2 or not all(0 < end < 2**40 for end in ends) or ends[0] > ends[-1]:
-        raise user_error("an extent is a number or a range", value=shown(text), allowed="m,n,k, each 4096 or 1:4096")
+        raise user_error("not a number or a range", value=shown(text), allowed="m,n,k, each as 4096 or 1:4096")
     if len(ends) == 1:
         return ends
     values = [ends[0]]
@@ -258,7 +258,7 @@ def _one(device: Device, name: str, against: str, shapes: np.ndarray, options: d
 
 
 def baseline(device: Device, asked: str | None = None) -> str:
-    """The dtype to compare with."""
+    """The default baseline: the first of bf16, fp16 and fp32 that runs natively."""
     for name in ("bf16", "fp16", "fp32"):
         if name != asked and device.rate(scheme(name).arithmetic).how == "native":
             return name
@@ -275,22 +275,22 @@ def crossover(
     engine: str = "",
     profile: Profile | str | None = None,
 ) -> Crossover | CrossoverSummary:
-    """Whether a dtype or scheme makes matrix products faster: strictly less predicted time than the baseline's.
+    """Whether a dtype or scheme makes matrix products faster than a baseline, by predicted time.
 
     Args:
         device: a device, its name or label, a file, a machine or the name of one.
-        dtype: scheme to ask about; none: every scheme.
-        against: baseline; none: bf16, fp16 or fp32, the first that runs natively and is not `dtype`.
-        shapes: (m, n, k) or (m, n, k, batch); none: squares from 32 to 8192.
-        engine: whose kernels; "": a library's.
-        profile: constants that `calibrate` fitted; none: the family's.
+        dtype: scheme to compare; all schemes by default.
+        against: baseline; by default the first of bf16, fp16 and fp32 that runs natively and is not `dtype`.
+        shapes: (m, n, k) or (m, n, k, batch); squares from 32 to 8192 by default.
+        engine: serving engine whose kernels to use; "" for a library's.
+        profile: constants fitted by `calibrate`; by default those of the device's family.
 
     Returns:
-        The crossover; for no dtype, one of every scheme.
+        The crossover; without a dtype, a summary of one per scheme.
 
     Raises:
-        UserError: for an unknown device, scheme or engine, or a shape that is none.
-        Unsupported: for a baseline that the device lacks.
+        UserError: for an unknown device, scheme or engine, or an invalid shape.
+        Unsupported: for a baseline that the device cannot run.
     """
     target = device_of(device, labels=True)
     engine_named(engine, profile)

@@ -9,6 +9,7 @@ from typing import Any
 from .. import _core
 from .._core import __version__ as version
 from ..base.checked import checked, checked_class
+from ..base.errors import listed
 from ..base.figures import size
 from ..graph import Graph, user_error
 from ..graph.devices import device_notes
@@ -38,27 +39,27 @@ def device_of(source: DeviceLike, labels: bool = False) -> Device:
 
 @checked_class()
 class Estimate(Result):
-    """A closed-form result: the same figures as of a simulation, and the terms of every operation."""
+    """A closed-form result: the figures of a simulation, and the terms of each operation."""
 
     def __init__(
         self, data: dict[str, Any], costs: list[Cost], redo: Any = None, launched: Sequence[Kernel] = ()
     ) -> None:
-        """Wraps the JSON form; made by `estimate`."""
+        """Wraps the JSON form."""
         super().__init__(data)
         self.costs = costs
         self._redo = redo
         self._kernels = list(launched)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled and copied: the figures, not the graph."""
+        """Pickles and copies the figures without the graph."""
         return {**super().__getstate__(), "_redo": None}
 
     def terms(self) -> Table:
-        """Every term per operation, longest operation first.
+        """The terms of each operation, longest operation first.
 
         Returns:
             Rows with operation, kind, scheme, model, milliseconds, bound, occupancy (share of the units that the tiles
-            keep busy; none: not modelled) and each term in milliseconds.
+            keep busy; None if not modelled) and each term in milliseconds.
         """
         names = sorted({name for cost in self.costs for name in cost.terms})
         rows = [
@@ -78,12 +79,12 @@ class Estimate(Result):
         return Table(sorted(rows, key=lambda row: -row["ms"]))
 
     def kernels(self) -> Table:
-        """The kernels that a compiler makes of the graph, in the order in which they run.
+        """The kernels that a compiler generates from the graph, in execution order.
 
         Returns:
-            Rows with kernel, kind (library, pointwise, reduction), operations (how many), fused (their names, where
-            there are several), launches, bytes, ms (waits for the host included) and bound. Empty where no compiler was
-            given: operations are priced one by one then, see `terms`.
+            Rows with kernel, kind (library, pointwise, reduction), operations (number), fused (their names if there are
+            several), launches, bytes, ms (including waits for the host) and bound. Empty without a compiler: the closed
+            form then prices single operations, see `terms`.
         """
         return Table(
             [
@@ -102,11 +103,11 @@ class Estimate(Result):
         )
 
     def caches(self) -> Table:
-        """What each operation asks of the memory levels.
+        """Bytes of each operation, and the memory levels that can hold them.
 
         Returns:
-            Rows with operation, bytes, the nearest level that could hold them, the pressure on the shared level (low,
-            medium, high) and the share of its bytes found there by repeated calls (none: not modelled).
+            Rows with operation, bytes, the nearest level that can hold them, the pressure on the shared level (low,
+            medium, high) and the share of bytes that repeated calls find there (None if not modelled).
         """
         device = Device.load(self.data["configuration"]["device"])
         return Table(
@@ -124,10 +125,10 @@ class Estimate(Result):
         )
 
     def shares(self) -> dict[str, float]:
-        """How much of the time each term bounds.
+        """The share of the time that each term bounds.
 
         Returns:
-            Term to the share of the total, a number from 0 to 1, of operations that it bounds.
+            For each term the share of the total, a number from 0 to 1, of the operations that it bounds.
         """
         total = sum(cost.seconds for cost in self.costs) or 1.0
         out: dict[str, float] = {}
@@ -137,27 +138,27 @@ class Estimate(Result):
         return dict(sorted(out.items(), key=lambda item: -item[1]))
 
     def advice(self) -> Iterator[Advice]:
-        """As `explain`, one after the other.
+        """The advice of `explain`, one by one.
 
         Yields:
-            Each change with the gain of its own estimate.
+            Each change with the gain of its estimate.
 
         Raises:
-            UserError: for a result read from a file or a pickle.
+            UserError: for a result from a file or a pickle.
         """
         yield from self.explain()
 
     def explain(self) -> list[Advice]:
-        """Changes to the device that were estimated again, best first.
+        """Changes of the device with their estimated gains, best first.
 
         Returns:
-            Each change with the gain of its own estimate.
+            Each change with the gain of its estimate.
 
         Raises:
-            UserError: for a result read from a file or a pickle.
+            UserError: for a result from a file or a pickle.
         """
         if self._redo is None:
-            what = "a result that was stored cannot be estimated again"
+            what = "a stored result has no graph to estimate again"
             raise user_error(what, suggestion="Estimate the graph first")
         device: Device = self._redo.device
         form = device.to_dict()
@@ -197,29 +198,30 @@ def estimate(
     profile: Profile | str | None = None,
     compiler: str | None = None,
 ) -> Estimate:
-    """How long a graph takes on a device, in closed form, operation after operation or kernel after kernel.
+    """Closed-form time of a graph on a device, summed over operations or kernels.
 
     Args:
         graph: the workload, as `ts.compile` takes it.
         device: a device, its name or label, a file, a machine or the name of one.
-        scheme: runs products with weights in this scheme ("fp8", "int4_wo"); none: the graph's dtypes.
-        engine: whose kernels ("vLLM", "TensorRT-LLM"); "": a library's.
-        profile: constants that `calibrate` fitted; none: the family's.
-        compiler: what makes kernels of the operations on a GPU: "eager" (torch, one by one), "torch" (torch.compile),
-            "xla", or "serving" (an engine of language models, on TPUs too: captured graphs with fused kernels, as
-            `ts.cluster.step` has them); `.kernels()` tells them. None: "serving" for a model that reads tokens and
-            writes logits; else no framework: operations as the tables of kernels measure them, elementwise ones behind
-            a kernel within it.
+        scheme: scheme of products with weights ("fp8", "int4_wo"); by default the graph's dtypes.
+        engine: serving engine whose kernels to use ("vLLM", "TensorRT-LLM"); "" for a library's.
+        profile: constants fitted by `calibrate`; by default those of the device's family.
+        compiler: compiler of kernels for a GPU: "eager" (torch, one by one), "torch" (torch.compile), "xla", or
+            "serving" (a serving engine of language models, also on TPUs: captured graphs with fused kernels, as in
+            `ts.cluster.step`); `.kernels()` lists the kernels. By default "serving" for a model that reads tokens and
+            returns logits; else no framework: operations as kernel tables measure them, with elementwise ones fused
+            into the kernel before them.
 
     Returns:
-        The result: the same type as of a simulation, with the terms of every operation.
+        The result, of the same type as a simulation's, with the terms of each operation.
 
     Raises:
-        UserError: for an unknown device, scheme, engine, profile or compiler, or a compiler on what is no GPU.
-        Unsupported: for an operation or dtype that the device lacks; names the operation.
+        UserError: for an unknown device, scheme, engine, profile or compiler, or a compiler for a device without one.
+        Unsupported: for an operation or dtype that the device does not support; names the operation.
     """
     if device is None:
-        raise user_error("on which device?", place="device", allowed=", ".join([*Device.names(), "a machine"]))
+        raise user_error("missing device", place="device", allowed=listed([*Device.names(), "a machine"], 5),
+                         suggestion='Try ts.estimate(graph, "h100"). All devices: tilesim device list')  # fmt: skip
     target = device_of(device)
     opened = Profile.open(profile)
     engine_named(engine, opened)
@@ -243,7 +245,7 @@ def estimate(
     if scheme is not None:
         notes = [
             *notes,
-            f"bytes count weights as scheme {scheme} stores them; activations, and a bound beside, as in the graph",
+            f"bytes count weights as stored in scheme {scheme}; activations and the bound count as in the graph",
         ]
     held, room = graph.core.compulsory_bytes(), target.memory.bytes
     if scheme is None and held > room > 0:

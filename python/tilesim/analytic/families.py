@@ -1,4 +1,4 @@
-"""Families of devices: the kernels of their libraries and the few constants, each with its provenance."""
+"""Device families: kernels of their libraries and fitted constants, each with its provenance."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from ..base.paths import configs_dir
 
 __all__ = ["Entry", "Family", "Protocol", "family", "pack_keys", "protocol", "row_key", "unpack_keys"]
 
-MAX_ROWS = 1 << 22  # keys of fitted rows: a text of kilobytes could stand for gigabytes
+MAX_ROWS = 1 << 22  # most keys of fitted rows: a small compressed text could expand to gigabytes
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a source measured: what stays in the cache, how kernels are launched, which clock, which statistic.
+    """Measurement protocol of a source: cache state, kernel launches, clock, statistic.
 
-    `weight_sets`: distinct weights walked over by repeated calls; negative: as many as fill the cache, at most so many.
+    `weight_sets`: distinct weights of repeated calls; a negative number means as many as fill the cache, at most so
+    many.
     """
 
     name: str
@@ -36,63 +37,43 @@ class Protocol:
     statistic: str = "mean"
     source: str = ""
     single: tuple[str, ...] = ()  # schemes measured on one set of weights
-    casts: int = 1  # kernels that a cast takes: one with a known scale, three where the scale is found first
-    packs: bool = False  # weights are rearranged on every call
-    packs_beyond: float = 0.0  # multiply-adds of a product up to which they are not
-    # (family, scheme, seconds): of the host per call where no graph is replayed, while the device runs earlier calls
+    casts: int = 1  # kernels of a cast: one with a known scale, three if the scale is computed first
+    packs: bool = False  # whether each call rearranges the weights
+    packs_beyond: float = 0.0  # products with at most so many multiply-adds do not rearrange them
+    # (family, scheme, seconds): time of the host per call without a captured graph, overlapped with earlier calls
     eager: tuple[tuple[str, str, float], ...] = ()
-    calls: float = 1000.0  # one after another, with those before the clock started: what the power limiter sees
+    calls: float = 1000.0  # consecutive calls, warm-up included: they set the load on the power limiter
 
     def sets_of(self, scheme: str) -> float:
-        """Distinct weights that repeated calls of a scheme walk over."""
+        """Distinct weights that repeated calls of a scheme read."""
         return 1.0 if scheme in self.single else self.weight_sets
 
     def host_of(self, family: str, scheme: str) -> float:
-        """Seconds that the host takes per call of a scheme on devices of a family; 0: a graph is replayed."""
+        """Seconds of the host per call of a scheme on devices of a family; 0 with a captured graph."""
         return next((seconds for of, name, seconds in self.eager if (of, name) == (family, scheme)), 0.0)
 
 
+_GRAPH, _STREAM = ("warm", "graph", "unknown"), ("warm", "stream", "boost")
+_CALL, _QUARTILE = ("warm", "call", "sustained"), ("lower quartile", "tilesim measure cpu")
 _PROTOCOLS = [
+    Protocol("TensorRT-LLM", -5, *_GRAPH, "mean of 6 after 3", "AIConfigurator collector, trtllm", casts=3, calls=9),
     Protocol(
-        "TensorRT-LLM",
-        -5,
-        "warm",
-        "graph",
-        "unknown",
-        "mean of 6 after 3",
-        "AIConfigurator collector, trtllm",
-        casts=3,
-        calls=9,
-    ),
-    Protocol(
-        "vLLM",
-        6,
-        "warm",
-        "graph",
-        "unknown",
-        "mean of 6 after 3",
-        "AIConfigurator collector, vllm",
-        ("nvfp4",),
+        "vLLM", 6, *_GRAPH, "mean of 6 after 3", "AIConfigurator collector, vllm", ("nvfp4",),
         # Assumption, no measurement: 25 us for vLLM's layer and PyTorch's dispatch to XPU. A bf16 product builds its
         # primitive again on each call (PyTorch PR 180209: 6 us); fp8 weights find it in a cache.
-        eager=(("xe2", "bf16", 31e-6), ("xe2", "fp8", 25e-6)),
-        calls=9,
+        eager=(("xe2", "bf16", 31e-6), ("xe2", "fp8", 25e-6)), calls=9,
     ),
-    Protocol("DeepBench", 1, "warm", "stream", "boost", "mean", "DeepBench, CUDA 10.1"),
-    Protocol("NeuSight-linear", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact", calls=25),
-    Protocol("NeuSight-bmm", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact", calls=25),
-    Protocol("NeuSight", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact", calls=25),
+    Protocol("DeepBench", 1, *_STREAM, "mean", "DeepBench, CUDA 10.1"),
+    *(Protocol(f"NeuSight{part}", 1, *_STREAM, "5 fastest of 25", "NeuSight artifact", calls=25)
+      for part in ("-linear", "-bmm", "")),
     Protocol("mlsim", 1, "warm", "stream", "capped", "mean of 100 after 20", "mlsim results table"),
     # OpenBLAS multiplies up to 100 cubed without packing where it has AVX-512 (its small-matrix kernels)
-    Protocol(
-        "numpy", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu", packs=True, packs_beyond=1e6
-    ),
-    Protocol("torch-plain", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu", packs=True),
-    Protocol("torch-packed", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu"),
-    Protocol(
-        "library", 6, "warm", "graph", "sustained", "mean", "a model's layers: every call has other weights", calls=9
-    ),
-]
+    Protocol("numpy", 1, *_CALL, *_QUARTILE, packs=True, packs_beyond=1e6),
+    Protocol("torch-plain", 1, *_CALL, *_QUARTILE, packs=True),
+    Protocol("torch-packed", 1, *_CALL, *_QUARTILE),
+    Protocol("library", 6, "warm", "graph", "sustained", "mean", "layers of a model: each call has other weights",
+             calls=9),
+]  # fmt: skip
 
 
 def protocol(name: str) -> Protocol:
@@ -110,7 +91,7 @@ def protocol_names() -> list[str]:
 
 @dataclass(frozen=True)
 class Entry:
-    """Constants and kernels of one operation with one scheme, and where each constant comes from."""
+    """Constants and kernels of one operation with one scheme, and the provenance of each constant."""
 
     operation: str
     scheme: str
@@ -123,7 +104,7 @@ class Entry:
     rows: int = 0
     fit_error: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
-    unit_flops_per_cycle: float = 0.0  # of the device of the rows; 0: that of every device of the family
+    unit_flops_per_cycle: float = 0.0  # of the measured device; 0 if all devices of the family share it
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -133,7 +114,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Family:
-    """What the devices of one family share."""
+    """Properties that the devices of one family share."""
 
     name: str
     like: str
@@ -142,7 +123,7 @@ class Family:
     note: str = ""
 
     def find(self, operation: str, scheme: str, engine: str = "") -> Entry | None:
-        """The entry of an operation and scheme, that of the engine first."""
+        """The entry of an operation and scheme; one of the engine comes first."""
         found = [entry for entry in self.entries if entry.operation == operation and entry.scheme == scheme]
         same = [entry for entry in found if entry.engine.lower() == engine.strip().lower()]
         return next(iter(same or found), None)
@@ -150,7 +131,7 @@ class Family:
 
 @cache
 def _shipped() -> dict[str, Path]:
-    """Files by the family's name: a device's file names one, and that is no path."""
+    """Files by the family's name, which a device file refers to."""
     return {path.stem: path for path in (configs_dir() / "families").glob("*.json")}
 
 
@@ -171,7 +152,7 @@ _KINDS: dict[str, Any] = {"constants": {str: float}, "provenance": {str: str}, "
 
 
 def entry_from(row: Mapping[str, Any], place: str) -> Entry:
-    """An entry from its JSON form; raises UserError for an unknown key, a missing one, or a value of the wrong type."""
+    """An entry from its JSON form; raises UserError for an unknown or missing key or a value of the wrong type."""
     keys = list(Entry.__dataclass_fields__)
     for key, value in of_kind(row, dict, place).items():
         if key not in keys:
@@ -181,12 +162,12 @@ def entry_from(row: Mapping[str, Any], place: str) -> Entry:
         of_kind(value, _KINDS.get(key, str), f"{place}.{key}")
     for key in ("operation", "scheme"):
         if key not in row:
-            raise user_error("a key is missing", place=place, value=repr(key))
+            raise user_error("missing key", place=place, value=repr(key))
     return Entry(**row)
 
 
 def row_key(values: Iterable[Any]) -> int:
-    """A 32-bit key of a measured row, equal wherever its cells are equal."""
+    """A 32-bit key of a measured row; rows with equal cells have equal keys."""
     text = "|".join(_cell(value) for value in values)
     return zlib.crc32(text.encode())
 
@@ -205,7 +186,7 @@ def pack_keys(keys: Iterable[int]) -> str:
 
 
 def unpack_keys(text: str, place: str = "fitted_rows") -> frozenset[int]:
-    """The keys that `pack_keys` wrote; a `UserError` for any other text, and for more than MAX_ROWS keys."""
+    """Keys from the text of `pack_keys`; raises UserError for other texts and for more than MAX_ROWS keys."""
     if not text:
         return frozenset()
     try:

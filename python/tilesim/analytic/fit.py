@@ -1,4 +1,4 @@
-"""Robust fit of a model's few constants, which leaves alone what the rows do not show."""
+"""Robust fit of a model's constants; constants that the rows do not determine keep their start."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ..graph import user_error
 __all__ = ["Fit", "fit", "label", "statistics"]
 
 Array = NDArray[np.float64]
-# A residual is log(predicted / measured). Beyond SCALE it counts linearly: outliers do not pull.
+# A residual is log(predicted / measured). Beyond SCALE it counts linearly, which limits the effect of outliers.
 SCALE = 0.1
-# A constant that leaves its starting value by a factor e costs as much as one row of residual PRIOR.
+# A constant that moves by a factor e from its start costs as much as one row with residual PRIOR.
 PRIOR = 0.2
-# The rows show a constant when moving it by MOVE (in its logarithm) costs more than SHOWN times what a row costs on
-# average (two standard deviations), and more than one row that is off by 3 %.
+# The rows determine a constant if moving it by MOVE (in its logarithm) costs more than SHOWN times the mean cost of a
+# row (two standard deviations), and more than one row that is off by 3 %.
 SHOWN, LEAST, MOVE = 4.0, 1e-3, 0.3
-# A limit that binds nowhere has no slope: further starts lie where it binds (in logarithms).
+# A limit that never binds has no slope: additional starts lie where it binds (in logarithms).
 BINDING = {"energy": 0.75, "vector_rate": -3.0}
-# A constant that no row shows takes what was fitted for its like: kernels of one protocol are launched alike.
+# A constant that no row determines takes the value of a related one: kernels of one protocol have similar launches.
 FOLLOWS = {"vector_launch": "launch"}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Constants after a fit, which of them the rows showed, and where each started.
+    """Constants after a fit, whether the rows determine them (`shown`), and their starts.
 
-    `loose`: fitted, since going back to where it started costs, but moving it alone by a third costs nothing.
-    `follows`: not shown, and taken from the constant named.
+    `loose`: fitted because returning to the start costs, although moving it by a third costs nothing.
+    `follows`: not determined, and taken from the named constant.
     """
 
     constants: dict[str, float]
@@ -44,7 +44,7 @@ class Fit:
 
 
 def label(found: Fit, name: str, rows: str, origin: str = "default") -> str:
-    """Where a constant comes from, in words."""
+    """Provenance of a constant in words."""
     if name in found.follows:
         return f"as {found.follows[name]}: the rows do not show it"
     if found.loose.get(name) and origin.startswith("fitted"):
@@ -69,13 +69,13 @@ def statistics(predicted: Array, measured: Array) -> dict[str, float]:
     }
 
 
-ALIKE = 40  # rows of like time that show their scatter
-ENOUGH = 600  # rows from which their scatter is looked at
-MOST = 10.0  # how much more than the median row one may count
+ALIKE = 40  # rows of similar time whose scatter is measured together
+ENOUGH = 600  # rows from which on scatter sets weights
+MOST = 10.0  # largest weight relative to the median row
 
 
 def evenness(predicted: Array, measured: Array) -> Array:
-    """Weights of rows by how well their like can be predicted: long kernels repeat to 1 %, short ones to 10 %."""
+    """Weights of rows by the scatter of rows of similar time: long kernels repeat to 1 %, short ones to 10 %."""
     residual = np.log(predicted / measured)
     scatter = np.empty(len(measured))
     for part in np.array_split(np.argsort(measured), max(1, len(measured) // ALIKE)):
@@ -146,7 +146,7 @@ def fit(
     shown = {name: index not in unseen for index, name in enumerate(names)}
     loose = {names[index]: True for index in unsure}
     final = constants(x)
-    # Exactly, without a logarithm's rounding.
+    # without rounding by the logarithm
     final.update({name: float(start[name]) for name in names if not shown[name]})
     follows = {name: of for name, of in FOLLOWS.items() if shown.get(name) is False and shown.get(of)}
     final.update({name: final[of] for name, of in follows.items()})
@@ -157,8 +157,8 @@ def fit(
 def _unseen(
     cost: Callable[[Array], float], best: Array, origin: Array, bounds: tuple[Array, Array], rows: int
 ) -> tuple[Array, list[int], list[int]]:
-    """What rows do not show is put back where it began: the constants then, which these are, and those that rows hardly
-    show but that may not go back."""
+    """Returns constants that the rows do not determine to their start: the constants, the returned ones, and those that
+    are hardly determined but whose return would cost."""
     x = best.copy()
     reached = cost(x)
     noticed = max(SHOWN * reached / rows, LEAST)

@@ -43,7 +43,7 @@ class GemmEstimator:
 
     @property
     def widens(self) -> bool:
-        """Whether the product's own loop widens or packs the weights."""
+        """Whether the product's loop widens or packs the weights."""
         return self.packs or self.scheme.weight_bytes < self.scheme.activation_bytes
 
     def core(self, constants: dict[str, float] | None = None) -> _core.GemmModel:
@@ -130,9 +130,7 @@ def _like(device: Device) -> Sequence[str]:
 
 
 def array_edge(device: Device) -> int:
-    """Rows and columns of a unit's array: each of them is multiplied once a cycle at the rate of 16-bit floats, or of
-    what is nearest to it.
-    """
+    """Rows and columns of a unit's array, from its rate for 16-bit floats or the nearest dtype."""
     for dtype in ("bf16", "f16", "f32", "i8"):
         if flops := device.rate(dtype).flops_per_second:
             edge = math.sqrt(flops / device.units / device.clock_hz / 2)
@@ -146,11 +144,11 @@ def _standard(device: Device, how: Scheme, called: Protocol) -> Entry:
     menus = {"cpu": "cpu" if called.packs else "cpu-packed", "tpu": arrays, "npu": arrays}
     menu = menus.get(device.kind, "simt" if how.arithmetic in ("f32", "f64") else "library")
     constants = standard(device, how, called.casts)
-    if device.kind in ("tpu", "npu"):  # arrays are fed from their scratchpad at their own rate
+    if device.kind in ("tpu", "npu"):  # the scratchpad feeds the arrays at their rate
         constants["feed"] = CONSTANTS["feed"]["high"]
         constants["half_tile"] = constants["epilogue"] = 0.0
         constants["tile"], constants["energy"] = (CONSTANTS[name]["low"] for name in ("tile", "energy"))
-    if called.launch != "graph" or device.kind != "gpu":  # a replayed graph pays the kernel's own ramp only
+    if called.launch != "graph" or device.kind != "gpu":  # a captured graph only adds the kernel's ramp
         constants["launch"] = constants["vector_launch"] = device.launch_seconds * device.clock_hz
     provenance = dict.fromkeys(constants, "default: no rows of this family and scheme")
     return Entry("gemm", how.name, constants=constants, provenance=provenance, kernels=menu)
@@ -164,7 +162,7 @@ def find_entry(
     source: str = "",
     profile: Profile | None = None,
 ) -> tuple[Entry | None, str]:
-    """The constants to use: of the profile, of the family, of the family it is most like; and where they are from."""
+    """Constants from the profile, the family or a similar family, and their origin."""
     for name in names:
         if profile is not None and (entry := profile.find(operation, device.name, name, engine, source)):
             return entry, f"profile {profile.name}"
@@ -175,7 +173,7 @@ def find_entry(
     return None, "defaults"
 
 
-# A scheme without constants of its own borrows those of the nearest one that runs the same kind of kernel.
+# A scheme without fitted constants borrows those of the nearest one that runs the same type of kernel.
 _WIDENED = ["int4_wo", "int8_wo", "bf16"]
 _NEAREST = {
     "fp16": ["bf16"], "bf16": ["fp16"], "tf32": ["bf16"], "fp8_e5m2": ["fp8"], "fp8_nocast": ["fp8"],
@@ -186,15 +184,15 @@ _NEAREST = {
 
 
 def nearest_schemes(name: str) -> list[str]:
-    """Schemes that run the same kind of kernel, the nearest first."""
+    """Schemes that run the same type of kernel, the nearest first."""
     return list(_NEAREST.get(name, []))
 
 
 def _narrower(entry: Entry, device: Device, rate: Rate) -> Entry:
-    """Constants for a device whose units have fewer lanes than those of the device that the rows ran on.
+    """Constants for a device whose units have fewer lanes than those of the measured device.
 
-    What keeps a unit from its peak (feeding its lanes) keeps it from as many operations per cycle on both, so that
-    fewer lanes are a larger share of the time at work, up to all of it.
+    Operand delivery limits both units to the same operations per cycle, so that fewer lanes are busy for a larger share
+    of the time, up to all of it.
     """
     own = rate.flops_per_second / (device.units * device.clock_hz)
     if not entry.unit_flops_per_cycle or own > 0.95 * entry.unit_flops_per_cycle:
@@ -222,7 +220,7 @@ def estimator(
     if rate.how == "absent":
         raise Unsupported(f"{target.name} cannot run {how.name}: {rate.reason}")
     names = [how.name, *_NEAREST.get(how.name, [])]
-    if rate.how == "emulated":  # runs on ordinary lanes, as single precision does
+    if rate.how == "emulated":  # runs on vector lanes, as single precision does
         names = [how.name, "fp32"]
     entry, origin = find_entry("gemm", target, names, engine, source, Profile.open(profile))
     if entry is None:

@@ -1,4 +1,4 @@
-"""The least bytes and seconds of a graph on a machine or device, and its roofline."""
+"""Lower bounds of bytes and seconds of a graph on a machine or device, and its roofline."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ __all__ = ["Roofline", "bound_knowing", "lower_bound", "roofline"]
 
 @checked()
 def lower_bound(graph: GraphLike, machine: MachineLike | Device, tensors: Mapping[str, Any] | None = None) -> Bound:
-    """The least bytes and seconds of a graph, whatever its kernels, tiles and order.
+    """A schedule-independent lower bound of bytes and seconds of a graph.
 
-    Where the arrays multiply i8, products of dequantized operands count as those of integers, as `ts.compile` has them;
-    where multipliers skip zeros, weights with zeros count as they are stored, and zeros are not multiplied.
+    Where the arrays multiply i8, products of dequantized operands count as integer products, as in `ts.compile`. Where
+    multipliers skip zeros, sparse weights count as stored, and zeros are not multiplied.
 
     Args:
         graph: the workload, as `ts.compile` takes it.
-        machine: a machine, its name or file; or a device, its name or label: of those, rates alone are known, and the
-            bound has neither whole tiles nor the size of the chip's memory.
-        tensors: integers that say how long the caches of attentions are, and where their pages lie, or values from
-            which the graph computes them, by name. Where they are not known, caches may be empty.
+        machine: a machine, its name or file; or a device, its name or label. A device is described only by its rates,
+            so its bound ignores tile sizes and the size of the on-chip memory.
+        tensors: by name, integers for the lengths and pages of attention caches, or values from which the graph
+            computes them. Without them, the bound assumes empty caches.
 
     Returns:
         The bound.
 
     Raises:
-        UserError: for an unknown machine or device; for tensors that the graph lacks, of another shape or dtype than
-            there, lengths beyond a cache and pages outside the table.
+        UserError: for an unknown machine or device; for unknown tensors, a wrong shape or dtype, lengths beyond a cache
+            and pages outside the table.
     """
     found = as_graph(graph)
     return bound_knowing(found, machine, _checked(found, tensors) if tensors else {})
 
 
 def bound_knowing(found: Graph, machine: MachineLike | Device, tensors: Mapping[str, Any] | None) -> Bound:
-    """As `lower_bound`, of tensors that were checked before."""
+    """The bound of `lower_bound`, for checked tensors."""
     known = attention_data(found.core, tensors) if tensors else {}
     named = isinstance(machine, str) and machine not in Machine.names() and not os.path.isfile(machine)
     if not isinstance(machine, Device) and not named:
@@ -75,7 +75,7 @@ def bound_knowing(found: Graph, machine: MachineLike | Device, tensors: Mapping[
 
 
 def _checked(graph: Graph, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays of values of the graph, as it has them."""
+    """Checked arrays of values of the graph."""
     core = graph.core
     types = {row["name"]: row for op in core.operations("") for row in (*op["operands"], *op["results"]) if row}
     types |= {row["name"]: row for row in core.inputs}
@@ -84,34 +84,34 @@ def _checked(graph: Graph, tensors: Mapping[str, Any]) -> dict[str, Any]:
         place = f"tensors, {name}"
         if name not in types:
             raise user_error(
-                "no tensor of the graph has this name",
+                "unknown tensor",
                 place=place,
                 value=f"'{name}'",
                 allowed=", ".join(row["name"] for row in core.inputs),
                 suggestion=nearest(name, list(types)),
             )
         if isinstance(value, str):
-            raise user_error("a bound takes arrays, no distributions", place=place, value=f"'{value}'")
+            raise user_error("a bound needs arrays, not distributions", place=place, value=f"'{value}'")
         array, row = as_array(value, place), types[name]
         if list(array.shape) != list(row["shape"]):
             allowed = f"{row['dtype']}{list(row['shape'])}"
-            raise user_error("an array of another shape", place=place, value=str(list(array.shape)), allowed=allowed)
+            raise user_error("wrong shape of an array", place=place, value=str(list(array.shape)), allowed=allowed)
         if row["dtype"].startswith(("i", "u")) and array.dtype.kind not in "iu":
-            raise user_error("no whole numbers", place=place, value=str(array.dtype), allowed=row["dtype"])
+            raise user_error("not whole numbers", place=place, value=str(array.dtype), allowed=row["dtype"])
         found[name] = array
     _core.check_attention_data(core, found)
     return found
 
 
 def _of_arrays(op: Mapping[str, Any]) -> bool:
-    """Whether the arrays alone multiply it: depthwise convolutions and bodies of loops also have the vector units."""
+    """Whether only the arrays can multiply it; vector units can run depthwise convolutions and bodies of loops."""
     groups = int(op["attributes"].get("groups", 1))
     return bool(op["flops"]["matrix"] > 0 and not op["functions"] and op["kind"] != "scan" and groups == 1)
 
 
 @checked_class()
 class Roofline(Tabled):
-    """A bound that no run undercuts, and where each operation lies below it."""
+    """A lower bound of the time, and the position of each operation below the roofline."""
 
     def __init__(self, graph: Graph, device: Device) -> None:
         """Takes FLOPs and bytes from the graph, rates from the device."""
@@ -132,20 +132,20 @@ class Roofline(Tabled):
 
     @property
     def seconds(self) -> float:
-        """Seconds that the products at the highest rate of any dtype, or the compulsory bytes, take at least."""
+        """The larger of the products' seconds at the highest rate of any dtype and the compulsory bytes' seconds."""
         return max(self.compute_seconds, self.memory_seconds)
 
     @property
     def bound(self) -> str:
-        """What the bound is made of: compute or memory."""
+        """The larger part of the bound: compute or memory."""
         return "compute" if self.compute_seconds >= self.memory_seconds else "memory"
 
     def ceilings(self) -> Table:
-        """Per dtype and memory level the ridge point: the intensity above which arithmetic is the limit.
+        """Ridge points per dtype and memory level: the intensity above which arithmetic is the limit.
 
         Returns:
-            Rows with dtype, how, TFLOP/s, level, GB/s and ridge in FLOPs per byte; a dtype that the device lacks has
-            no ridge, and a reason.
+            Rows with dtype, how, TFLOP/s, level, GB/s and ridge in FLOPs per byte; unsupported dtypes have a reason
+            instead of a ridge.
         """
         rows = []
         for dtype, rate in self.device.matrix.items():
@@ -165,11 +165,11 @@ class Roofline(Tabled):
         return Table(rows)
 
     def table(self) -> Table:
-        """Where each operation lies.
+        """The position of each operation.
 
         Returns:
-            Rows with operation, FLOPs, bytes, intensity in FLOPs per byte, the ceiling at it in TFLOP/s, least
-            milliseconds and what bounds it.
+            Rows with operation, FLOPs, bytes, intensity in FLOPs per byte, the ceiling there in TFLOP/s, least
+            milliseconds and the bound.
         """
         rows = []
         for op in self.operations:
@@ -201,13 +201,13 @@ class Roofline(Tabled):
         """Draws the roofline: ceilings per dtype, a slope per level, operations as points; log-log.
 
         Args:
-            axes: matplotlib axes; none: new ones.
+            axes: matplotlib axes; new ones by default.
 
         Returns:
             The axes.
 
         Raises:
-            UserError: without matplotlib, naming what to install.
+            UserError: without matplotlib; names the package to install.
         """
         from .views import plot_roofline
 
@@ -225,14 +225,14 @@ class Roofline(Tabled):
 
 @checked()
 def roofline(graph: GraphLike, device: DeviceLike) -> Roofline:
-    """The bound of a graph on a device from FLOPs, compulsory bytes and peak rates alone.
+    """The roofline of a graph on a device from FLOPs, compulsory bytes and peak rates.
 
-    Where a machine's arrays multiply i8, products of dequantized operands count as those of integers, as `ts.compile`
-    has them.
+    Where a machine's arrays multiply i8, products of dequantized operands count as integer products, as in
+    `ts.compile`.
 
     Args:
         graph: the workload, as `ts.compile` takes it.
-        device: as of `estimate`.
+        device: as for `estimate`.
 
     Returns:
         The roofline: `.seconds`, `.ceilings()`, `.table()`, `.plot()`.
@@ -248,5 +248,5 @@ def roofline(graph: GraphLike, device: DeviceLike) -> Roofline:
 
 
 def _dtype(op: Mapping[str, Any]) -> str:
-    """Of an operation's first operand."""
+    """The dtype of an operation's first operand."""
     return str(op["operands"][0]["dtype"]) if op["operands"] else "f32"

@@ -1,4 +1,4 @@
-"""Menus of kernels that a library's products are chosen from, and where each menu was read."""
+"""Menus of kernels from which libraries choose, and the source of each menu."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ def _vector(most_m: float, columns: float = 1, most_n: float = _LARGE) -> tuple[
 _MENUS: dict[str, list[tuple[float, ...]]] = {
     # cuBLAS and its like: tiles of NVIDIA's CUTLASS profiler, split-K up to 16, a matrix-vector kernel for one row
     "library": [*_LIBRARY, _vector(1)],
-    # the same, chosen by rules of thumb: cuBLAS on Ampere and Ada (on Hopper, kernels that stay resident even out the
-    # last round, and nothing of it is seen)
+    # the same, chosen by rules of thumb: cuBLAS on Ampere and Ada (on Hopper persistent kernels even out the last wave)
     "library-rules": [*_LIBRARY, _vector(1)],
-    # libraries with matrix-vector kernels of their own up to four rows (TensorRT-LLM: smooth-quant, weight-only, fp8)
+    # libraries with special matrix-vector kernels up to four rows (TensorRT-LLM: smooth-quant, weight-only, fp8)
     "library-vector4": [*_LIBRARY, _vector(4)],
     # TensorRT-LLM's weight-only kernels on Ampere: 128 columns of weights always, up to seven splits, and matrix-vector
     # kernels of eight columns a block for few rows; a profiler chooses
@@ -54,7 +53,7 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     "fp4-sm100-untuned": [(128, 256, 256, 1, 0, _LARGE, 0, _LARGE)],
     # the same for RTX Blackwell, whose shared memory holds half as much of k (CUTLASS's example 79)
     "fp4-sm120": [(m, n, 128, 1, 0, _LARGE, 0, _LARGE) for m, n in [(128, 128), (256, 128)]],
-    # single-precision kernels on ordinary lanes
+    # single-precision kernels on vector lanes
     "simt": [
         *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
         _vector(4),
@@ -64,18 +63,18 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     # one large tile and no split of k (int8 through torch's integer product on T4)
     "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
     # one large tile without a split, and a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1 on
-    # ordinary lanes: read off the 35 DeepBench rows, of which 35 x 1500 x 2048 takes as long as 128 rows would)
+    # vector lanes: inferred from the 35 DeepBench rows, where 35 x 1500 x 2048 takes as long as 128 rows would)
     "simt-thin": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE), _vector(4, 4)],
     # implicit products of convolutions: 128 outputs, no split
     "conv-simt": [(128, n, 8, 1, 0, _LARGE, 0, _LARGE) for n in (64, 32)],
-    # register tiles of a CPU library, blocks of k that stay in the first cache; weights are packed beyond one row
+    # register tiles of a CPU library, blocks of k that fit the first cache; weights are packed beyond one row
     "cpu": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(1)],
-    # the same with weights that lie ready: few rows walk over them once
+    # the same with packed weights, which few rows read once
     "cpu-packed": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(16)],
 }  # fmt: skip
 
 
-# Libraries that choose by rules of thumb; others time every kernel beforehand or have one.
+# Libraries that choose by rules of thumb; others time all kernels in advance, or have one.
 BY_RULES = {"library-rules", "simt"}
 
 
@@ -90,28 +89,28 @@ def kernels(name: str) -> list[tuple[float, ...]]:
     return _MENUS[name]
 
 
-_FILLED = "assumption: nobody's rows"
-# Where a menu was read. "rows": off the measured times, so it is a fit too, of a choice instead of a number.
+_FILLED = "assumption without measurements"
+# Sources of menus. "rows": inferred from measured times, so the choice of the menu is also a fit.
 SOURCES: dict[str, str] = {
     "library": "tiles of NVIDIA's CUTLASS profiler",
-    "library-rules": "as library; the rule was read off the 1200 bf16 rows of A100, and holds on those of L40S",
-    "library-vector4": "as library; up to four rows: read off the rows of A100 (sq) and L40S (fp8), 1200 each",
+    "library-rules": "as library; the rule is inferred from the 1200 bf16 rows of A100, and holds on those of L40S",
+    "library-vector4": "as library; up to four rows: inferred from the rows of A100 (sq) and L40S (fp8), 1200 each",
     "trtllm-weight-only": "TensorRT-LLM's sources (tiles, splits up to seven); up to four rows, and eight up to 3072 "
-    "columns: read off 2400 rows of A100 (int8_wo, int4_wo)",
-    "vllm-fp8-sm90": "vLLM's sources (dispatch by m); that no k is split agrees with 1200 rows of H100",
+    "columns: inferred from 2400 rows of A100 (int8_wo, int4_wo)",
+    "vllm-fp8-sm90": "vLLM's sources (dispatch by m); 1200 rows of H100 agree that k is not split",
     "vllm-fp8-sm120": "vLLM's sources; no rows",
     "fp4-sm100": "CUTLASS's examples; no rows",
     "fp4-sm100-untuned": "TensorRT-LLM's and the collector's sources; no rows",
     "fp4-sm120": "CUTLASS's examples; no rows",
-    "simt": "tiles of CUTLASS's profiler; up to four rows in one pass: assumption, which no row decides",
-    "simt-batched": "read off 600 rows of T4 (NeuSight, batched): of 25 menus one with the least error on halves left "
-    "out",
-    "simt-whole": "assumption, which eight rows of T4 (mlsim, int8) agree with",
-    "simt-thin": "read off 35 rows of T4 (DeepBench, int8): one tile of 128 by 128, none smaller and no split, and a "
-    "kernel of its own for up to four columns, taken wherever it is faster",
-    "conv-simt": "read off 300 rows of T4 (NeuSight): tiles of 128 outputs by 32 or 64 filters, no split; of 16 menus "
-    "one with the least error on halves left out",
+    "simt": "tiles of CUTLASS's profiler; up to four rows in one pass: assumption without measurements",
+    "simt-batched": "inferred from 600 rows of T4 (NeuSight, batched): one of 25 menus with the least error on "
+    "held-out halves",
+    "simt-whole": "assumption that agrees with eight rows of T4 (mlsim, int8)",
+    "simt-thin": "inferred from 35 rows of T4 (DeepBench, int8): one tile of 128 by 128 without a split, and a special "
+    "kernel for up to four columns, used where it is faster",
+    "conv-simt": "inferred from 300 rows of T4 (NeuSight): tiles of 128 outputs by 32 or 64 filters, no split; one of "
+    "16 menus with the least error on held-out halves",
     "cpu": "OpenBLAS's sources (register tiles and edges)",
-    "cpu-packed": "as cpu; up to sixteen rows in one pass over weights that lie ready: " + _FILLED,
-    "array-128": "edge of the array (any other edge alike); rows per block: " + _FILLED,
+    "cpu-packed": "as cpu; up to sixteen rows in one pass over packed weights: " + _FILLED,
+    "array-128": "edge of the array (likewise for other edges); rows per block: " + _FILLED,
 }

@@ -1,4 +1,4 @@
-"""Operations of a graph in closed form: which model, which shape, which terms."""
+"""Closed-form costs of the operations of a graph."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .schemes import Scheme, scheme
 __all__ = ["Cost", "Costs", "by_default", "flat_operations", "inlined", "narrower", "needed", "of_data", "rows_of"]
 
 SCHEME_OF_DTYPE = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
-SCHEME_OF_DTYPE |= {"f8e4m3fn": "fp8", "f8e5m2": "fp8_e5m2"}  # without a cast: operands are narrow already
-FLOATS = ("fp64", "fp32", "tf32", "fp16", "bf16")  # schemes that quantize nothing
+SCHEME_OF_DTYPE |= {"f8e4m3fn": "fp8", "f8e5m2": "fp8_e5m2"}  # without a cast: the operands are narrow
+FLOATS = ("fp64", "fp32", "tf32", "fp16", "bf16")  # schemes without quantization
 
 
 @dataclass
 class Cost:
-    """Seconds of one operation and of its terms; bytes and multiply-adds as the graph counts them."""
+    """Seconds of one operation and its terms, with bytes and FLOPs as the graph counts them."""
 
     name: str
     kind: str
@@ -33,8 +33,8 @@ class Cost:
     flops: float
     scheme: str
     model: str
-    hits: float | None  # share of its bytes that the shared level holds; none: not modelled
-    occupancy: float | None  # share of the units that its tiles keep busy; none: not modelled
+    hits: float | None  # share of its bytes that the shared level holds; None if not modelled
+    occupancy: float | None  # share of the units that its tiles keep busy; None if not modelled
 
     @property
     def bound(self) -> str:
@@ -43,10 +43,10 @@ class Cost:
 
 
 class Costs:
-    """A device as a scheme, an engine and a profile use it: what the core prices operations with."""
+    """The core's cost model for a device with a scheme, an engine and a profile."""
 
     def __init__(self, device: Device, scheme: str | None, engine: str, profile: Profile | None) -> None:
-        """Resolves nothing yet: constants are looked up for the dtypes that graphs have."""
+        """Looks up no constants yet: these depend on the dtypes of graphs."""
         self.device, self.scheme, self.engine, self.profile = device, scheme, engine, profile
         self._notes: dict[tuple[str, str], set[str]] = {}  # of forms, by form and dtype
         self._model: _core.OperationModel | None = None
@@ -67,7 +67,7 @@ class Costs:
         return self._model
 
     def complete(self, price: Callable[[_core.OperationModel], Any]) -> Any:
-        """What the core finds once it has the forms of all dtypes that it asks for."""
+        """The core's result after supplying the models of all dtypes that it needs."""
         found = price(self.model)
         while found.missing:
             for form, dtype in found.missing:
@@ -76,7 +76,7 @@ class Costs:
         return found
 
     def price(self, graph: _core.Graph) -> tuple[_core.Costs, list[str]]:
-        """Costs of a graph's operations one after another: one call of the core for all of them."""
+        """Costs of a graph's operations, from one call of the core."""
         found = self.complete(lambda model: model.price(graph))
         return found, sorted({*found.notes, *(note for notes in self._notes.values() for note in notes)})
 
@@ -100,15 +100,15 @@ class Costs:
             self.model.give_lacking(form, dtype, f"{error}{self._remedy(dtype)}")
 
     def _remedy(self, dtype: str) -> str:
-        """What a graph with products of a dtype that the device or the closed forms lack can be given instead."""
+        """The fix for products of an unsupported dtype."""
         if not self.scheme and (found := narrower(self.device)):
             return f". {found}"
         rates = self.device.matrix.items()
         known = [name for name, rate in rates if rate.flops_per_second > 0 and name in SCHEME_OF_DTYPE]
         if not known:
             return ""
-        wide = ", or scheme='int4_g128' (weights alone) on a graph of 16 bits" if dtype in ("i4", "u4") else ""
-        return f". {self.device.name} multiplies {', '.join(known)}: take the graph in one of them{wide}"
+        wide = ", or scheme='int4_g128' (only weights) for a 16-bit graph" if dtype in ("i4", "u4") else ""
+        return f". {self.device.name} multiplies {', '.join(known)}: convert the graph to one of them{wide}"
 
     def _give_product(self, form: str, dtype: str, how: Scheme) -> None:
         found = gemm.estimator(self.device, how, engine=self.engine, profile=self.profile)
@@ -135,15 +135,15 @@ class Costs:
             raise Unsupported(f"no scheme multiplies {dtype}; allowed: {', '.join(SCHEME_OF_DTYPE)}")
         how = scheme(name, self.device)
         if wanted is None and how.cast_bytes > 0:
-            notes.add(f"products of {dtype}: operands are stored so, nothing is cast; results are counted in 16 bits")
+            notes.add(f"products of {dtype}: the operands need no cast; results count 16 bits")
             return replace(how, cast_bytes=0.0)
         multiplied = by_default(how, self.device)
         if multiplied is not how:
-            notes.add("f32 products round their operands to bf16 once, the default precision of this device")
+            notes.add("f32 products round their operands to bf16, the default precision of this device")
         return multiplied
 
     def _unquantized(self, dtype: str, notes: set[str]) -> Scheme:
-        """Of products of activations and attention: what quantizes weights leaves them in 16 bits."""
+        """The scheme of products of activations and of attention: weight quantization leaves them in 16 bits."""
         if self.scheme is None:
             return self._scheme_of(dtype, None, notes)
         wanted = scheme(self.scheme, self.device)
@@ -154,7 +154,7 @@ class Costs:
 
 
 def by_default(how: Scheme, device: Device) -> Scheme:
-    """A scheme as a device's compiler multiplies it where nobody asks for more: f32 in bf16 on TPUs."""
+    """A scheme with the default precision of a device: f32 in bf16 on TPUs."""
     return replace(how, arithmetic="bf16") if device.kind == "tpu" and how.name == "fp32" else how
 
 
@@ -166,7 +166,7 @@ def inlined(graph: Graph) -> Any:
 
 
 def rows_of(found: _core.Costs) -> list[Cost]:
-    """What the core priced, operation by operation."""
+    """Costs of single operations from the core's result."""
     if found.refused is not None:
         name, kind, why = found.refused
         error = Unsupported(f"operation {name} ({kind}): {why}")
@@ -176,7 +176,7 @@ def rows_of(found: _core.Costs) -> list[Cost]:
 
 
 def narrower(device: Device) -> str:
-    """What helps where a device does not multiply a dtype of a graph."""
+    """The fix where a device does not multiply a dtype of a graph."""
     there = {name for name, one in device.matrix.items() if one.flops_per_second > 0}
     if "i8" not in there or there & {"f32", "f16", "bf16"}:
         return ""
@@ -189,13 +189,13 @@ def flat_operations(graph: Graph) -> list[dict[str, Any]]:
 
 
 def needed(graph: Graph) -> Graph:
-    """The graph without what no output reads: a run leaves it out."""
+    """The graph without operations that no output needs."""
     smaller = graph.copy()
     return smaller if smaller.remove_dead_code() else graph
 
 
 def of_data(operations: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Operations that a run computes: what constants alone decide is known before."""
+    """Operations that depend on data; compilers fold the others."""
     fixed: set[str] = set()
     for op in operations:
         if all(x["name"] in fixed for x in op["operands"]) and not op["functions"] and op["kind"] != "input":

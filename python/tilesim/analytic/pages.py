@@ -1,4 +1,4 @@
-"""Pages of the closed-form side, from the same elements as the page of a result; they load nothing."""
+"""HTML pages of closed-form results, self-contained, built from the elements of result pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _NOT_TERMS = {"operation", "kind", "scheme", "model", "ms", "bound", "occupancy"}
-_EVEN = 1.02  # a smaller ratio of two times helps neither
+_EVEN = 1.02  # ratios of times below it count as even
 
 
 def _colours(names: Sequence[str]) -> dict[str, str]:
@@ -35,7 +35,7 @@ def _table(title: str, rows: Sequence[dict[str, Any]], what: str) -> Section:
 
 
 def roof_of(bound: Any, estimate: Any = None) -> Section:
-    """Operations below the ceilings of the device: at their predicted rates, or at those of the bound."""
+    """The roofline with operations at their predicted rates, or at the rates of the bound."""
     device = bound.device
     seconds = {cost.name: cost.seconds for cost in estimate.costs} if estimate else {}
     points = []
@@ -89,14 +89,14 @@ def terms_page(result: Any, most: int = 40) -> str:
 
 
 def html_report(result: Any, bound: Any) -> str:
-    """Roofline, stacked terms, caches, what would help, ceilings."""
+    """Roofline, stacked terms, caches, advice, ceilings."""
     advice = [repr(item) for item in result.explain() if item.worth_telling]
     sections = [
         roof_of(bound, result),
         _terms(result, 15),
         _table("Operations", result.terms().rows, "operations"),
         _table("Memory", result.caches().rows, "operations"),
-        Section("What would help", [Notes(advice or ["nothing that was tried"])], "advice"),
+        Section("What would help", [Notes(advice or ["none of the tried changes helps"])], "advice"),
         _table("Ceilings", bound.ceilings().rows, "ceilings"),
         Section("Modelled", [Notes(list(result.approximations))], "modelled"),
     ]
@@ -142,7 +142,7 @@ def suite_page(table: Table) -> str:
 
 
 def crossover_map_page(summary: Any) -> str:
-    """Which schemes help at which shape."""
+    """Map of schemes that help per shape."""
     parts = [part for part in summary.parts if part.possible]
     boxes: list[tuple[float, float, float, float, int, int]] = []
     texts: list[str] = []

@@ -1,10 +1,10 @@
-"""One predictor per kind of measured table: which rows share constants, what is free, and their seconds."""
+"""One predictor per kind of measured table: rows that share constants, free constants, and seconds per row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,78 +41,68 @@ class Batch:
 
 
 def _entry_of(operation: str, found: gemm.GemmEstimator, batch: Batch) -> Entry:
-    """What an estimator starts from, for the rows of a batch."""
+    """The constants that an estimator starts from, for the rows of a batch."""
     entry = found.entry
     rest = (found.device.name, entry.constants, entry.provenance, entry.kernels)
     return Entry(operation, found.scheme.name, batch.text("engine"), batch.text("source"), *rest)
 
 
-class Predictor(Protocol):
-    """What validation and calibration need of a kind of table."""
+class Predictor:
+    """The parts of validation and calibration that depend on the kind of table."""
 
     infos: Mapping[str, Mapping[str, Any]]
-    first: tuple[str, ...]
-    common: tuple[str, ...]
+    first: tuple[str, ...]  # constants that few rows could tell apart
+    common: tuple[str, ...] = ("launch",)  # constants that schemes of one source share
 
     def key(self, row: Measured) -> tuple[Any, ...]:
         """Rows of equal keys share constants."""
+        return tuple(row.text(name) for name in ("source", "engine", "device", "dtype"))
 
     def model(self, batch: Batch) -> Model:
         """Seconds per row, shape [rows], from constants that replace those of the entry."""
+        raise NotImplementedError
 
     def entry(self, batch: Batch) -> Entry:
-        """The constants that `seconds` starts from."""
+        """The constants that `model` starts from, for the rows' device and scheme."""
+        raise NotImplementedError
 
     def standard(self, batch: Batch) -> dict[str, float]:
-        """Constants of the rows' device and scheme that no row was used for."""
+        """Constants of the rows' device and scheme without fitting."""
+        return _defaults(self.infos)
 
     def free(self, batch: Batch) -> list[str]:
         """Names of constants that could be fitted."""
+        return list(self.infos)
 
 
 def _defaults(infos: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     return {name: float(info["default"]) for name, info in infos.items()}
 
 
-class GemmPredictor:
+class GemmPredictor(Predictor):
     """Matrix products."""
 
     infos: Mapping[str, Mapping[str, Any]] = gemm.CONSTANTS
-    # what few rows could tell apart, and what schemes of one source share
     first = ("launch", "efficiency", "energy", "epilogue", "vector_rate")
-    common = ("launch",)
-
-    def key(self, row: Measured) -> tuple[Any, ...]:
-        """source, engine, device, scheme."""
-        return (row.text("source"), row.text("engine"), row.text("device"), row.text("dtype"))
 
     def _estimator(self, batch: Batch) -> gemm.GemmEstimator:
-        return gemm.estimator(
-            Device.named(batch.text("device")),
-            batch.text("dtype"),
-            engine=batch.text("engine"),
-            source=batch.text("source"),
-            profile=batch.profile,
-        )
+        device, dtype, engine, source = (batch.text(name) for name in ("device", "dtype", "engine", "source"))
+        return gemm.estimator(Device.named(device), dtype, engine=engine, source=source, profile=batch.profile)
 
     def model(self, batch: Batch) -> Model:
-        """Seconds per row from constants that replace those of the entry."""
         found = self._estimator(batch)
         columns = [batch.column("batch"), *(batch.column(name) for name in "mnk")]
         return lambda constants: np.asarray(found.core(constants).seconds(*columns))
 
     def entry(self, batch: Batch) -> Entry:
-        """The constants that `seconds` starts from, for the rows' device and scheme."""
         return _entry_of("gemm", self._estimator(batch), batch)
 
     def standard(self, batch: Batch) -> dict[str, float]:
-        """Constants of the rows' device and scheme that no row was used for."""
         device = Device.named(batch.text("device"))
         how = protocol(batch.text("engine") or batch.text("source"))
         return standard(device, scheme(batch.text("dtype"), device), how.casts)
 
     def free(self, batch: Batch) -> list[str]:
-        """Names of constants that could be fitted."""
         device = Device.named(batch.text("device"))
         how = scheme(batch.text("dtype"), device)
         menu = gemm.kernels(self._estimator(batch).entry.kernels)
@@ -130,12 +120,11 @@ class GemmPredictor:
         return names
 
 
-class AttentionPredictor:
+class AttentionPredictor(Predictor):
     """Attention kernels: prefill (`context`) and decode (`generation`)."""
 
     infos: Mapping[str, Mapping[str, Any]] = attention.CONSTANTS
-    first: tuple[str, ...] = ("launch", "efficiency", "memory_share", "tile")
-    common: tuple[str, ...] = ("launch",)
+    first = ("launch", "efficiency", "memory_share", "tile")
 
     def key(self, row: Measured) -> tuple[Any, ...]:
         """engine, device, phase and dtypes."""
@@ -146,19 +135,16 @@ class AttentionPredictor:
         phases = {"context": "prefill", "generation": "decode"}
         given = batch.text("phase")
         if given not in phases:
-            raise user_error(
-                "unknown phase", value=f"'{given}'", allowed=", ".join(phases), suggestion=nearest(given, phases)
-            )
+            raise user_error("unknown phase", value=f"'{given}'", allowed=", ".join(phases),
+                             suggestion=nearest(given, phases))  # fmt: skip
         return phases[given]
 
     def entry(self, batch: Batch) -> Entry:
-        """The constants that `model` starts from."""
         device = Device.named(batch.text("device"))
         names = batch.text("attn_dtype"), batch.text("kv_cache_dtype")
         return attention.constants_of(device, self._phase(batch), *names, batch.text("engine"), batch.profile)
 
     def model(self, batch: Batch) -> Model:
-        """Seconds per row from constants that replace those of the entry."""
         device, entry = Device.named(batch.text("device")), self.entry(batch)
         queries = batch.column("isl")
         cases = attention.AttentionCases(
@@ -179,71 +165,50 @@ class AttentionPredictor:
 
         return seconds
 
-    def standard(self, batch: Batch) -> dict[str, float]:
-        """Constants of the rows' device and scheme that no row was used for."""
-        return _defaults(self.infos)
 
-    def free(self, batch: Batch) -> list[str]:
-        """Names of constants that could be fitted."""
-        return list(self.infos)
-
-
-class ConvPredictor:
+class ConvPredictor(Predictor):
     """Square 2-D convolutions."""
 
     infos: Mapping[str, Mapping[str, Any]] = conv.CONSTANTS
-    first: tuple[str, ...] = ("launch", "efficiency", "taps_share", "winograd")
-    common: tuple[str, ...] = ("launch",)
-
-    def key(self, row: Measured) -> tuple[Any, ...]:
-        """source, engine, device, dtype."""
-        return tuple(row.text(name) for name in ("source", "engine", "device", "dtype"))
+    first = ("launch", "efficiency", "taps_share", "winograd")
 
     def _estimator(self, batch: Batch) -> gemm.GemmEstimator:
         device, dtype, engine, source = (batch.text(name) for name in ("device", "dtype", "engine", "source"))
         return conv.estimator_of(Device.named(device), dtype, engine, source, batch.profile)
 
     def entry(self, batch: Batch) -> Entry:
-        """The constants that `model` starts from."""
         return _entry_of("conv", self._estimator(batch), batch)
 
     def model(self, batch: Batch) -> Model:
-        """Seconds per row from constants that replace those of the entry."""
         found = self._estimator(batch)
         names = ("batch", "in_channels", "out_channels", "size", "kernel", "stride", "padding")
         cases = conv.ConvCases(*(batch.column(name, 0.0) for name in names))
         return lambda constants: conv.conv_terms(found, cases, constants)["total"]
 
     def standard(self, batch: Batch) -> dict[str, float]:
-        """Constants of the rows' device and scheme that no row was used for."""
         device = Device.named(batch.text("device"))
         return {**_defaults(self.infos), **standard(device, scheme(batch.text("dtype"), device))}
 
     def free(self, batch: Batch) -> list[str]:
-        """Names of constants that could be fitted."""
         return [name for name in self.infos if not name.startswith(("cast", "vector", "convert", "far"))]
 
 
-class VectorPredictor:
+class VectorPredictor(Predictor):
     """Elementwise operations, softmax, normalization."""
 
     infos: Mapping[str, Mapping[str, Any]] = vector.CONSTANTS
-    first: tuple[str, ...] = ("launch", "memory_share", "row", "cache_share", "narrow")
-    common: tuple[str, ...] = ("launch",)
+    first = ("launch", "memory_share", "row", "cache_share", "narrow")
 
     def key(self, row: Measured) -> tuple[Any, ...]:
-        """source, engine, device, dtype, class of the operation."""
-        kind = vector.OPERATIONS.get(row.text("op"), (row.text("op"),))[0]
-        return (*(row.text(name) for name in ("source", "engine", "device", "dtype")), kind)
+        """As of any table, with the class of the operation."""
+        return (*super().key(row), vector.OPERATIONS.get(row.text("op"), (row.text("op"),))[0])
 
     def entry(self, batch: Batch) -> Entry:
-        """The constants that `model` starts from."""
         device = Device.named(batch.text("device"))
         op, dtype, engine, source = (batch.text(name) for name in ("op", "dtype", "engine", "source"))
         return vector.constants_of(device, op, dtype, engine, source, batch.profile)
 
     def model(self, batch: Batch) -> Model:
-        """Seconds per row from constants that replace those of the entry."""
         device, entry = Device.named(batch.text("device")), self.entry(batch)
         parts: dict[str, list[int]] = {}
         for index, row in enumerate(batch.rows):
@@ -260,17 +225,12 @@ class VectorPredictor:
 
         return seconds
 
-    def standard(self, batch: Batch) -> dict[str, float]:
-        """Constants of the rows' device and scheme that no row was used for."""
-        return _defaults(self.infos)
-
     def free(self, batch: Batch) -> list[str]:
-        """Names of constants that could be fitted."""
         by_row = vector.OPERATIONS[vector.operation(batch.text("op"))][0] in ("softmax", "ln")
         return [name for name in self.infos if by_row or name not in ("row", "narrow")]
 
 
-PREDICTORS: dict[str, Any] = {
+PREDICTORS: dict[str, Predictor] = {
     "gemm": GemmPredictor(),
     "attention": AttentionPredictor(),
     "conv": ConvPredictor(),

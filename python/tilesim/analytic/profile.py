@@ -1,4 +1,4 @@
-"""Profiles: constants fitted on a user's measurements, with provenance and the rows they were fitted on."""
+"""Profiles: constants fitted to your measurements, with provenance and the fitted rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Profile", "engine_named"]
 
 @checked_class()
 class Profile(Saved):
-    """Constants per operation, source, engine, device and scheme; never used unless named."""
+    """Constants per operation, source, engine, device and scheme, used only where you name the profile."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Profile(Saved):
         held_out: Iterable[Mapping[str, Any]] = (),
         refused: Iterable[str] = (),
     ) -> None:
-        """Holds what a calibration found."""
+        """Stores the results of a calibration."""
         self.name = name
         self.entries = list(entries)
         self.fitted_rows = frozenset(fitted_rows)
@@ -40,16 +40,16 @@ class Profile(Saved):
 
     @classmethod
     def open(cls, source: Profile | str | os.PathLike[str] | None) -> Profile | None:
-        """A profile as it is, or one read by `load`.
+        """Returns a profile unchanged, or loads one.
 
         Args:
-            source: profile, name, file, or none.
+            source: profile, name, file, or None.
 
         Returns:
-            The profile, or none.
+            The profile, or None.
 
         Raises:
-            UserError: as `load`.
+            UserError: as for `load`.
         """
         return source if source is None or isinstance(source, Profile) else cls.load(source)
 
@@ -58,13 +58,13 @@ class Profile(Saved):
         """Reads a profile.
 
         Args:
-            source: a file that `save` wrote, what `to_dict` gives, or the name of a shipped profile.
+            source: a file from `save`, a dict from `to_dict`, or the name of a shipped profile.
 
         Returns:
             The profile.
 
         Raises:
-            UserError: for a file that is no profile.
+            UserError: for a file of another type.
         """
         given_dict = isinstance(source, Mapping)
         path = Path("profile" if given_dict else path_text(source))
@@ -92,7 +92,7 @@ class Profile(Saved):
         """The JSON form.
 
         Returns:
-            What `save` writes.
+            A dict for JSON.
         """
         return {
             "schema": "tilesim.profile",
@@ -115,7 +115,7 @@ class Profile(Saved):
             source: as in the table.
 
         Returns:
-            The entry, or none.
+            The entry, or None.
         """
         found = [e for e in self.entries if (e.operation, e.device, e.scheme) == (operation, device, scheme)]
         key = (engine.strip().lower(), source.strip().lower())
@@ -124,18 +124,18 @@ class Profile(Saved):
         return next(iter(exact or near or (found if key == ("", "") else [])), None)
 
     def was_fitted(self, cells: Iterable[Any]) -> bool:
-        """Whether a measured row was used to fit.
+        """Whether a measured row was used in the fit.
 
         Args:
             cells: the row's columns in the order of its table.
 
         Returns:
-            True if it was.
+            True for a fitted row.
         """
         return row_key(cells) in self.fitted_rows
 
     def report(self) -> Table:
-        """Every constant with its value and provenance.
+        """All constants with value and provenance.
 
         Returns:
             One row per entry and constant.
@@ -162,7 +162,7 @@ class Profile(Saved):
 
 
 def engine_named(engine: str, profile: Profile | str | None = None) -> None:
-    """Checks the name of an engine that a user writes; tables may hold others."""
+    """Checks the name of an engine in a call; tables may hold others."""
     opened = Profile.open(profile)
     own = [part for entry in (opened.entries if opened else []) for part in (entry.engine, entry.source) if part]
     known = list(dict.fromkeys([*protocol_names(), *own]))

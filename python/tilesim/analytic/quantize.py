@@ -1,4 +1,4 @@
-"""What a scheme costs in accuracy and saves in memory: the numeric error of a product beside its time."""
+"""Accuracy and memory of quantization schemes: numeric error of a product, bytes, and time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _scaled(values: Array, dtype: Any, largest: float, axis: int | None, block: 
 
 
 def _affine(values: Array, levels: int, axis: int = 1, block: int = 0) -> Array:
-    """Values rounded to whole levels between their least and largest: a scale and a zero point per slice or block."""
+    """Values rounded to levels between minimum and maximum, with a scale and a zero point per slice or block."""
     if block:
         width = values.shape[1]
         padded = np.pad(values, ((0, 0), (0, -width % block)), mode="edge")
@@ -88,10 +88,10 @@ _ROUND: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
 def product_error(
     name: str | Scheme, m: int = 64, n: int = 64, k: int = 1024, seed: int = 0, offset: float = 0.0
 ) -> float:
-    """Error that rounding the operands leaves in a product of normal random numbers, sums exact."""
+    """Relative error of a product of normal random numbers with rounded operands and exact sums."""
     how = scheme(name)
     if how.name not in _ROUND:
-        raise user_error("the rounding of this scheme is not modelled", value=how.name, allowed=", ".join(_ROUND))
+        raise user_error("the rounding of this scheme is unsupported", value=how.name, allowed=", ".join(_ROUND))
     random = np.random.default_rng(seed)
     a = (random.normal(size=(m, k)) + offset).astype(np.float32)
     b = random.normal(size=(k, n)).astype(np.float32)
@@ -102,7 +102,7 @@ def product_error(
 
 
 def _packing(how: Scheme) -> str:
-    """How weights lie in memory."""
+    """Packing of weights in memory."""
     payload = {"int4": 8, "nvfp4": 8, "mxfp4": 8, "int8": 4, "fp8": 4, "mxfp8": 4, "w8a8": 4, "sq": 4}
     per_word = next((count for start, count in payload.items() if how.name.startswith(start)), 0)
     return f"{per_word} in 32 bits" if per_word else "plain"
@@ -111,7 +111,7 @@ def _packing(how: Scheme) -> str:
 def quantization_table(
     m: int = 64, n: int = 64, k: int = 1024, device: DeviceLike | None = None, offset: float = 0.0
 ) -> Table:
-    """Every scheme: bytes of weights against bf16, packing, scales, cast, error of a product, and its time."""
+    """All schemes with bytes of weights against bf16, packing, scales, cast, error of a product, and its time."""
     rows = []
     target = None if device is None else device_of(device, labels=True)
     for name in _ROUND:
@@ -130,7 +130,7 @@ def quantization_table(
 
 
 def _times(device: Device, name: str, m: int, n: int, k: int) -> dict[str, Any]:
-    """Milliseconds, speed-up and reason; none where the device cannot."""
+    """Milliseconds, speed-up and reason; None where the device cannot run the scheme."""
     base = gemm.estimator(device, baseline(device)).seconds(m, n, k)
     try:
         seconds = gemm.estimator(device, name).seconds(m, n, k)

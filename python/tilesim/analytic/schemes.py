@@ -1,4 +1,4 @@
-"""Schemes: how an operation is quantized, and what that moves and casts."""
+"""Quantization schemes: arithmetic, bytes and casts of an operation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["Scheme", "scheme", "scheme_names"]
 
 @dataclass(frozen=True)
 class Scheme:
-    """Activation, weight, accumulate and output of a product, scale granularity and whether a cast is included.
+    """Types of activation, weight, sum and output of a product, scale granularity, and the cast.
 
-    Bytes are per element; scales and padding of blocks are included in them. `cast_bytes` counts what a kernel before
-    the product reads and writes per activation; 0: nothing to cast.
+    Bytes are per element, including scales and padding of blocks. `cast_bytes` counts the bytes that a kernel before
+    the product reads and writes per activation; 0 without a cast.
     """
 
     name: str
@@ -68,7 +68,7 @@ def scheme_names() -> list[str]:
 
 
 def scheme(name: str | Scheme, device: Device | None = None) -> Scheme:
-    """A scheme by name or alias, as a device runs it."""
+    """A scheme by name or alias, adapted to a device."""
     if isinstance(name, Scheme):
         return name
     key = (name if isinstance(name, str) else dtype_name(name)).strip().lower()

@@ -1,4 +1,4 @@
-"""Sparse cores: how long a product takes on multipliers that skip zeros, in closed form."""
+"""Closed-form time of a product on sparse cores, whose multipliers skip zeros."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_DRAWN = 1 << 32
 
 @dataclass(frozen=True)
 class SparseTime:
-    """What a product takes on a sparse core."""
+    """Counts of a product on a sparse core."""
 
     cycles: float
     products: float
@@ -36,14 +36,16 @@ class SparseCore:
     """A core of multipliers that skips zeros; docs/explanation/compute_and_fusion.md has the rules.
 
     Args:
-        multipliers: how many; a power of two for `inner`.
-        read_ports: inner: ports of the distribution network, a divisor of the multipliers; a word a cycle each.
-        write_ports: output lines, a sum a cycle each.
+        multipliers: their number; a power of two for `inner`.
+        read_ports: for `inner`: ports of the distribution network, a divisor of the multipliers; one word per cycle
+            each.
+        write_ports: output lines; one sum per cycle each.
         dataflow: "inner" (stationary vectors, as SIGMA), "outer" (columns by rows), "row" (Gustavson).
-        lanes: outer: how the multipliers are arranged, elements of a by elements of b; none: any pairs.
-        tile: outer: rows and columns of results that are summed in place; none: sums pass the write ports.
-        accumulators: sums that fit on the core; more go out and come back. 0: all fit.
-        segment: row: elements of b fetched at once, a cycle each even if all are zero. 0: whole rows, empty ones free.
+        lanes: for `outer`: arrangement of the multipliers, elements of a by elements of b; any pairs by default.
+        tile: for `outer`: rows and columns of results summed in place; by default sums pass the write ports.
+        accumulators: sums that fit on the core; others are spilled and reloaded. 0 if all fit.
+        segment: for `row`: elements of b per fetch, one cycle each even if all are zero. 0 for whole rows, where empty
+            ones are free.
     """
 
     multipliers: int = 256
@@ -67,10 +69,10 @@ class SparseCore:
         cores = sparse_cores(machine)
         if cores is None:
             raise user_error(
-                "the machine has no multipliers that skip zeros",
+                "the machine has no sparse multipliers",
                 place=machine.name,
                 allowed=", ".join(cls.names()),
-                suggestion="core.array.sparse.multipliers of 1 or more",
+                suggestion="Set core.array.sparse.multipliers to 1 or more",
             )
         settings = dict(cores["settings"])
         lanes = settings.pop("lanes_a"), settings.pop("lanes_b")
@@ -87,24 +89,26 @@ class SparseCore:
         pairs = {key: values.pop(key) or (0, 0) for key in ("lanes", "tile")}
         for key, pair in pairs.items():
             if not isinstance(pair, tuple) or len(pair) != 2:
-                raise user_error("a setting of a sparse core is no pair", place=key, value=shown(pair), allowed="a, b")
+                raise user_error("not a pair", place=key, value=shown(pair), allowed="a, b")
         flow = values.pop("dataflow")
         if not isinstance(flow, str):
-            raise user_error("a dataflow is a name", place="dataflow", value=shown(flow), allowed="inner, outer, row")
+            raise user_error(
+                "not the name of a dataflow", place="dataflow", value=shown(flow), allowed="inner, outer, row"
+            )
         settings = {key: whole(key, value, 0) for key, value in values.items()}
         for key, names in (("lanes", ("lanes_a", "lanes_b")), ("tile", ("tile_m", "tile_n"))):
             settings.update({name: whole(key, value, 0) for name, value in zip(names, pairs[key], strict=True)})
         return settings
 
     def time(self, a: ArrayLike, b: ArrayLike, stationary: str = "a") -> SparseTime:
-        """From operands, or from their patterns."""
+        """Counts of a product of operands, or of their patterns."""
         of_a, of_b = np.asarray(a) != 0, np.asarray(b) != 0
         return SparseTime(**_core.sparse_time(self.dataflow, self._settings(), of_a, of_b, _held(stationary)))
 
     def expected(
         self, m: int, n: int, k: int, a_density: float = 1.0, b_density: float = 1.0, stationary: str = "a"
     ) -> SparseTime:
-        """In expectation over all places of the elements that are not zero."""
+        """Expected counts over all positions of the nonzero elements."""
         m, n, k = _extents(m, n, k, drawn=self.dataflow == "inner")
         counts = (round(density("a_density", a_density) * m * k), round(density("b_density", b_density) * k * n))
         found = _core.expected_sparse_time(self.dataflow, self._settings(), m, n, k, *counts, _held(stationary))
@@ -133,11 +137,11 @@ def reference_patterns(m: int, n: int, k: int, a_density: float, b_density: floa
 
 
 def _extents(m: int, n: int, k: int, drawn: bool) -> tuple[int, int, int]:
-    """Extents; where elements are drawn one by one, no more than a few thousand million."""
+    """Checked extents; where elements are drawn one by one, at most MOST_DRAWN."""
     m, n, k = (whole(name, value, 0, MOST_EXTENT) for name, value in (("m", m), ("n", n), ("k", k)))
     if drawn and k * max(m, n) > MOST_DRAWN:
         raise user_error(
-            "patterns are too large to be drawn",
+            "the patterns are too large to draw",
             value=f"{m} x {k} and {k} x {n}",
             allowed=f"{MOST_DRAWN} elements",
         )
@@ -146,5 +150,5 @@ def _extents(m: int, n: int, k: int, drawn: bool) -> tuple[int, int, int]:
 
 def _held(stationary: str) -> bool:
     if stationary not in ("a", "b"):
-        raise user_error("an operand is named a or b", place="stationary", value=shown(stationary), allowed="a, b")
+        raise user_error("unknown operand", place="stationary", value=shown(stationary), allowed="a, b")
     return stationary == "b"

@@ -1,4 +1,4 @@
-"""Suites of workloads: a layer of a language model, a vision model's layers, cubes of growing size."""
+"""Workload suites: a layer of a language model, layers of a vision model, cubes of growing size."""
 
 from __future__ import annotations
 
@@ -80,20 +80,14 @@ def suite(name: str, dtype: str | None = None) -> dict[str, Graph]:
 def compare_suite(
     name: str, devices: Sequence[DeviceLike], dtype: str | None = None, scheme: str | None = None
 ) -> Table:
-    """A suite across devices."""
+    """A suite on several devices."""
     targets = [device_of(device, labels=True) for device in devices]
     rows = []
     for label, graph in suite(name, dtype).items():
         first: float | None = None
         for target in targets:
-            row: dict[str, Any] = {
-                "workload": label,
-                "device": target.name,
-                "ms": None,
-                "speedup": None,
-                "bound": "",
-                "reason": "",
-            }
+            row: dict[str, Any] = {"workload": label, "device": target.name, "ms": None, "speedup": None}
+            row |= {"bound": "", "reason": ""}
             try:
                 result = estimate(graph, target, scheme=scheme)
             except Unsupported as error:

@@ -1,7 +1,7 @@
-"""Elementwise operations, softmax and normalization: streams over memory, arithmetic on ordinary lanes, a launch.
+"""Elementwise operations, softmax and normalization: memory streams, arithmetic on vector lanes, a launch.
 
-Bytes come from the cache as far as the tensors of repeated calls fit into it, the others from memory. Softmax and
-normalization work row by row: a block of threads per row costs a fixed time, shared by the blocks that are resident.
+Bytes come from the cache as far as the tensors of repeated calls fit into it, else from memory. Softmax and
+normalization process rows: a block of threads per row costs a fixed time, shared by the resident blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .gemm import find_entry
 from .profile import Profile
 from .schemes import scheme
 
-__all__ = ["CONSTANTS", "OPERATIONS", "constants_of", "vector_seconds", "vector_terms"]
+__all__ = ["CONSTANTS", "OPERATIONS", "constants_of", "stream_model", "vector_seconds", "vector_terms"]
 
 Array = NDArray[np.float64]
 
@@ -61,13 +61,8 @@ def operation(name: str) -> str:
     return key
 
 
-def vector_terms(
-    device: Device, op: str, rows: Array, width: Array, dtype: str, constants: Mapping[str, float]
-) -> dict[str, Array]:
-    """Seconds of each term."""
-    kind, streams, flops = OPERATIONS[operation(op)]
-    how = scheme(dtype, device)
-    lanes = device.vector_rate("f32" if how.arithmetic in ("tf32", "f8e4m3fn", "f4e2m1fn") else how.arithmetic)
+def stream_model(device: Device, lanes: float, constants: Mapping[str, float]) -> _core.StreamModel:
+    """The compiled model of streams over a device's memory and lanes (operations per second)."""
     facts = {
         "units": float(device.units),
         "memory_bytes_per_second": device.memory.bytes_per_second,
@@ -75,7 +70,17 @@ def vector_terms(
         "shared_bytes_per_second": device.shared.bytes_per_second,
         "lanes_per_second": lanes,
     }
-    model = _core.StreamModel(facts, dict(constants))
+    return _core.StreamModel(facts, dict(constants))
+
+
+def vector_terms(
+    device: Device, op: str, rows: Array, width: Array, dtype: str, constants: Mapping[str, float]
+) -> dict[str, Array]:
+    """Seconds of each term."""
+    kind, streams, flops = OPERATIONS[operation(op)]
+    how = scheme(dtype, device)
+    lanes = device.vector_rate("f32" if how.arithmetic in ("tf32", "f8e4m3fn", "f4e2m1fn") else how.arithmetic)
+    model = stream_model(device, lanes, constants)
     by_row = kind in ("softmax", "ln")
     table = np.asarray(model.terms(np.ravel(rows), np.ravel(width), streams, how.activation_bytes, flops, by_row))
     return {name: table[:, i].reshape(np.shape(rows)) for i, name in enumerate(TERMS)}
@@ -92,7 +97,7 @@ def constants_of(
     standard = {key: float(info["default"]) for key, info in CONSTANTS.items()}
     if device.launch_seconds or device.kind in ("tpu", "npu"):
         standard["launch"] = device.launch_seconds
-    if device.kind in ("tpu", "npu"):  # rows are a program's, not blocks of threads
+    if device.kind in ("tpu", "npu"):  # one program runs all rows, without blocks of threads
         standard |= {"row": CONSTANTS["row"]["low"], "narrow": CONSTANTS["narrow"]["low"]}
     if entry is None:
         return Entry(

@@ -1,4 +1,4 @@
-"""Pictures of the closed-form side: matplotlib for papers; pages are those of `pages`."""
+"""Matplotlib plots of closed-form results; `pages` has the HTML pages."""
 
 from __future__ import annotations
 
@@ -11,32 +11,16 @@ from ..base.figures import duration
 from ..base.palette import BOUND
 from ..base.view import Card, Cards, Column, Rows, Section, fragment
 from ..results.result import Table
-from .pages import (
-    crossover_map_page,
-    crossover_page,
-    html_report,
-    roof_of,
-    roofline_page,
-    suite_page,
-    terms_page,
-    validation_page,
-)
+from .pages import roof_of
 
 __all__ = [
-    "crossover_map_page",
-    "crossover_page",
-    "html_report",
     "plot_crossover",
     "plot_crossover_map",
     "plot_roofline",
     "plot_suite",
     "plot_terms",
     "plot_validation",
-    "roofline_page",
     "roofline_picture",
-    "suite_page",
-    "terms_page",
-    "validation_page",
 ]
 
 
@@ -87,7 +71,7 @@ def plot_crossover(question: Any, axes: Any = None) -> Any:
 
 
 def plot_crossover_map(summary: Any, axes: Any = None) -> Any:
-    """Which schemes help at which shape: a map."""
+    """Map of schemes that help per shape."""
     axes = axes_or_new(axes)
     parts = [part for part in summary.parts if part.possible]
     shapes = [(row["m"], row["n"], row["k"]) for row in parts[0].rows] if parts else []
@@ -103,7 +87,7 @@ def plot_crossover_map(summary: Any, axes: Any = None) -> Any:
 
 
 def plot_terms(result: Any, axes: Any = None, most: int = 15) -> Any:
-    """The longest operations and their terms, side by side on one bar."""
+    """The longest operations with their terms on one bar each."""
     axes = axes_or_new(axes)
     rows = result.terms().rows[:most][::-1]
     skip = {"operation", "kind", "scheme", "model", "ms", "bound", "occupancy"}
@@ -163,7 +147,7 @@ def plot_suite(table: Table, axes: Any = None) -> Any:
 
 
 def roofline_picture(bound: Any) -> str:
-    """The bound, the operations below the ceilings of the device, and the longest of them."""
+    """The bound, the roofline, and the operations with the longest minimum time."""
     device = bound.device
     rows = [
         {**row, "ceiling": row["ceiling_tflops"] * 1e12, "least": row["least_ms"] / 1e3} for row in bound.table().rows

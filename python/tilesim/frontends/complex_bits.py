@@ -1,4 +1,4 @@
-"""Complex numbers at a graph's border: one c64 or c128 tensor outside, a pair of f32 or f64 tensors within."""
+"""Complex inputs and outputs of a graph: one c64 or c128 tensor outside, a pair of f32 or f64 tensors inside."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from ..graph.tensor import Tensor
 
-#: the complex dtype with such parts
+#: complex dtype by the dtype of its parts
 WHOLE = {"f32": "c64", "f64": "c128"}
 
 
@@ -23,7 +23,7 @@ def parts(builder: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def joined(builder: Any, re: Tensor, im: Tensor) -> Tensor:
-    """The opposite of `parts`."""
+    """The inverse of `parts`."""
     if re.dtype == "f64":
         rows = [builder.op("reshape", x, shape=[*x.shape, 1]) for x in (re, im)]
         whole: Tensor = builder.op("bitcast", builder.op("concat", *rows, dim=re.ndim), dtype="c128")

@@ -1,4 +1,4 @@
-"""Factorizations that frameworks have as one call: counted loops of operations that the graph has."""
+"""Matrix factorizations (one call in a framework) as counted loops of graph operations."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def swapped(b: GraphBuilder, x: Tensor) -> Tensor:
 
 
 class _At:
-    """Rows and columns of the matrices [.., m, n] of one function, and the step that is at hand."""
+    """Rows and columns of the matrices [.., m, n] of one function at the current step."""
 
     def __init__(self, b: GraphBuilder, shape: Sequence[int], step: Tensor) -> None:
         self.b, self.step, self.shape = b, step, list(shape)
@@ -93,7 +93,7 @@ class _At:
 
 
 def lu(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The LU factors with rows exchanged, column after column (right-looking, as LAPACK's getf2)."""
+    """The LU factors with row exchanges, column by column (right-looking, as LAPACK's getf2)."""
     batch, (m, n) = list(a.shape[:-2]), a.shape[-2:]
     steps = min(m, n)
 
@@ -136,7 +136,7 @@ def substituted(b: GraphBuilder, a: Tensor, x: Tensor, **attributes: Any) -> Ten
 
 
 def _in_order(b: GraphBuilder, x: Tensor, order: Tensor) -> Tensor:
-    """Rows of [.., m, c] as [.., m] says."""
+    """Rows of [.., m, c] in the order that [.., m] gives."""
     *batch, m, c = x.shape
     count = int(np.prod(batch, dtype=np.int64))
     index = order.reshape(count, m)
@@ -176,7 +176,7 @@ def diagonal(b: GraphBuilder, a: Tensor) -> Tensor:
 
 
 def first_set(b: GraphBuilder, marks: Tensor) -> Tensor:
-    """LAPACK's status of marks along the last axis."""
+    """LAPACK's status: the number (from 1) of the first mark along the last axis, 0 without one."""
     if marks.shape[-1] == 0:
         return b.broadcast(b.scalar(0, "i32"), list(marks.shape[:-1]))
     number, dims = b.op("convert", marks, dtype="i32"), [marks.ndim - 1]
@@ -186,7 +186,7 @@ def first_set(b: GraphBuilder, marks: Tensor) -> Tensor:
 
 
 def determinant(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """By LU factors."""
+    """Sign of the row exchanges, diagonal of the upper factor, and the LU factors."""
     factors = lu(b, a)
     pivots = factors[1]
     places = b.op("iota", shape=[1] * (pivots.ndim - 1) + [pivots.shape[-1]], dtype="i32", dim=pivots.ndim - 1)

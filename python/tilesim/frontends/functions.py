@@ -1,10 +1,10 @@
-"""Elementwise functions that a front end has under one name: ours, and the names in torch, ONNX and StableHLO."""
+"""Elementwise functions with one name in a front end: Tilesim's name, and those in torch, ONNX and StableHLO."""
 
 from __future__ import annotations
 
 __all__ = ["FUNCTIONS", "functions_of"]
 
-#: Our function: names in torch (overloads of `aten`), ONNX, StableHLO with CHLO; several with spaces between.
+#: By Tilesim's name: names in torch (overloads of `aten`), ONNX, StableHLO with CHLO; spaces separate several names.
 FUNCTIONS: dict[str, tuple[str, str, str]] = {
     "abs": ("abs", "Abs", "stablehlo.abs"),
     "acos": ("acos", "Acos", "chlo.acos"),
@@ -69,6 +69,6 @@ _COLUMNS = ("torch", "onnx", "stablehlo")
 
 
 def functions_of(front_end: str) -> dict[str, str]:
-    """Our function by the name in a front end."""
+    """Tilesim's function by its name in a front end."""
     column = _COLUMNS.index(front_end)
     return {name: ours for ours, names in FUNCTIONS.items() for name in names[column].split()}

@@ -1,4 +1,4 @@
-"""Random numbers by counters: Threefry-2x32 and Philox-4x32.
+"""Counter-based random numbers: Threefry-2x32 and Philox-4x32.
 
 Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -37,7 +37,7 @@ def joined(scope: Building, low: Tensor, high: Tensor) -> Tensor:
 
 
 def counters(scope: Building, count: int, low: Tensor, high: Tensor) -> Words:
-    """count numbers of 64 bits from (low, high) on, as halves of [count]."""
+    """`count` successive 64-bit numbers from (low, high) on, as halves of [count]."""
     index = scope.op("iota", shape=[count], dtype="u32", dim=0)
     sum_low = scope.apply("add", index, low)
     carry = scope.convert(scope.apply("less", sum_low, index), "u32")

@@ -18,12 +18,12 @@ from ..base.dtypes import FLOATS
 from ..base.errors import Unsupported, nearest, path_text, unsupported, user_error
 from ..graph import Graph
 from . import sequences
-from .slots import Slot, empty
+from .slots import Slot, leaves_of, results_of, slots
 from .torch.frontend import export, read
 
 TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
 TOKENS = 200
-"""That a model reads where nobody says how many."""
+"""Default number of tokens."""
 ACCEPTED = (
     "a PretrainedConfig, a model, a model type as 'llama', the path of a folder with config.json, or of that file"
 )
@@ -45,11 +45,12 @@ def from_transformers(
         mode = FakeTensorMode(allow_non_fake_inputs=True)
         model = _made(config, dtype, mode)
     elif dtype is not None and TORCH[_float(dtype)] != _dtype_of(model):
-        what = "a model has its dtype: convert it (model.to(...)), or give its configuration"
-        raise user_error(what, place="dtype", value=dtype, allowed=str(_dtype_of(model)).removeprefix("torch."))
+        raise user_error("the model has another dtype", place="dtype", value=dtype,
+                         allowed=str(_dtype_of(model)).removeprefix("torch."),
+                         suggestion="Convert it with model.to(...), or give its configuration")  # fmt: skip
     if not isinstance(model, transformers.PreTrainedModel):
         remedy = "ts.from_torch(module, args) reads any other module"
-        raise user_error("this is no model of transformers", value=type(model).__name__, suggestion=remedy)
+        raise user_error("not a transformers model", value=type(model).__name__, suggestion=remedy)
     _check_sizes(model, context, image)
     context = TOKENS if context is None else context
     training = model.training
@@ -65,19 +66,19 @@ def from_transformers(
 
 
 def _check_sizes(model: Any, context: int | None, image: int | None) -> None:
-    """Refuses sizes that the model has no use for."""
+    """Raises an error for sizes that the model does not use."""
     kind, reads = model.config.model_type, model.main_input_name
     if context is not None and reads != "input_ids" and not sequences.has_both(model):
-        raise user_error(f"{kind} reads no tokens", place="context", value=str(context), allowed="none")
+        raise user_error(f"{kind} reads no tokens", place="context", value=str(context), suggestion="Leave it out")
     if image is not None and reads != "pixel_values" and not _both(model):
-        raise user_error(f"{kind} reads no images", place="image", value=str(image), allowed="none")
+        raise user_error(f"{kind} reads no images", place="image", value=str(image), suggestion="Leave it out")
 
 
 def _float(dtype: str) -> str:
     name = dtype_name(dtype)
     if name not in TORCH:
         allowed = ", ".join(TORCH)
-        raise user_error("a model has a dtype of floats", place="dtype", value=name, allowed=allowed)
+        raise user_error("the dtype of a model is a floating-point type", place="dtype", value=name, allowed=allowed)
     assert name in FLOATS
     return name
 
@@ -87,11 +88,11 @@ def _dtype_of(model: Any) -> Any:
 
 
 def configuration(model: Any) -> Any:
-    """What describes a model."""
+    """The configuration of a model."""
     if isinstance(model, transformers.PretrainedConfig):
         return model
     if not isinstance(model, (str, os.PathLike)):
-        raise user_error("this is no model of transformers", value=type(model).__name__, allowed=ACCEPTED)
+        raise user_error("not a transformers model", value=type(model).__name__, allowed=ACCEPTED)
     name = path_text(model, "model")
     if os.path.exists(name):
         folder = name if os.path.isdir(name) else os.path.dirname(name) or "."
@@ -99,17 +100,20 @@ def configuration(model: Any) -> Any:
             raise user_error("the folder has no config.json", place=name)
         try:
             return transformers.AutoConfig.from_pretrained(folder if os.path.isdir(name) else name)
-        except Exception as error:  # of many sorts, for a damaged file or an unknown type
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise user_error("this is no configuration of transformers", place=name, value=first) from error
+        except Exception as error:  # many types, for a damaged file or an unknown model type
+            raise user_error("not a transformers configuration", place=name, value=_first_line(error)) from error
     known = list(transformers.models.auto.configuration_auto.CONFIG_MAPPING_NAMES)
     if name not in known:
         near = nearest(name, known)
-        remedy = near or "Models are not fetched from the hub: give a folder that holds the model's config.json"
+        remedy = near or "Tilesim does not download models: give a folder with the model's config.json"
         raise user_error(
             "unknown model type", value=f"'{name}'", allowed="gpt2, llama, mistral, ...", suggestion=remedy
         )
     return transformers.AutoConfig.for_model(name)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _class_of(config: Any) -> Any:
@@ -132,7 +136,7 @@ def _class_of(config: Any) -> Any:
 
 @contextmanager
 def _without_elements(mode: Any) -> Iterator[None]:
-    """Parameters get shapes and dtypes alone; buffers, as rotary frequencies, have their numbers."""
+    """Parameters get shapes and dtypes only; buffers such as rotary frequencies keep their elements."""
     own = torch.nn.Module.register_parameter
 
     def register(self: Any, name: str, param: Any) -> None:
@@ -160,16 +164,17 @@ def _made(config: Any, dtype: str | None, mode: Any) -> Any:
             model = (made.from_config if automatic else made._from_config)(config, dtype=wanted)
         model.tie_weights()
         return model
-    except Exception as error:  # of many sorts
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise user_error("transformers makes no model of this", value=config.model_type, allowed=first) from error
+    except Exception as error:  # many types
+        raise user_error("transformers cannot build this model", value=config.model_type,
+                         suggestion=f"It raised: {_first_line(error)}") from error  # fmt: skip
 
 
 def _words(model: Any, context: int, batch: int) -> Any:
     config = model.config.get_text_config(decoder=sequences.has_both(model))
     limit = getattr(config, "max_target_positions", None) or getattr(config, "max_position_embeddings", None)
     if isinstance(limit, int) and 0 < limit < context:
-        raise user_error("the model has fewer positions", place="context", value=str(context), allowed=f"1 to {limit}")
+        raise user_error("the context exceeds the model's positions", place="context", value=str(context),
+                         allowed=f"1 to {limit}")  # fmt: skip
     return torch.zeros((batch, context), dtype=torch.int64)
 
 
@@ -181,7 +186,7 @@ def _vision(model: Any, batch: int, image: int | None) -> Any:
 
 
 def _source(model: Any, context: int, batch: int, image: int | None) -> dict[str, Any]:
-    """What a model reads at once: tokens, a picture, or the sound that its encoder has positions for."""
+    """The input of one pass: tokens, an image, or as much audio as the encoder has positions for."""
     main, config = model.main_input_name, model.config
     if main == "pixel_values":
         return {main: _vision(model, batch, image)}
@@ -190,8 +195,8 @@ def _source(model: Any, context: int, batch: int, image: int | None) -> dict[str
         return {main: torch.zeros((batch, config.num_mel_bins, steps), dtype=_dtype_of(model))}
     if main == "input_ids":
         return {main: _words(model, context, batch)}
-    what = f"a model that reads '{main}' is read with its own arguments"
-    raise unsupported(what, place=type(model).__name__, suggestion="ts.from_torch(model, kwargs={...})")
+    raise unsupported(f"a model with the main input '{main}'", place=type(model).__name__,
+                      suggestion="Take ts.from_torch(model, kwargs={...})")  # fmt: skip
 
 
 def _read(model: Any, context: int, batch: int, image: int | None) -> Graph:
@@ -206,16 +211,16 @@ def _read(model: Any, context: int, batch: int, image: int | None) -> Graph:
     if kwargs.get("use_cache"):
         try:
             return _said(_named(model, kwargs), model, batch, what)
-        except Unsupported:  # the state of other sorts of layers
+        except Unsupported:  # layers with another type of state
             kwargs["use_cache"] = False
-            what += " without the state that it leaves"
+            what += " without its final state"
     return _said(_named(model, kwargs), model, batch, what)
 
 
 def _of_both(model: Any, phase: str, context: int, batch: int, image: int | None, mode: Any) -> Graph:
     """Encoder and decoder, or one step of the decoder."""
     (main, source), *_ = _source(model, context, batch, image).items()
-    first = 1 if main == "input_ids" else context  # of a text the decoder begins, of sound or pictures it is prompted
+    first = 1 if main == "input_ids" else context  # decoder tokens: a start token, or a prompt for audio and images
     if phase == "decode":
         _words(model, context, batch)
         graph, length = sequences.step(model, main, source, context, mode)
@@ -226,10 +231,10 @@ def _of_both(model: Any, phase: str, context: int, batch: int, image: int | None
 
 
 def _named(model: Any, kwargs: dict[str, Any]) -> Graph:
-    """A module's graph, with results by the names that the model gives them."""
+    """A module's graph, with outputs named as in the model's result."""
     program = export(model, (), kwargs)
-    leaves, count = _leaves(program), program.call_spec.out_spec.num_leaves
-    # A cache joins its tensors anew: small ones with a number each tell where it puts them.
+    leaves, count = leaves_of(program), program.call_spec.out_spec.num_leaves
+    # A cache reorders its tensors: small tensors with one number each show their new places.
     marks = [torch.full([1] * getattr(leaf, "ndim", 0), float(i)) for i, leaf in enumerate(leaves)]
     found = torch.utils._pytree.tree_unflatten(marks, program.call_spec.out_spec)
     names = {int(value.flatten()[0]): name for name, value in _results(found)}
@@ -237,16 +242,8 @@ def _named(model: Any, kwargs: dict[str, Any]) -> Graph:
     return read(program, str(model.config.model_type), results=results)[0]
 
 
-def _leaves(program: Any) -> list[Any]:
-    """What an exported program returns, flat and without elements."""
-    (last,) = [node for node in program.graph.nodes if node.op == "output"]
-    count = program.call_spec.out_spec.num_leaves
-    given = last.args[0][len(last.args[0]) - count :]
-    return [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in given]
-
-
 def _results(found: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Tensors by name, of dictionaries, lists and caches within each other."""
+    """Tensors by name in nested dictionaries, lists and caches."""
     if isinstance(found, torch.Tensor):
         yield prefix or "result", found
     elif isinstance(found, cache_utils.Cache):
@@ -261,12 +258,12 @@ def _results(found: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _both(model: Any) -> bool:
-    """Whether it compares pictures with texts."""
+    """Whether a model compares images with texts."""
     return hasattr(model.config, "vision_config") and hasattr(model.config, "text_config") and not _keeps(model)
 
 
 def _keeps(model: Any) -> bool:
-    """Whether it writes text, and so has keys and values to keep."""
+    """Whether a model writes text, and so caches keys and values."""
     return bool(model.can_generate())
 
 
@@ -286,11 +283,7 @@ class _Step(torch.nn.Module):
         self.model, self.filled = model, filled
         # newer transformers call it cache
         self.cache_name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
-        self.past = torch.nn.ModuleList()
-        for pair in shapes:
-            self.past.append(torch.nn.Module())
-            for name, (shape, dtype) in zip(("keys", "values"), pair, strict=True):
-                self.past[-1].register_buffer(name, empty(shape, dtype, mode))
+        self.past = slots(shapes, mode)
 
     def forward(self, input_ids: Any) -> Any:
         """Logits of the token after it."""
@@ -302,7 +295,7 @@ def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
     """Token number `context`, with the keys and values of those before it in place."""
     if not _keeps(model):
         kind = model.config.model_type
-        raise user_error(f"{kind} writes no text token by token", place="phase", value="decode", allowed="prefill")
+        raise user_error(f"{kind} does not generate text", place="phase", value="decode", allowed="prefill")
     _words(model, context, batch)
     pairs = _first_keys(model)
     shapes = [(_held(keys, batch, context), _held(values, batch, context)) for keys, values in pairs]
@@ -321,8 +314,8 @@ def _first_keys(model: Any) -> list[tuple[Any, Any]]:
     """Keys and values of a short text, without elements: their heads and widths."""
     try:
         program = export(model, (), {"input_ids": torch.zeros((1, 2), dtype=torch.int64), "use_cache": True})
-        past = torch.utils._pytree.tree_unflatten(_leaves(program), program.call_spec.out_spec).past_key_values
+        past = results_of(program).past_key_values
         return [(layer.keys, layer.values) for layer in past.layers]
-    except Exception as error:  # of many sorts: other caches, other results
-        what = "the keys and values of this model are not kept in a cache of layers"
+    except Exception as error:  # many types: other caches, other results
+        what = "this model does not cache keys and values by layer"
         raise unsupported(what, place=type(model).__name__, suggestion="Take phase='prefill'") from error

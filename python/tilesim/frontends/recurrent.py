@@ -1,4 +1,4 @@
-"""Recurrent layers: a cell that a counted loop runs for each step of a sequence."""
+"""Recurrent layers: a counted loop that runs a cell for each step of a sequence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .factors import counted
 
 __all__ = ["gru", "lstm", "over_steps", "rnn"]
 
-#: From (builder, what the step reads [batch, ..], states [batch, ..], values that no step changes) to the next states.
+#: Maps (builder, input of the step [batch, ..], states [batch, ..], invariant values) to the next states.
 Cell = Callable[[GraphBuilder, Tensor, list[Tensor], list[Tensor]], Sequence[Tensor]]
 
 
@@ -54,8 +54,8 @@ def parts(x: Tensor, count: int) -> list[Tensor]:
     return [x[(..., slice(i * width, (i + 1) * width))] for i in range(count)]
 
 
-def behind(b: GraphBuilder, h: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The state [batch, hidden] times weights [gates * hidden, hidden], plus a bias."""
+def projected(b: GraphBuilder, h: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """State [batch, hidden] times weights [gates * hidden, hidden], plus a bias."""
     found: Tensor = b.op("contract", h, weight, bias, a_contract=[1], b_contract=[1])
     return found
 
@@ -65,25 +65,25 @@ def lstm(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]
     h, c = states
     bias = [x for x in fixed if x.ndim == 1]
     weight, *projection = (x for x in fixed if x.ndim == 2)
-    i, f, g, o = parts(row + behind(b, h, weight, *bias), 4)
+    i, f, g, o = parts(row + projected(b, h, weight, *bias), 4)
     c = b.apply("sigmoid", f) * c + b.apply("sigmoid", i) * b.apply("tanh", g)
     h = b.apply("sigmoid", o) * b.apply("tanh", c)
-    return [behind(b, h, projection[0]) if projection else h, c]
+    return [projected(b, h, projection[0]) if projection else h, c]
 
 
 def gru(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
     """Gates reset, update, new, as torch orders them."""
     (h,) = states
-    ahead, inner = parts(row, 3), parts(behind(b, h, *fixed), 3)
-    reset, update = (b.apply("sigmoid", ahead[i] + inner[i]) for i in range(2))
-    new = b.apply("tanh", ahead[2] + reset * inner[2])
+    outer, inner = parts(row, 3), parts(projected(b, h, *fixed), 3)
+    reset, update = (b.apply("sigmoid", outer[i] + inner[i]) for i in range(2))
+    new = b.apply("tanh", outer[2] + reset * inner[2])
     return [(h - new) * update + new]
 
 
 def rnn(function: str) -> Cell:
-    """One gate, of a function of elements."""
+    """One gate with an elementwise function."""
 
     def cell(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
-        return [b.apply(function, row + behind(b, states[0], *fixed))]
+        return [b.apply(function, row + projected(b, states[0], *fixed))]
 
     return cell

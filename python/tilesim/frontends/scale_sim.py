@@ -16,7 +16,7 @@ from ..base.checked import checked
 from ..base.errors import listed, nearest, path_text, user_error
 from ..base.files import read_text
 from ..graph import Graph, GraphBuilder
-from ..graph.building import namer
+from ..graph.building import convolved, namer
 from ..graph.tensor import Tensor
 
 __all__ = ["from_scale_sim"]
@@ -24,7 +24,7 @@ __all__ = ["from_scale_sim"]
 _GEMM = ("layer name", "m", "n", "k")
 _WINDOW = ("ifmap height", "ifmap width", "filter height", "filter width", "channels", "num filter", "strides")
 _CONVOLUTION = ("layer name", *_WINDOW)
-_FURTHER = ("stride width", "sparsity", "batch size")  # by name, behind the others
+_FURTHER = ("stride width", "sparsity", "batch size")  # optional, by name, after the others
 _SPELLINGS = {"layer": "layer name", "num filters": "num filter", "stride": "strides", "stride height": "strides"}
 _MOST_BYTES = 16 << 20
 _MOST = 1 << 24  # of an extent
@@ -42,7 +42,7 @@ class _Row:
         if not text and default is not None:
             return default
         if not is_size(text) or not 0 < int(text) <= _MOST:
-            what = "the layer is empty" if text == "0" else "this is no size"
+            what = "the layer is empty" if text == "0" else "not a size"
             raise user_error(what, place=f"{self.place}, {column}", value=f"'{text}'", allowed=f"1 to {_MOST}")
         return int(text)
 
@@ -53,14 +53,14 @@ def from_scale_sim(path: str | os.PathLike[str], dtype: str = "i8") -> Graph:
 
     Args:
         path: of a `.csv` file, in the form of convolutions or of products (columns M, N, K).
-        dtype: of all tensors; the format counts words of no type.
+        dtype: of all tensors; the format counts words without a type.
 
     Returns:
-        A graph with one operation per row and its name; each reads an input `NAME.x` and a weight `NAME.w`. Its
-        `assumptions` name what the file leaves open and what of it is not read.
+        A graph with one operation per row, named as the row; each reads an input `NAME.x` and a weight `NAME.w`. Its
+        `assumptions` list what the file leaves open and the columns that are not read.
 
     Raises:
-        UserError: for a file without layers, an unknown column (with the nearest), a cell that is no size, a window
+        UserError: for a file without layers, an unknown column (with the nearest), a cell that is not a size, a window
             larger than its input.
     """
     name, dtype = path_text(path), dtype_name(dtype)
@@ -69,29 +69,29 @@ def from_scale_sim(path: str | os.PathLike[str], dtype: str = "i8") -> Graph:
     try:
         rows = [(split.line_num, [cell.strip() for cell in row]) for row in split]
     except csv.Error as error:
-        raise user_error("this is no CSV", place=f"{name}:{split.line_num}", value=str(error)) from None
+        raise user_error("not a CSV file", place=f"{name}:{split.line_num}", value=str(error)) from None
     columns, ignored = _columns(rows[0][1] if rows else [], name)
     file = os.path.basename(name)
     b, fresh = GraphBuilder(os.path.splitext(file)[0], dtype=dtype), namer()
-    said = [f"{file} leaves open: dtype ({dtype}), what passes between layers (each has tensors of its own in memory)"]
+    said = [f"{file} leaves open: dtype ({dtype}), connections of layers (each reads and writes separate tensors)"]
     said += [f"{file}: not read: columns {listed(ignored)}"] if ignored else []
     layers = [(number, cells) for number, cells in rows[1:] if any(cells)]
     if not layers:
-        raise user_error("the file has no layers", place=name, allowed="a row per layer behind the names of columns")
+        raise user_error("the file has no layers", place=name, allowed="a row of column names, then a row per layer")
     make = _product if "m" in columns else _convolution
     for number, cells in layers:
         row = _Row(f"{name}:{number}", dict(zip(columns, cells, strict=False)))
         layer = fresh(row.cells.get("layer name") or "layer")
         b.output(make(b, row, layer, said), f"{layer}.y")
         if (ratio := row.cells.get("sparsity", "1")) not in ("", "1"):
-            said.append(f"{file}:{number}: sparsity {ratio} is not read: {layer} is dense")
+            said.append(f"{file}:{number}: sparsity {ratio} is ignored: {layer} is dense")
     graph = b.build()
     graph.assumptions += said
     return graph
 
 
 def _columns(header: list[str], name: str) -> tuple[list[str], list[str]]:
-    """What each column holds, "" for those that are not read; and how these are headed."""
+    """The field of each column ("" for ignored ones), and the headers of the ignored ones."""
     found = [" ".join(cell.lower().replace("_", " ").split()) for cell in header]
     found = [_SPELLINGS.get(cell, cell) for cell in found]
     wanted = _GEMM if "m" in found[1:4] else _CONVOLUTION
@@ -105,7 +105,7 @@ def _columns(header: list[str], name: str) -> tuple[list[str], list[str]]:
             raise user_error("unknown column", place=f"{name}:1", value=f"'{header[at]}'", allowed=allowed,
                              suggestion=f"Did you mean '{near}'?" if near else "")  # fmt: skip
     if found[1 : len(wanted)] != list(wanted[1:]) and len(set(found[1 : len(wanted)])) == len(wanted) - 1:
-        raise user_error("columns in another order, which SCALE-Sim reads by position", place=f"{name}:1",
+        raise user_error("unexpected order of columns: SCALE-Sim reads them by position", place=f"{name}:1",
                          value=listed(header), allowed=allowed)  # fmt: skip
     rest = [cell if cell in _FURTHER else "" for cell in found[len(wanted) :]]
     ignored = [cell for cell, own in zip(header[len(wanted) :], rest, strict=True) if cell and not own]
@@ -133,18 +133,8 @@ def _convolution(b: GraphBuilder, row: _Row, layer: str, said: list[str]) -> Ten
         return b.matmul(x, b.weight(f"{layer}.w", (width * channels, filters)), name=layer)
     if any(pads):
         where = os.path.basename(row.place)
-        said.append(f"{where}: the last windows of {layer} reach beyond the input, as SCALE-Sim rounds up: zeros")
+        said.append(f"{where}: SCALE-Sim rounds up: the last windows of {layer} reach beyond the input, into zeros")
     groups = channels if "DP" in layer else 1
-    result: Tensor = b.op(
-        "convolution",
-        b.input(f"{layer}.x", (batch, channels, height, width)),
-        b.weight(f"{layer}.w", (filters * groups, channels // groups, kernel_height, kernel_width)),
-        name=layer,
-        x_labels="NCHW",
-        w_labels="OIHW",
-        y_labels="NCHW",
-        strides=list(strides),
-        pads=pads,
-        groups=groups,
-    )
-    return result
+    x = b.input(f"{layer}.x", (batch, channels, height, width))
+    w = b.weight(f"{layer}.w", (filters * groups, channels // groups, kernel_height, kernel_width))
+    return convolved(b.op, x, w, name=layer, strides=list(strides), pads=pads, groups=groups)

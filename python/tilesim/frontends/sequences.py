@@ -1,4 +1,4 @@
-"""Models with an encoder and a decoder (T5, Whisper): both of them at once, or one step of the decoder."""
+"""Models with an encoder and a decoder (T5, Whisper): both at once, or one step of the decoder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transformers import cache_utils
 
 from ..base.errors import unsupported
 from ..graph import Graph
-from .slots import Slot, empty
+from .slots import Slot, empty, results_of, slots
 from .torch.frontend import export, read
 
 __all__ = ["has_both", "prefill", "step"]
@@ -23,14 +23,14 @@ def has_both(model: Any) -> bool:
 
 
 class _Whole(torch.nn.Module):
-    """Encoder and decoder; what they give by flat names."""
+    """Encoder and decoder, with results by flat names."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, **given: Any) -> dict[str, Any]:
-        """What the decoder gives, its keys and values, and those that it reads of the encoder."""
+        """The decoder's result, its keys and values, and the encoder's keys and values."""
         found = self.model(**given, use_cache=True)
         results = dict([_answer(found)])
         cache = found.past_key_values
@@ -41,7 +41,7 @@ class _Whole(torch.nn.Module):
 
 
 def _answer(found: Any) -> tuple[str, Any]:
-    """Logits; of a model without a head the hidden state."""
+    """Logits, or the hidden state of a model without a head."""
     name = "logits" if "logits" in found else "last_hidden_state"
     return name, found[name]
 
@@ -52,19 +52,15 @@ class _Step(torch.nn.Module):
     def __init__(self, model: Any, shapes: list[tuple[Any, Any]], length: int, filled: int, mode: Any) -> None:
         super().__init__()
         self.model, self.length, self.filled = model, length, filled
-        self.past = torch.nn.ModuleList()
-        for pair in shapes:
-            self.past.append(torch.nn.Module())
-            for name, (shape, dtype) in zip(PARTS, pair, strict=True):
-                self.past[-1].register_buffer(name, empty(shape, dtype, mode))
+        self.past = slots(shapes, mode)
 
     def forward(self, decoder_input_ids: Any, source: Any) -> Any:
-        """What the decoder gives for the token."""
+        """The decoder's result for the token."""
         own = cache_utils.Cache(layers=[Slot(one.keys, one.values, self.filled) for one in self.past])
         across = cache_utils.Cache(layers=[Slot(one["keys"], one["values"], self.length) for one in source])
         both = cache_utils.EncoderDecoderCache(own, across)
         config, keys = self.model.config, source[0]["keys"]
-        # The decoder asks for the encoder's result to know its length; keys and values of it are there already.
+        # The decoder reads the length of the encoder's result only; the cache holds its keys and values.
         seen = keys.new_zeros((keys.shape[0], self.length, config.get_text_config().hidden_size))
         given = {"encoder_outputs": (seen,), "decoder_input_ids": decoder_input_ids}
         return _answer(self.model(**given, past_key_values=both, use_cache=True))[1]
@@ -74,26 +70,23 @@ def _exported(model: Any, main: str, source: Any, prompt: Any) -> tuple[Any, dic
     """Both parts, and their results by name, without elements."""
     try:
         program = export(_Whole(model), (), {main: source, "decoder_input_ids": prompt})
-        (last,) = [node for node in program.graph.nodes if node.op == "output"]
-        count = program.call_spec.out_spec.num_leaves
-        leaves = [node.meta["val"] for node in last.args[0][len(last.args[0]) - count :]]
-        found = torch.utils._pytree.tree_unflatten(leaves, program.call_spec.out_spec)
-    except Exception as error:  # of many sorts: other arguments, caches and results
-        what = "encoder and decoder of this model cannot be read together"
+        found = results_of(program)
+    except Exception as error:  # many types: other arguments, caches and results
+        what = "cannot export encoder and decoder of this model together"
         remedy = "Read a part: ts.from_torch(model.get_encoder(), kwargs={...})"
         raise unsupported(what, place=type(model).__name__, suggestion=remedy) from error
     return program, found
 
 
 def prefill(model: Any, main: str, source: Any, prompt: Any) -> tuple[Graph, int]:
-    """The encoder over its source and the decoder over the tokens that it begins with."""
+    """The encoder over its source and the decoder over its prompt."""
     program, found = _exported(model, main, source, prompt)
     graph = read(program, str(model.config.model_type), results=list(found))[0]
     return graph, int(found["source.0.keys"].shape[2])
 
 
 def step(model: Any, main: str, source: Any, context: int, mode: Any) -> tuple[Graph, int]:
-    """The decoder's token number `context`, with keys and values of those before it and of the source in place."""
+    """The decoder's token number `context`; earlier tokens and the source are in the cache."""
     batch = int(source.shape[0])
     _, found = _exported(model, main, source, torch.zeros((batch, 2), dtype=torch.int64))
     layers = range(sum(name.startswith("cache.") for name in found) // 2)

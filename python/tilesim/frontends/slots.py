@@ -1,4 +1,4 @@
-"""Keys and values of earlier tokens in a fixed place, as the caches of transformers hold them."""
+"""A static cache of keys and values for models of transformers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,39 @@ from typing import Any
 import torch
 from transformers import cache_utils
 
-__all__ = ["Slot", "empty"]
+__all__ = ["Slot", "empty", "leaves_of", "results_of", "slots"]
 
 
 def empty(shape: tuple[int, ...], dtype: Any, mode: Any) -> Any:
-    """A tensor of zeros; in a mode of fake tensors one without elements."""
+    """A tensor of zeros; without elements in a mode of fake tensors."""
     return torch.zeros(shape, dtype=dtype) if mode is None else mode.from_tensor(torch.empty(shape, dtype=dtype))
 
 
+def slots(shapes: list[tuple[Any, Any]], mode: Any) -> torch.nn.ModuleList:
+    """A module per layer with buffers for keys and values of these shapes and dtypes."""
+    layers = torch.nn.ModuleList()
+    for pair in shapes:
+        layers.append(torch.nn.Module())
+        for name, (shape, dtype) in zip(("keys", "values"), pair, strict=True):
+            layers[-1].register_buffer(name, empty(shape, dtype, mode))
+    return layers
+
+
+def leaves_of(program: Any) -> list[Any]:
+    """The results of an exported program, flat and without elements."""
+    (last,) = [node for node in program.graph.nodes if node.op == "output"]
+    count = program.call_spec.out_spec.num_leaves
+    given = last.args[0][len(last.args[0]) - count :]
+    return [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in given]
+
+
+def results_of(program: Any) -> Any:
+    """The results of an exported program, without elements, in the structure that the module returns."""
+    return torch.utils._pytree.tree_unflatten(leaves_of(program), program.call_spec.out_spec)
+
+
 class Slot(cache_utils.CacheLayerMixin):
-    """Keys and values of one layer in a fixed place, all but the last ones there already."""
+    """Keys and values of one layer in fixed memory, filled except for the last tokens."""
 
     is_compileable = True
     is_sliding = False
@@ -29,10 +52,10 @@ class Slot(cache_utils.CacheLayerMixin):
         self.is_initialized = True
 
     def lazy_initialization(self, *given: Any, **named: Any) -> None:
-        """It is there already."""
+        """Does nothing: the cache exists already."""
 
     def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Writes the new ones into their place and gives all."""
+        """Writes the new keys and values and returns all."""
         place = torch.arange(self.filled, self.filled + key_states.shape[-2], device=key_states.device)
         self.keys.index_copy_(2, place, key_states)
         self.values.index_copy_(2, place, value_states)
@@ -43,11 +66,11 @@ class Slot(cache_utils.CacheLayerMixin):
         return self.filled + int(query_length), 0
 
     def get_seq_length(self) -> int:
-        """Tokens that are there."""
+        """Number of tokens in the cache."""
         return self.filled
 
     def get_max_length(self) -> int:
-        """Tokens that it has room for."""
+        """Number of tokens that the cache can hold."""
         return int(self.keys.shape[2])
 
     get_max_cache_shape = get_max_length

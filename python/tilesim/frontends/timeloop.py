@@ -1,8 +1,8 @@
 """Problems of Timeloop (versions 0.2 to 0.4) as graphs: products and convolutions.
 
 A problem has dimensions, and data spaces whose axes are sums of products of a dimension and a coefficient (Timeloop's
-page on problems). Two data spaces are read and one is written; where an axis of an input is a sum of two dimensions,
-one of them moves a window and the other is the position in it.
+page on problems). Two data spaces are read and one is written. Where an axis of an input is a sum of two dimensions,
+one of them is the position of a window and the other the position inside it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..base.checked import checked
 from ..base.errors import listed, nearest, path_text, shown, unsupported, user_error
 from ..base.files import read_json, read_yaml
 from ..graph import Graph, GraphBuilder
+from ..graph.building import SPATIAL, convolved
 from ..graph.tensor import Tensor
 
 __all__ = ["from_timeloop_problem"]
@@ -25,10 +26,9 @@ __all__ = ["from_timeloop_problem"]
 _SHAPE = ("name", "dimensions", "coefficients", "data_spaces")
 _SPACE = ("name", "projection", "read_write", "rank_name")
 _MOST, _MOST_AXES = 1 << 24, 8
-_LETTERS = "DHW"
 _Term = tuple[str, int]  # a dimension and its coefficient
 
-#: the shape that a problem has which names none, and under the name of Timeloop's file of it
+#: the default shape of a problem, also named cnn-layer
 _LAYER = {
     "dimensions": list("RSPQCKN"),
     "coefficients": [{"name": name, "default": 1} for name in ("Wstride", "Hstride", "Wdilation", "Hdilation")],
@@ -59,15 +59,15 @@ def from_timeloop_problem(path: str | os.PathLike[str], dtype: str = "i8") -> Gr
 
     Args:
         path: of a `.yaml` file (needs `pip install 'tilesim[mapping]'`) or a `.json` one with the key `problem`.
-        dtype: of all tensors; a problem has none.
+        dtype: of all tensors; a problem does not state it.
 
     Returns:
-        A graph of one product or convolution with the problem's name. The data spaces that are read are its inputs. Its
-        `assumptions` name what the file leaves open and what of it is not read.
+        A graph of one product or convolution with the problem's name, whose inputs are the data spaces that are read.
+        Its `assumptions` list what the file leaves open and the keys that are not read.
 
     Raises:
-        UserError: for a file without a problem, an unknown key or dimension (with the nearest), an extent that is none.
-        Unsupported: for data spaces that are no product of two and no convolution.
+        UserError: for a file without a problem, an unknown key or dimension (with the nearest), an invalid extent.
+        Unsupported: for data spaces that form neither a product of two operands nor a convolution.
     """
     name, dtype = path_text(path), dtype_name(dtype)
     data = read_json(name) if name.endswith(".json") else read_yaml(name)
@@ -86,7 +86,7 @@ def from_timeloop_problem(path: str | os.PathLike[str], dtype: str = "i8") -> Gr
     b = GraphBuilder(title, dtype=dtype)
     b.output(_made(b, title, sizes, spaces, f"{place}: shape"), next(one.name for one in spaces if one.written))
     graph = b.build()
-    graph.assumptions.append(f"{file} leaves open: dtype ({dtype}), padding (inputs have all elements that are read)")
+    graph.assumptions.append(f"{file} leaves open: dtype ({dtype}), padding (inputs hold all elements that are read)")
     if unread:
         graph.assumptions.append(f"{file}: not read: {listed(unread)}")
     return graph
@@ -98,7 +98,7 @@ def _other(data: Any) -> str:
 
 
 def _keys(node: Any, known: Sequence[str], place: str) -> dict[str, Any]:
-    """A mapping with known keys alone; "-" stands for "_" in older files."""
+    """A mapping whose keys must be known; older files write "-" for "_"."""
     if not isinstance(node, Mapping):
         raise user_error("a value has the wrong type", place=place, value=shown(node), allowed="a mapping")
     found = {str(key).replace("-", "_"): value for key, value in node.items()}
@@ -112,7 +112,7 @@ def _keys(node: Any, known: Sequence[str], place: str) -> dict[str, Any]:
 def _list(node: Mapping[str, Any], key: str, place: str, most: int) -> list[Any]:
     found = node.get(key)
     if not isinstance(found, list) or not 0 < len(found) <= most:
-        what = "this is no list of so many" if found else "a list is missing or empty"
+        what = "invalid list" if found else "missing or empty list"
         raise user_error(what, place=f"{place}: {key}", value=shown(found), allowed=f"1 to {most} entries")
     return found
 
@@ -120,7 +120,7 @@ def _list(node: Mapping[str, Any], key: str, place: str, most: int) -> list[Any]
 def _read(
     problem: Mapping[str, Any], shape: Mapping[str, Any], place: str
 ) -> tuple[dict[str, int], list[_Space], list[str]]:
-    """Extents of dimensions, data spaces, and keys that nothing reads."""
+    """Extents of dimensions, data spaces, and unused keys."""
     dims = [str(dim) for dim in _list(shape, "dimensions", f"{place}: shape", 32)]
     factors: dict[str, Any] = {}
     for number, one in enumerate(shape.get("coefficients") or []):
@@ -142,7 +142,7 @@ def _read(
     for name in names:
         value = given.get(name, factors.get(name))
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST:
-            what = "a dimension has no extent" if value is None else "the layer is empty" if value == 0 else "no extent"
+            what = "missing extent" if value is None else "the layer is empty" if value == 0 else "invalid extent"
             raise user_error(what, place=f"{place}: instance: {name}", value="" if value is None else shown(value),
                              allowed=f"1 to {_MOST}")  # fmt: skip
         sizes[name] = value
@@ -160,7 +160,7 @@ def _space(node: Any, sizes: Mapping[str, int], factors: Mapping[str, Any], plac
         axis: list[_Term] = []
         for term in terms if isinstance(terms, list) and 0 < len(terms) <= 2 else [None]:
             if not isinstance(term, list) or not 0 < len(term) <= 2:
-                raise user_error("an axis is a sum of one or two dimensions", place=where, value=shown(terms),
+                raise user_error("not a sum of one or two dimensions", place=where, value=shown(terms),
                                  allowed="[[P, Wstride], [R, Wdilation]]")  # fmt: skip
             for part, names in zip(term, (set(sizes) - set(factors), set(factors)), strict=False):
                 if str(part) not in names:
@@ -173,11 +173,11 @@ def _space(node: Any, sizes: Mapping[str, int], factors: Mapping[str, Any], plac
 
 
 def _made(b: GraphBuilder, title: str, sizes: Mapping[str, int], spaces: list[_Space], place: str) -> Tensor:
-    """The operation; axes have the order in which it has them, since data spaces have no layout."""
+    """The operation; its operands define the order of axes, because data spaces have no layout."""
     read, written = [one for one in spaces if not one.written], [one for one in spaces if one.written]
     moved = [one for one in read if any(len(axis) > 1 or axis[0][1] > 1 for axis in one.axes)]
     if len(read) != 2 or len(written) != 1 or len(moved) > 1 or any(len(axis) > 1 for axis in written[0].axes):
-        what = "data spaces that are no product of two and no convolution have no meaning here yet"
+        what = "the data spaces form neither a product of two operands nor a convolution"
         raise unsupported(what, place=place, value=listed(one.name for one in spaces))
     x = moved[0] if moved else read[0]
     w = next(one for one in read if one is not x)
@@ -185,7 +185,7 @@ def _made(b: GraphBuilder, title: str, sizes: Mapping[str, int], spaces: list[_S
     inside = [dim for axis in windows for dim, _ in axis]
     of_x, of_w, of_z = ({dim for dim in one.dims() if dim not in inside} for one in (x, w, written[0]))
     if alone := (of_x - of_w - of_z) | (of_w - of_x - of_z) | (of_z - of_x - of_w):
-        raise unsupported("a dimension of one data space alone", place=place, value=listed(sorted(alone)))
+        raise unsupported("a dimension occurs in only one data space", place=place, value=listed(sorted(alone)))
 
     def extent(dims: set[str]) -> int:
         return math.prod(sizes[dim] for dim in dims)
@@ -207,7 +207,7 @@ def _window(
     place_of = [term for term in axis if term[0] in of_z and term[0] not in of_w]
     tap_of = [term for term in axis if term[0] in of_w and term[0] not in of_z]
     if len(place_of) != 1 or len(tap_of) != len(axis) - 1:
-        raise unsupported("an axis that is no window over positions of the result", place=place,
+        raise unsupported("an axis is not a window over positions of the result", place=place,
                           value=" + ".join(dim for dim, _ in axis))  # fmt: skip
     (at, stride), (tap, dilation) = place_of[0], tap_of[0] if tap_of else ("", 1)
     return sizes[at], stride, sizes.get(tap, 1), dilation
@@ -222,23 +222,13 @@ def _convolution(
     place: str,
 ) -> Tensor:
     groups, images, channels, filters = extents
-    if len(windows) > len(_LETTERS):
-        raise unsupported("a convolution over so many axes", place=place, value=str(len(windows)),
-                          allowed=f"1 to {len(_LETTERS)}")  # fmt: skip
-    letters = _LETTERS[-len(windows) :]
+    if len(windows) > len(SPATIAL):
+        raise unsupported("too many axes of a convolution", place=place, value=str(len(windows)),
+                          allowed=f"1 to {len(SPATIAL)}")  # fmt: skip
     reach = [(at - 1) * stride + (taps - 1) * dilation + 1 for at, stride, taps, dilation in windows]
     x = b.input(names[0], (images, groups * channels, *reach))
     w = b.input(names[1], (groups * filters, channels, *(taps for _, _, taps, _ in windows)))
-    result: Tensor = b.op(
-        "convolution",
-        x,
-        w,
-        name=title,
-        x_labels="NC" + letters,
-        w_labels="OI" + letters,
-        y_labels="NC" + letters,
-        strides=[stride for _, stride, _, _ in windows],
-        window_dilation=[dilation for _, _, _, dilation in windows],
-        groups=groups,
-    )
-    return result
+    return convolved(
+        b.op, x, w, name=title, strides=[stride for _, stride, _, _ in windows],
+        window_dilation=[dilation for _, _, _, dilation in windows], groups=groups,
+    )  # fmt: skip

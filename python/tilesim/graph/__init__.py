@@ -1,4 +1,4 @@
-"""Graphs: the workload as operations on tensors, and a builder in the manner of numpy."""
+"""Graphs: workloads as operations on tensors, and a builder with numpy's conventions."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ __dir__ = listed(__all__)
 
 
 def passes() -> tuple[str, ...]:
-    """Names of the passes that recognise patterns.
+    """Names of the pattern recognition passes.
 
     Returns:
         The names, in the order in which the passes run.
@@ -28,26 +28,27 @@ def passes() -> tuple[str, ...]:
 
 @checked("graph")
 def optimize(graph: Graph, passes: str | Sequence[str] | None = None, *, without: Sequence[str] = ()) -> Changes:
-    """Recognises patterns that are spelled out, in place: attention (masks, causality, grouped heads), softmax,
-    normalizations, rotary positions, activations, gates, quantize after dequantize, transposes in front of products,
-    masks that depend on no input, layers that repeat.
+    """Replaces decomposed patterns by single operations, in place: attention (masks, causality, grouped heads),
+    softmax, normalizations, rotary positions, activations, gates, quantize after dequantize, transposes before
+    products, constant masks, repeated layers.
 
-    A pattern is replaced only where its structure and numbers match and both forms agree on data: random numbers,
-    infinities, NaN, hidden rows, and the numbers of the pattern with their neighbours. The sign of a zero is not
-    compared. Front ends do so after reading (their argument `passes`); `graph.source` stays as it was before.
+    A pass replaces a pattern only where structure and constants match and both forms agree on test data: random
+    numbers, infinities, NaN, hidden rows, and the constants of the pattern with adjacent numbers. The sign of a zero is
+    not compared. Front ends run the passes after reading (their argument `passes`); `graph.source` keeps the original.
 
     Args:
-        graph: it is changed; `graph.copy()` first to keep the original.
+        graph: changed in place; `graph.copy()` first to keep the original.
         passes: names of `tilesim.graph.passes()`; "all" by default, or "none".
         without: names to leave out.
 
     Returns:
-        What was replaced by what, with operation, function and place in the user's model; `print` shows it as a diff.
+        The replacements, with operation, function and place in your model; `print` shows them as a diff.
 
     Raises:
         UserError: for an unknown name.
     """
     if not isinstance(graph, Graph):
         named = f"ts.models.build({graph!r})" if isinstance(graph, str) else "ts.from_torch(module, args)"
-        raise user_error("passes change a Graph in place", value=shown(graph), suggestion=f"Make one first, as {named}")
+        raise user_error("not a Graph, which passes change in place", value=shown(graph),
+                         suggestion=f"Build one first: {named}")  # fmt: skip
     return graph.optimize(passes, without)

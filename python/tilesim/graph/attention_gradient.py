@@ -1,4 +1,4 @@
-"""The gradient of attention from its operands, its result and the logarithm of its sums: weights are computed again."""
+"""The gradient of attention from its operands, its result and the logarithm of its sums; recomputes the weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _wide(dtype: str) -> str:
 
 
 def _product(b: GraphBuilder, x: Tensor, y: Tensor, x_axis: int, y_axis: int, dtype: str) -> Tensor:
-    """Of matrices of each key head."""
+    """A product of matrices per key head."""
     result: Tensor = b.op(
         "contract", x, y, a_batch=[0, 1], b_batch=[0, 1], a_contract=[x_axis], b_contract=[y_axis], dtype=dtype
     )
@@ -25,10 +25,10 @@ def _product(b: GraphBuilder, x: Tensor, y: Tensor, x_axis: int, y_axis: int, dt
 
 
 class AttentionGradient:
-    """Of one attention: weights p = exp(s - lse), ds = p (do vᵀ - D) with D = rowsum(do o)."""
+    """The gradient of one attention: weights p = exp(s - lse), ds = p (do vᵀ - D) with D = rowsum(do o)."""
 
     def __init__(self, b: GraphBuilder, operands: list[Tensor | None], attributes: dict[str, Any], place: str) -> None:
-        """Refuses what has no gradient."""
+        """Raises an error for attention over a page table, whose gradient is unsupported."""
         self.b, self.attributes = b, attributes
         absent: list[Tensor | None] = [None] * (6 - len(operands))
         q, k, v, self.mask, self.lengths, pages = operands + absent
@@ -51,7 +51,7 @@ class AttentionGradient:
         return self.b.scalar(value, dtype or self.dtype)
 
     def _filled(self, x: Tensor) -> Tensor:
-        """Zeros where a row of the batch has no keys: anything may be there."""
+        """Zeros where a row of the batch has no keys, because the memory may hold anything."""
         row = self.b.op("iota", shape=[self.keys, 1], dim=0, dtype="i32")
         there = self.b.apply("less", row, self.lengths)  # type: ignore[arg-type]
         return self.b.apply("select", there, x, self._number(0, x.dtype))
@@ -61,7 +61,7 @@ class AttentionGradient:
         return x.reshape(self.batch, self.groups, self.heads // self.groups * self.queries, x.shape[3])
 
     def _visible(self) -> Tensor | None:
-        """Which keys a query sees by causality, window, lengths and a mask of booleans; None: all."""
+        """The mask of keys per query from causality, window, lengths and a bool mask; None for all keys."""
         b, attributes = self.b, self.attributes
         causal, window = attributes.get("causal", False), attributes.get("window", 0)
         key = b.op("iota", shape=[1, self.keys], dim=1, dtype="i32")
@@ -87,12 +87,12 @@ class AttentionGradient:
         return result
 
     def _shown(self, mask: Tensor) -> Tensor:
-        """The part of a mask for the keys that are there."""
+        """The part of a mask for the existing keys."""
         long = mask.ndim > 0 and mask.shape[-1] > self.keys
         return mask[(..., slice(0, self.keys))] if long else mask
 
     def _weights(self, lse: Tensor) -> tuple[Tensor, Tensor | None]:
-        """p [B, H, S, T], and the slope of the soft cap there."""
+        """Weights p [B, H, S, T], and the slope of the soft cap."""
         b = self.b
         scores = _product(b, self._grouped(self.q), self.k, 3, 3, self.dtype)
         scores = scores.reshape(self.batch, self.heads, self.queries, self.keys) * self.scale
@@ -106,7 +106,7 @@ class AttentionGradient:
             scores = b.apply("select", seen, scores, self._number(HIDDEN))
         lse = lse.reshape(self.batch, self.heads, self.queries, 1)
         p = b.apply("exp", scores - lse)
-        if self.attributes.get("masked_row", "zero") == "zero":  # -inf - -inf in rows that see nothing
+        if self.attributes.get("masked_row", "zero") == "zero":  # -inf - -inf in rows without visible keys
             p = b.apply("select", b.apply("equal", lse, self._number(HIDDEN)), self._number(0), p)
         return p, slope
 
@@ -139,7 +139,7 @@ class AttentionGradient:
         return [dq, dk, dv, dmask]
 
     def _whole(self, x: Tensor, dtype: str) -> Tensor:
-        """Zeros for keys behind attribute kv_len."""
+        """Pads with zeros for keys after attribute kv_len."""
         x = x.convert(dtype)
         if self.keys == self.whole:
             return x

@@ -1,4 +1,4 @@
-"""Builds graphs in the manner of numpy."""
+"""Builds graphs with numpy's conventions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GraphBuilder(FunctionBuilder):
             x: [..., k].
             features: extent n of the result.
             name: of the operation and its weights.
-            bias: whether there is one.
+            bias: whether to add a bias.
             scale: bound of the random weights; sqrt(3 / k) by default, which keeps the variance of x.
 
         Returns:
@@ -200,17 +200,17 @@ class GraphBuilder(FunctionBuilder):
             k: [B, G, T, D], H a multiple of G; with pages [N, G, keys of a page, D].
             v: [B, G, T, E]; with pages [N, G, keys of a page, E].
             mask: broadcastable to [B, H, S, T]; bool keeps, float is added.
-            causal: hide keys behind the query. Queries are the last ones of their row's keys, if no causal_offset says
-                otherwise.
-            kv_len: keys that are there, a number or integers [B]: those behind are neither read nor computed.
+            causal: hide keys after the query. Queries are the last ones of their row's keys unless causal_offset is
+                set.
+            kv_len: number of existing keys, a number or integers [B]; later keys are neither read nor computed.
             pages: integers [B, P]: key t of row b lies in page `pages[b, t // keys of a page]`, T = P * keys of a page.
-                Entries behind kv_len may hold anything.
-            lse: whether to give the logarithm of each row's sum of exponentials too.
+                Entries after kv_len may hold anything.
+            lse: whether to return also the logarithm of each row's sum of exponentials.
             name: of the operation.
             more: other attributes of kind attention (scale, window, soft_cap, ...).
 
         Returns:
-            Tensor of shape [B, H, S, E]; with lse also [B, H, S], f32 or wider, -inf for rows that see nothing.
+            Tensor of shape [B, H, S, E]; with lse also [B, H, S], f32 or wider, -inf for rows without visible keys.
 
         Raises:
             UserError: for shapes or dtypes that do not fit.
@@ -223,7 +223,7 @@ class GraphBuilder(FunctionBuilder):
         return self.op("attention", *operands, name=name, results=2 if lse else 1, causal=causal, **more)
 
     def broadcast(self, x: Tensor, shape: Sequence[int], name: str = "") -> Tensor:
-        """x repeated to a shape, as numpy's broadcast_to.
+        """Repeats x to a shape, as numpy's broadcast_to.
 
         Args:
             x: its axes align with the last ones of `shape`.
@@ -246,5 +246,5 @@ class GraphBuilder(FunctionBuilder):
 def _pair(name: str, value: int | Sequence[int]) -> list[int]:
     pair = list(islice(value, 3)) if isinstance(value, Sequence) else [value, value]
     if len(pair) != 2:
-        raise user_error("a setting of both axes", place=name, value=shown(value), allowed="one number, or two")
+        raise user_error("not one number or two", place=name, value=shown(value), allowed="one number, or two")
     return [whole(f"{name} of the {'width' if axis else 'height'}", one, 0) for axis, one in enumerate(pair)]

@@ -1,4 +1,4 @@
-"""Graph construction as front ends need it: constants that are known, movements that leave out what moves nothing."""
+"""Graph construction for front ends: known constants, movements without no-ops, gathers and convolutions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,66 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._core import Unsupported
 from ..base.dtypes import NUMPY
 from ..base.errors import user_error
 from .builder import GraphBuilder
 from .tensor import Tensor
 
-SMALL = 4096  # elements of a constant whose value is kept at hand
-TABLE = 1 << 26  # elements of a table that a front end makes: indices, interpolation
+SMALL = 4096  # most elements of a constant whose value front ends can read
+TABLE = 1 << 26  # most elements of a table that a front end makes: indices, interpolation
+SPATIAL = "DHW"
 
 
 def bounded(count: float, what: str) -> None:
-    """Refuses a table that a front end would make from a few numbers of a file."""
+    """Raises an error for a table that is too large; a few numbers of a file set its size."""
     if count > TABLE:
         raise user_error(f"{what} is too large", value=f"{count:.0f} elements", allowed=f"{TABLE} elements")
+
+
+def gathered(
+    op: Callable[..., Any], x: Tensor, index: Tensor, axes: Sequence[int], lead: int, front: int = 0, mode: str = "clip"
+) -> Tensor:
+    """Slices of x at positions on `axes`.
+
+    Axis `lead` of the index holds one component per axis (a single component needs no such axis). Its first `lead` axes
+    start at axis `front` of the result.
+    """
+    rank = lead + x.ndim - len(axes)
+    result: Tensor = op(
+        "gather", x, index, offset_dims=[i for i in range(rank) if not front <= i < front + lead],
+        collapsed_slice_dims=sorted(axes), start_index_map=list(axes), index_vector_dim=lead, mode=mode,
+        slice_sizes=[1 if axis in axes else extent for axis, extent in enumerate(x.shape)],
+    )  # fmt: skip
+    return result
+
+
+def scattered(
+    op: Callable[..., Any], x: Tensor, index: Tensor, updates: Tensor, axes: Sequence[int], lead: int, **more: Any
+) -> Tensor:
+    """x with updates combined at positions on `axes`; the index is as for `gathered`."""
+    result: Tensor = op(
+        "scatter", x, index, updates, update_window_dims=list(range(lead, updates.ndim)),
+        inserted_window_dims=sorted(axes), scatter_dims_to_operand_dims=list(axes), index_vector_dim=lead, **more,
+    )  # fmt: skip
+    return result
+
+
+def window_labels(lead: str, rank: int) -> str:
+    """Labels of an operand of a convolution over `rank` axes, as "NCHW"."""
+    if not 0 <= rank <= len(SPATIAL):
+        raise Unsupported(f"windows over {rank} axes")
+    return lead + SPATIAL[len(SPATIAL) - rank :]
+
+
+def convolved(
+    op: Callable[..., Any], x: Tensor, w: Tensor, bias: Tensor | None = None, w_lead: str = "OI", **settings: Any
+) -> Tensor:
+    """Convolution of x [N, C, ..] with w [O, I, ..]."""
+    x_labels, w_labels = (window_labels(lead, w.ndim - 2) for lead in ("NC", w_lead))
+    operands = [x, w] if bias is None else [x, w, bias]
+    result: Tensor = op("convolution", *operands, x_labels=x_labels, w_labels=w_labels, y_labels=x_labels, **settings)
+    return result
 
 
 def namer() -> Callable[[str], str]:
@@ -42,7 +89,7 @@ class Building:
         """Starts without constants."""
         self.builder, self.fresh = builder, fresh
         self.known: dict[int, NDArray[Any]] = {}
-        self.spread: dict[int, Tensor] = {}  # broadcasts: what they repeat, with its axes in place
+        self.spread: dict[int, Tensor] = {}  # operand of each broadcast, with its axes in place
 
     def constant(self, array: Any, name: str = "constant") -> Tensor:
         """A constant with these elements; equal small ones are shared."""
@@ -58,7 +105,7 @@ class Building:
         return self.constant(np.asarray(number).astype(NUMPY[dtype]))
 
     def array(self, tensor: Tensor) -> NDArray[Any] | None:
-        """Elements of a tensor where they are known and few."""
+        """Elements of a small constant, else None."""
         return self.known.get(tensor.value)
 
     # --- operations ---
@@ -68,7 +115,7 @@ class Building:
         return self.builder.op(kind, *operands, **attributes)
 
     def apply(self, function: str, *operands: Tensor) -> Tensor:
-        """An elementwise function; what is repeated to the shape of another operand is taken before its repetition."""
+        """An elementwise function; a broadcast to the shape of another operand is left out."""
         if any(x.value in self.spread for x in operands):
             shape = np.broadcast_shapes(*(x.shape for x in operands))
             full = [i for i, x in enumerate(operands) if x.shape == shape]

@@ -1,10 +1,11 @@
-"""A graph in floats of 16 bits: weights, inputs and arithmetic."""
+"""Casts a graph to 16-bit floats: weights, inputs and arithmetic."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..base.dtypes import NUMPY
+from ..base.errors import listed
 from .graph import Graph
 from .kept_wide import KeptWide, is_exact
 from .rewriting import Function, Rewriter, Row
@@ -20,7 +21,7 @@ _LARGEST = {"bf16": 3.3895313892515355e38, "f16": 65504.0}
 
 
 def multiplied_floats(graph: Graph) -> set[str]:
-    """Floats of 16 bits and more that products multiply."""
+    """Float dtypes of 16 bits and more that products multiply."""
     return {
         operand["dtype"]
         for function in graph.functions
@@ -32,24 +33,24 @@ def multiplied_floats(graph: Graph) -> set[str]:
 
 
 class Cast(Rewriter):
-    """Writes a graph with the floats that its products multiply in another dtype, wherever they stand.
+    """Writes a graph with the float dtypes that its products multiply replaced by another dtype everywhere.
 
-    Floats that no product multiplies (f32 in the norms of a graph of bf16), narrower floats and integers stay; so do
-    operands of exact products, and floats that come from integers until they meet the network's own.
+    Other float dtypes (f32 in the norms of a bf16 graph), narrower floats and integers stay. So do operands of exact
+    products, and floats that come from integers until they combine with the network's floats.
     """
 
     def __init__(self, graph: Graph, dtype: str) -> None:
-        """Decides what is cast."""
+        """Finds the dtypes to cast."""
         super().__init__(graph)
         self.dtype = dtype
         self.cast = multiplied_floats(graph) - {dtype}
         self.kept: list[str] = []  # operations that stay wide
         self.saturated = 0  # elements of weights beyond the dtype's largest number
         self.wide = KeptWide(graph, self.cast)
-        self.counts = 0  # operations on what comes from integers
+        self.counts = 0  # operations on values that come from integers
         self.rounded: list[str] = []  # conversions of the network's floats to integers
         self.twice: dict[tuple[str, int], str] = {}  # weights that stay, by function and value
-        self.narrowed: dict[tuple[str, int], Tensor] = {}  # what was converted, by function and value
+        self.narrowed: dict[tuple[str, int], Tensor] = {}  # converted values, by function and value
 
     def run(self) -> Graph:
         """Writes all functions that the entry runs."""
@@ -66,11 +67,11 @@ class Cast(Rewriter):
         return str(row["dtype"]) if (function, row["name"]) in self.wide.kept_inputs else self._to(row["dtype"])
 
     def input(self, function: Function, number: int, row: Row) -> Tensor:
-        """An input of a function in the new dtype, or in its own where what reads it needs it so."""
+        """An input of a function in the new dtype, or in the old one where its readers need that."""
         return function.b.input(row["name"], row["shape"], self._dtype_of_input(function.name, row))
 
     def constant(self, function: Function, name: str) -> Tensor:
-        """A weight in the new dtype: a recipe of random elements stays one."""
+        """A weight in the new dtype; random weights stay random."""
         row = self.weights[name]
         if row["dtype"] not in self.cast:
             return super().constant(function, name)
@@ -92,7 +93,7 @@ class Cast(Rewriter):
         return function.b.weight(new, data=values.astype(NUMPY[self.dtype]), trainable=self.weights[name]["trainable"])
 
     def _as(self, function: Function, x: Tensor, dtype: str, value: str) -> Tensor:
-        """A value in a dtype: of a weight that stays elsewhere a second one, of others a conversion."""
+        """A value in a dtype: a second weight for a weight that stays wide elsewhere, else a conversion."""
         key = (function.name, x.value)
         if x.dtype == dtype or dtype not in {self.dtype, *self.cast}:
             return x
@@ -109,7 +110,7 @@ class Cast(Rewriter):
         return self.narrowed[key]
 
     def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """An operation on the new dtype; one that needs the old one gets it, between conversions."""
+        """An operation in the new dtype, or in the old one between conversions where it needs that."""
         attributes = row["attributes"]
         if is_exact(row):
             return self._exact(function, row, operands)
@@ -127,7 +128,7 @@ class Cast(Rewriter):
         return self.plain(function, row, operands)
 
     def plain(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """The operation on operands in the dtypes that it, or what it runs, takes."""
+        """The operation on operands in the dtypes that it, or the functions that it runs, need."""
         stays = is_exact(row) or self.wide.keeps(function.name, row)
         given: list[Tensor | None] = []
         for at, x in enumerate(operands):
@@ -143,7 +144,7 @@ class Cast(Rewriter):
         return super().plain(function, row, given)
 
     def _exact(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """An operation as it was; its results in the new dtype, unless another such operation reads them."""
+        """An unchanged operation; its results in the new dtype unless another such operation reads them."""
         made: list[Tensor] = []
         for x, value in zip(self.plain(function, row, operands), row["results"], strict=False):
             changes = value is not None and value["dtype"] in self.cast
@@ -154,7 +155,7 @@ class Cast(Rewriter):
         return made
 
     def ended(self, function: Function) -> None:
-        """Outputs that must have the dtype of something else get it: of loops, branches, and of what they overwrite."""
+        """Gives outputs of loops, branches and aliases the dtype that they must share."""
         outputs = self.core.signature(function.name)[1]
         for at, dtype in self._asked(function).items():
             name = outputs[at]["name"]
@@ -162,7 +163,7 @@ class Cast(Rewriter):
                 function.values[name] = self._as(function, function.values[name], dtype, name)
 
     def _asked(self, function: Function) -> dict[int, str]:
-        """Dtypes of outputs, by number, that are not free."""
+        """Required dtypes of outputs, by number."""
         inputs, outputs = self.core.signature(function.name)
         if function.main:
             return {output: self._dtype_of_input(function.name, inputs[at]) for output, at in self.core.aliases}
@@ -177,25 +178,20 @@ class Cast(Rewriter):
         }
 
     def said(self, graph: Graph) -> str:
-        """What the new graph says of itself."""
+        """The note of the new graph."""
         pairs = zip(self.core.inputs, graph.core.inputs, strict=True)
         names = [str(new["name"]) for old, new in pairs if old["dtype"] != new["dtype"]]
         text = f"cast from {', '.join(sorted(self.cast))} to {self.dtype}: weights and arithmetic"
         if names:
-            more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-            text += f", and the input{'s' if len(names) > 1 else ''} {', '.join(names[:6])}{more}"
+            text += f", and the input{'s' if len(names) > 1 else ''} {listed(names, 6)}"
         if self.kept:
-            more = f" and {len(self.kept) - 3} more" if len(self.kept) > 3 else ""
-            text += f"; as before: {', '.join(self.kept[:3])}{more}"
+            text += f"; unchanged: {listed(self.kept, 3)}"
         if self.counts:
             noun = "operation" if self.counts == 1 else "operations"
-            text += f"; {self.counts} {noun} on what comes from integers {'keeps' if self.counts == 1 else 'keep'} "
+            text += f"; {self.counts} {noun} on values from integers {'keeps' if self.counts == 1 else 'keep'} "
             text += f"{' and '.join(sorted(self.cast))}"
         if self.rounded:
-            more = f" and {len(self.rounded) - 3} more" if len(self.rounded) > 3 else ""
-            text += f"; rounded to {self.dtype} before they become integers: {', '.join(self.rounded[:3])}{more}"
+            text += f"; rounded to {self.dtype} before they become integers: {listed(self.rounded, 3)}"
         if self.saturated:
-            text += (
-                f"; {self.saturated:,} elements of weights were beyond {self.dtype}'s largest number, and are it now"
-            )
+            text += f"; {self.saturated:,} elements of weights saturate at the largest {self.dtype} number"
         return text

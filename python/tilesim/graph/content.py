@@ -9,7 +9,7 @@ from .. import _core
 
 
 def in_bytes(core: _core.Graph) -> bytes:
-    """What a .tsim file of the graph holds."""
+    """Content of the graph's .tsim file."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "graph.tsim")
         core.save(path, False)
@@ -18,7 +18,7 @@ def in_bytes(core: _core.Graph) -> bytes:
 
 
 def of_bytes(content: bytes) -> _core.Graph:
-    """The graph of such a file."""
+    """The graph of a .tsim file's content."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "graph.tsim")
         with open(path, "wb") as file:

@@ -1,4 +1,4 @@
-"""What passes between the devices of a graph: its collectives with their bytes, and what results say of them."""
+"""Communication of a graph: its collectives with their bytes, and the notes of results about them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 from typing import Any, TypeVar
 
 from .. import _core
+from ..base.errors import listed
 
 _Graph = TypeVar("_Graph", bound=Any)
 
 __all__ = ["alone", "bytes_of", "collectives", "device_notes", "groups_of", "mesh_devices"]
 
-#: bytes that leave a device per call, as a share of the larger of what goes in and comes out, among n devices
+#: bytes that leave a device per call among n devices, as a share of the larger of operand and result
 _SHARES = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "all_gather": lambda n: (n - 1) / n,
@@ -32,7 +33,7 @@ def bytes_of(value: dict[str, Any]) -> int:
 
 
 def groups_of(entry: dict[str, Any], devices: int) -> list[list[int]]:
-    """Members of each group of an operation between devices, or source and target of each pair."""
+    """Members of each group of a collective, or source and target of each pair."""
     attributes = entry["attributes"]
     if "pairs" in attributes:
         pairs = attributes["pairs"]
@@ -69,7 +70,7 @@ def _sent(rows: list[dict[str, Any]]) -> int:
 
 
 def collectives(core: _core.Graph) -> list[dict[str, Any]]:
-    """Operations between devices that the entry function reaches."""
+    """Collectives that the entry function reaches."""
     known: dict[str, list[dict[str, Any]]] = {}
     devices = int(core.devices)
 
@@ -91,7 +92,7 @@ def collectives(core: _core.Graph) -> list[dict[str, Any]]:
             for row in found
         ]
 
-    # Callees first, without a call of ours for each of theirs: graphs may have more levels than Python's stack.
+    # Callees first, without recursion: graphs may have more levels than Python's stack.
     open_: list[tuple[str, list[dict[str, Any]]]] = [("", core.communications(""))]
     while open_:
         function, entries = open_[-1]
@@ -105,37 +106,33 @@ def collectives(core: _core.Graph) -> list[dict[str, Any]]:
 
 
 def device_notes(core: _core.Graph) -> list[str]:
-    """What results of one device say of a graph for several."""
+    """Notes of one device's results about a graph for several devices."""
     rows = collectives(core)
     devices, mesh = int(core.devices), mesh_devices(core)
     if rows:
         count, moved = sum(row["count"] for row in rows), _sent(rows)
-        names = ", ".join(row["operation"] for row in rows[:3]) + (
-            f" and {len(rows) - 3} more" if len(rows) > 3 else ""
-        )
+        names = listed([row["operation"] for row in rows], 3)
         among = devices if devices > 1 else max(max(map(max, row["groups"])) + 1 for row in rows if row["groups"])
         return [
-            f"devices: one of {among} is timed; {count} calls of collectives ({names}) that send {moved} bytes from "
-            "each device are not"
+            f"devices: the time is of one of {among} devices, without {count} calls of collectives ({names}) that send "
+            f"{moved} bytes from each device"
         ]
     if mesh > 1:
-        return [f"devices: this is the whole program of {mesh} devices on one; ts.partition carries out its shardings"]
+        return [f"devices: the program of {mesh} devices runs on one; ts.partition applies its shardings"]
     if devices > 1:
-        return [f"devices: one of {devices} is timed; all do the same, and nothing passes between them"]
+        return [f"devices: the time is of one of {devices} equal devices, which do not communicate"]
     return []
 
 
 def alone(graph: _Graph) -> _Graph:
-    """A graph without operations between devices."""
+    """A graph without collectives."""
     changed = graph.copy()
     names = _core.one_of_alike_devices(changed.core)
     if not names:
         return graph
     if graph.source is not None and graph.source is not graph:
         changed.set_source(alone(graph.source))
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     changed.assumptions.append(
-        f"collectives: {', '.join(names[:3])}{more}: what passes between devices takes no time, and every device holds "
-        "the same tensors"
+        f"collectives: {listed(names, 3)}: communication takes no time, and all devices hold the same tensors"
     )
     return changed

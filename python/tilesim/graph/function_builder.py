@@ -22,20 +22,20 @@ Self = TypeVar("Self", bound="FunctionBuilder")
 
 @checked_class("shape", "value", inside=False)
 class FunctionBuilder:
-    """Inputs, weights, operations and calls of one function; `GraphBuilder` adds what layers consist of."""
+    """Inputs, weights, operations and calls of one function; `GraphBuilder` adds common layers."""
 
     def __init__(self, name: str = "graph", *, parent: FunctionBuilder | None = None, dtype: str = "f32") -> None:
         """Starts a graph, or another function of a graph."""
         self.graph: Graph = Graph() if parent is None else parent.graph
         self.dtype = dtype_name(dtype)
         self.function_name = "main" if parent is None else name
-        self.stem = ""  # of operations that are given no name; front ends set it to their node's
+        self.stem = ""  # default name of operations; front ends set it to the name of their node
         if parent is None:
             self.graph.name = name
         self.core = _core.Builder(self.graph.core, self.function_name)
 
     def __repr__(self) -> str:
-        """Of which graph, and of which function of it."""
+        """Names of the graph and the function."""
         where = "" if self.function_name == "main" else f", function {self.function_name}"
         return f"<{type(self).__name__} of {self.graph.name}{where}>"
 
@@ -85,7 +85,7 @@ class FunctionBuilder:
             shape: extents in elements; that of `data` if given.
             dtype: the builder's by default; that of `data` if given.
             data: array of any shape.
-            scale: random elements are uniform in offset ± scale, and depend on seed, name and position alone.
+            scale: random elements are uniform in offset ± scale, and depend only on seed, name and position.
             offset: see scale.
             seed: see scale.
             trainable: false for buffers, which are not counted as parameters.
@@ -145,14 +145,14 @@ class FunctionBuilder:
         """Ends the construction.
 
         Args:
-            shardings: by name of a value how it is divided over the mesh: see `Graph.annotate`.
-            mesh: axes of the mesh of devices with their sizes, as {"x": 4}.
+            shardings: sharding over the mesh by value name: see `Graph.annotate`.
+            mesh: sizes of the device mesh axes, as {"x": 4}.
 
         Returns:
             The graph, checked, with this function as its entry.
 
         Raises:
-            UserError: naming function and operation, what was got and what was expected.
+            UserError: for an inconsistent graph; names function, operation, the value found and the value expected.
         """
         self.core.finish()
         if shardings or mesh:
@@ -167,7 +167,7 @@ class FunctionBuilder:
         if operand is None:
             return -1
         if not isinstance(operand, Tensor):
-            raise user_error("an operand is no tensor", value=shown(operand), allowed="tensors of this builder")
+            raise user_error("an operand is not a tensor", value=shown(operand), allowed="tensors of this builder")
         if operand.builder is not self:
             raise user_error(
                 "a tensor belongs to another function",
@@ -178,12 +178,12 @@ class FunctionBuilder:
         return operand.value
 
     def op(self, kind: str, *operands: Tensor | None, name: str = "", results: int = 1, **attributes: Any) -> Any:
-        """Any kind of operation; an unknown one is refused with the nearest there is.
+        """Adds an operation of any kind.
 
         Args:
             kind: its name.
             operands: tensors; None where an optional one is absent.
-            name: of the operation; made up from the kind by default.
+            name: of the operation; derived from the kind by default.
             results: how many to compute, for kinds with optional results.
             attributes: of the kind.
 
@@ -191,7 +191,7 @@ class FunctionBuilder:
             The result, or a tuple of several.
 
         Raises:
-            UserError: naming operation, what was got and what was expected.
+            UserError: for an unknown kind (with the nearest), or operands and attributes that do not fit it.
         """
         if kind not in _kinds():
             raise _unknown_kind(kind, self)
@@ -224,7 +224,7 @@ class FunctionBuilder:
         """An elementwise function; operands broadcast as numpy's.
 
         Args:
-            function: as "relu", "add", "select"; an unknown one is refused with the nearest there is.
+            function: as "relu", "add", "select".
             operands: as many as the function takes.
             name: of the operation.
 
@@ -232,7 +232,7 @@ class FunctionBuilder:
             The result.
 
         Raises:
-            UserError: for an unknown function or operands that do not fit.
+            UserError: for an unknown function (with the nearest) or operands that do not fit.
         """
         return Tensor(self, self.core.elementwise(function, [self._value(x) for x in operands], name or self.stem))
 
@@ -257,7 +257,7 @@ class FunctionBuilder:
         """Tensors one after the other.
 
         Args:
-            tensors: equal but for their extent along `axis`.
+            tensors: of equal shape except along `axis`.
             axis: negative ones count from the end.
             name: of the operation.
 
@@ -278,7 +278,7 @@ def _kinds() -> tuple[str, ...]:
 
 
 def _unknown_kind(kind: str, builder: FunctionBuilder) -> Exception:
-    """The remedy for names that are no kinds: functions of elements, and what the builder spells out."""
+    """The error for an unknown kind, which points to elementwise functions and methods of that name."""
     remedy, similar = "", nearest(str(kind), [*_kinds(), *_core.function_names()])
     if kind in _core.function_names():
         remedy = f"It is an elementwise function: b.apply('{kind}', x)"

@@ -1,4 +1,4 @@
-"""Gradients of graphs, in reverse: each kind gives operations of other kinds, or a reason why not."""
+"""Reverse-mode gradients of graphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["gradient"]
 Row = dict[str, Any]
 Given = list[Tensor | None]  # by operand or result; None: no gradient reaches it
 
-#: by function: gradient by each operand, from (builder, gradient, result, operands); None: it has none
+#: by function: gradient by each operand, from (builder, gradient, result, operands); None without gradient
 ELEMENTWISE: dict[str, Callable[..., list[Any]]] = {
     "identity": lambda b, g, y, x: [g],
     "negate": lambda b, g, y, x: [-g],
@@ -51,7 +51,7 @@ def _zero(b: GraphBuilder, like: Tensor) -> Tensor:
 
 
 def _summed_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The sum over axes along which a tensor of this shape was repeated."""
+    """The sum over axes along which a tensor of this shape was broadcast."""
     lead = x.ndim - len(shape)
     axes = [i for i in range(x.ndim) if i < lead or (shape[i - lead] == 1 and x.shape[i] != 1)]
     return (x.sum(axes) if axes else x).reshape(*shape) if x.shape != shape else x
@@ -66,7 +66,7 @@ def _elementwise(b: GraphBuilder, row: Row, gradients: Given, results: list[Tens
 
 
 def _contract(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], x: list[Any]) -> Given:
-    """A product of the gradient with the other operand, its axes put back into place."""
+    """A product of the gradient with the other operand, transposed to the operand's axes."""
     (g,), attributes = gradients, row["attributes"]
     if any(key in attributes for key in ("a_format", "b_format", "a_tiles", "b_tiles")) or len(x) > 3:
         raise _no_gradient(row, "a product of sparse operands", ())
@@ -111,7 +111,7 @@ def _reduce(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], 
         for i in dims:
             count *= operand.shape[i]
         return [spread / float(max(1, count))]
-    if combiner in ("maximum", "minimum"):  # equal extremes share it
+    if combiner in ("maximum", "minimum"):  # equal extremes share the gradient
         most = b.apply("equal", operand, results[0].reshape(*kept)).convert(operand.dtype)
         return [spread * most / most.sum(dims, keep_dims=True)]
     raise _no_gradient(row, f"reduction '{combiner}'", ("add", "mean", "maximum", "minimum"))
@@ -181,13 +181,13 @@ KINDS: dict[str, Callable[[GraphBuilder, Row, Given, list[Tensor], list[Any]], G
 
 def _no_gradient(row: Row, what: str, known: Any) -> Exception:
     return user_error(
-        "no gradient is known of an operation", place=f"{row['kind']} '{row['name']}'", value=what,
+        "an operation without gradient", place=f"{row['kind']} '{row['name']}'", value=what,
         allowed=", ".join(sorted(known)),
     )  # fmt: skip
 
 
 class _Reverse:
-    """A graph written once more, then differentiated from its last operation to its first."""
+    """Copies a graph and differentiates it from its last operation to its first."""
 
     def __init__(self, graph: Graph, of: str, by: Sequence[str]) -> None:
         plain = graph.copy()
@@ -219,7 +219,8 @@ class _Reverse:
         wanted = set(self.by)
         reached = [self._forward(row, wanted) for row in self.rows]
         if self.of not in wanted:
-            raise user_error("an output depends on nothing that it is to be differentiated by", value=shown(self.of))
+            raise user_error("the output depends on none of the inputs to differentiate by", value=shown(self.of),
+                             place="of")  # fmt: skip
         y = self.values[self.of]
         seed = self.b.input(f"d.{self.of}", y.shape, y.dtype)
         gradients: dict[str, Tensor] = {self.of: seed}
@@ -236,7 +237,7 @@ class _Reverse:
         return self.graph
 
     def _forward(self, row: Row, wanted: set[str]) -> bool:
-        """Writes an operation; whether what is differentiated by reaches it."""
+        """Writes an operation; returns whether an input to differentiate by reaches it."""
         operands = [None if x is None or not x["name"] else x["name"] for x in row["operands"]]
         on_way = any(name in wanted for name in operands if name is not None)
         if row["functions"]:
@@ -269,11 +270,11 @@ class _Reverse:
 
 def _a_weight(name: str, inputs: list[str]) -> Exception:
     return user_error(
-        "a weight is a constant of its graph, gradients are by inputs",
+        "gradients are by inputs, not by weights",
         place="by",
         value=shown(name),
         allowed=", ".join(inputs),
-        suggestion="Build the graph with an input in its place (GraphBuilder.input), and pass the values",
+        suggestion="Build the graph with an input (GraphBuilder.input) in its place, and pass the values",
     )
 
 
@@ -285,21 +286,20 @@ def _unknown(argument: str, name: str, known: list[str]) -> Exception:
 
 @checked()
 def gradient(graph: Graph, of: str, by: str | Sequence[str]) -> Graph:
-    """Differentiates a graph in reverse. Attention needs its operands, its result and the logarithm of its sums alone:
-    its weights are computed again. Equal extremes of a reduction share their gradient, relu has none at 0.
+    """Differentiates a graph in reverse mode. Attention keeps its operands, its result and the logarithm of its sums,
+    and recomputes its weights. Equal extremes of a reduction share their gradient; the gradient of relu is 0 at 0.
 
     Args:
-        graph: it stays as it is.
+        graph: left unchanged.
         of: name of an output.
         by: name of an input of real numbers, or several.
 
     Returns:
-        A graph with the same inputs and, in addition, `d.<of>`, the gradient by that output (of its shape and dtype),
-        which gives the output and `d.<name>` for each input to differentiate by.
+        A graph with the same inputs and `d.<of>`, the gradient by that output (of its shape and dtype). It returns the
+        output and `d.<name>` for each input to differentiate by.
 
     Raises:
-        UserError: for an unknown name, an output that depends on none of the inputs, or an operation on the way that
-            has no gradient here (which, and which have).
+        UserError: for an unknown name, an output that depends on none of the inputs, or an operation without gradient.
     """
     if isinstance(by, str):
         by = [by]

@@ -1,4 +1,4 @@
-"""The graph as users see it: files, contents, costs, passes."""
+"""Class `Graph`: files, contents, costs, passes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .passes import Changes, chosen
 
 
 class _State(NamedTuple):
-    """What passes change together; replaced as a whole, so that another thread reads all of it from before or after."""
+    """The state that passes replace as a whole, so that other threads read a consistent one."""
 
     core: _core.Graph
     changes: Changes
@@ -32,51 +32,51 @@ class _State(NamedTuple):
 class Graph:
     """A workload: operations on single-assignment tensors, in functions, with weights by name.
 
-    Made by a `GraphBuilder`, by `tilesim.models` and `tilesim.workloads`, by a front end, or read from a file. Passes
-    change the graph in place and return how many operations they changed; `copy()` first to keep the original.
+    Create one with a `GraphBuilder`, `tilesim.models`, `tilesim.workloads` or a front end, or load a file. Passes
+    change the graph in place and return the number of changed operations; `copy()` first to keep the original.
 
-    Threads may share a graph: calls that take it work on what it was when they began, and passes of several threads
-    run one after the other.
+    Threads may share a graph: a call works on the state at its start, and passes of several threads run one after the
+    other.
     """
 
     def __init__(self, core: _core.Graph | None = None) -> None:
         """Wraps a graph of the core."""
         self._state = _State(_core.Graph() if core is None else core, Changes(), None)
         self._changing = Lock()
-        #: elements of inputs that callers may leave out (state of an imported model), by name
+        #: default elements of inputs (state of an imported model), by name
         self.defaults: dict[str, NDArray[Any]] = {}
-        #: what reading the model had to assume (open sizes); results repeat it among their approximations
+        #: assumptions made while reading the model (open sizes); results repeat them among their approximations
         self.assumptions: list[str] = []
         if core is not None:
             self.tell_devices()
-        #: text or bytecode of the StableHLO module that it was read from; not kept in files
+        #: text or bytecode of the StableHLO module, for a graph read from one; not kept in files
         self.module: str | bytes = ""
-        #: values whose sharding was said since, and whether the mesh was
+        #: values annotated since reading, and whether the mesh changed
         self.annotated: set[str] = set()
         self.remeshed = False
-        #: dtype, batch and phase in words, of a network that was built by name; the headline of a result says it
+        #: dtype, batch and phase in words, for a network built by name; headlines of results show it
         self.setting = ""
-        #: False for a graph of which only what passes made of it is known
+        #: False where only the result of passes is known
         self.source_known = True
 
     @property
     def core(self) -> _core.Graph:
-        """The compiled graph as it is now; passes put another one in its place."""
+        """The present compiled graph; passes replace it."""
         return self._state.core
 
     @property
     def changes(self) -> Changes:
-        """What passes that recognise patterns have replaced."""
+        """Replacements of the pattern recognition passes."""
         return self._state.changes
 
     @property
     def source(self) -> Graph | None:
-        """The graph as it was imported or built, before passes recognised patterns in it: itself where none changed it,
-        None where it is not known (compiled programs in files keep what passes made). Do not change it."""
+        """The graph before pattern recognition: itself where no pass changed it, None where it is unknown (files of
+        compiled programs keep only the result of passes). Do not change it."""
         return (self._state.source or self) if self.source_known else None
 
     def set_source(self, source: Graph | None) -> None:
-        """Says what the graph was before passes.
+        """Sets the graph before passes.
 
         Args:
             source: that graph; None: the graph itself.
@@ -99,27 +99,27 @@ class Graph:
 
         Args:
             path: a file that ends in .json, or in .tsim (a JSON header, then the weights).
-            weights_anywhere: whether files of weights that the graph names may lie outside of its directory; for one
-                that you trust.
+            weights_anywhere: whether weight files may lie outside of the graph's directory; only for files that you
+                trust.
 
         Returns:
             The graph, checked.
 
         Raises:
-            UserError: for a file that cannot be read or is no legal graph, with line and path.
+            UserError: for a file that cannot be read or holds an illegal graph, with line and path.
         """
         return cls(_core.Graph.load(path_text(path), weights_anywhere))
 
     def save(self, path: str | os.PathLike[str], weights_anywhere: bool = False) -> None:
-        """Writes a graph file that reads back equal. The old file stands until the new one is whole.
+        """Writes a graph file that reads back equal. An old file stays until the new one is complete.
 
         Args:
             path: a file that ends in .json, or in .tsim (better for large weights).
-            weights_anywhere: whether a .json file may name files of weights that lie outside of its directory; only
-                `load` with the same argument reads it.
+            weights_anywhere: whether a .json file may name weight files outside of its directory; only `load` with the
+                same argument reads such a file.
 
         Raises:
-            UserError: when the file cannot be written, or names a file of weights outside of its directory.
+            UserError: where the file cannot be written, or names a weight file outside of its directory.
         """
         self.core.save(path_text(path), weights_anywhere)
 
@@ -127,12 +127,12 @@ class Graph:
     def from_dict(
         cls, value: Mapping[str, Any] | str, directory: str | os.PathLike[str] = ".", weights_anywhere: bool = False
     ) -> Graph:
-        """Reads what `to_dict` gives.
+        """Reads the result of `to_dict`.
 
         Args:
             value: of schema "tilesim.graph", as a dict or as JSON text.
-            directory: where relative paths of weight files start, and beyond which they may not lie.
-            weights_anywhere: whether they may, as in `load`.
+            directory: base of relative paths of weight files, which must lie in it or below it.
+            weights_anywhere: whether they may lie elsewhere, as in `load`.
 
         Returns:
             The graph, checked.
@@ -160,7 +160,7 @@ class Graph:
         """An independent copy.
 
         Returns:
-            A graph whose changes leave this one alone.
+            A graph that changes independently.
         """
         other = Graph()
         core, changes, source = self._state
@@ -175,7 +175,7 @@ class Graph:
         """Checks structure, attributes, shapes and dtypes.
 
         Raises:
-            UserError: naming function and operation, what was got and what was expected.
+            UserError: names function, operation, the value found and the value expected.
         """
         self.core.check()
 
@@ -191,18 +191,18 @@ class Graph:
 
     @property
     def mesh(self) -> str | None:
-        """The mesh of devices that shardings are about, as "x=2, y=4"; None: there is none."""
+        """The device mesh of the shardings, as "x=2, y=4"; None without a mesh."""
         found = self.core.mesh
         return None if found is None else str(found)
 
     @property
     def devices(self) -> int:
-        """Number of devices that run this together, each with values of its own: 1, or as many as a module is for."""
+        """Number of devices that run the graph together with separate values: 1, or the number that a module states."""
         return int(self.core.devices)
 
     @property
     def shardings(self) -> dict[str, str]:
-        """How values are divided over the mesh, by name ("function:value" outside of the entry), in Shardy's text."""
+        """Shardings over the mesh by value name ("function:value" outside of the entry), in Shardy's text."""
         return dict(self.core.shardings)
 
     def annotate(
@@ -211,18 +211,18 @@ class Graph:
         mesh: Mapping[str, int] | str | None = None,
         devices: int | None = None,
     ) -> None:
-        """Says how values are divided over a mesh of devices. An annotation: the graph computes the same.
+        """Annotates shardings of values over a device mesh. The results stay the same.
 
         Args:
-            shardings: by name of an input or another value, in Shardy's text: '[{"x"}, {}]' divides the first of two
-                axes over the axis x of the mesh, '{?}' leaves an axis open; "" takes what was said back.
-            mesh: sizes of its axes by name, or as text "x=2, y=4" (", device_ids=[..]" where devices are not in the
-                order of the grid); "" takes it back, with all shardings.
-            devices: that run this together, each with separate values.
+            shardings: by name of an input or another value, in Shardy's text: '[{"x"}, {}]' shards the first of two
+                axes over mesh axis x, '{?}' leaves an axis open; "" removes the annotation.
+            mesh: sizes of its axes by name, or as text "x=2, y=4" (", device_ids=[..]" for another order of devices);
+                "" removes it with all shardings.
+            devices: number of devices that run the graph together with separate values.
 
         Raises:
-            UserError: for a value or an axis that does not exist, another number of axes than the tensor's, an axis
-                that is used twice, a part that does not divide its axis.
+            UserError: for an unknown value or mesh axis, a wrong number of axes, a mesh axis used twice, or a part that
+                does not divide its axis.
         """
         text = ", ".join(f"{name}={size}" for name, size in mesh.items()) if isinstance(mesh, Mapping) else mesh
         with self._changed() as core:
@@ -232,7 +232,7 @@ class Graph:
         self.tell_devices()
 
     def tell_devices(self) -> None:
-        """Puts what results must say of a graph for several devices among its assumptions."""
+        """Adds the notes about several devices to the assumptions."""
         from .devices import device_notes
 
         others = [line for line in self.assumptions if not line.startswith("devices: ")]
@@ -259,7 +259,7 @@ class Graph:
         return int(self.core.parameter_count())
 
     def flops(self) -> dict[str, float]:
-        """Operations by the unit that they need.
+        """Arithmetic operations by unit.
 
         Returns:
             Number of operations per unit: matrix (a multiply-add is 2), simple, multiply, divide, transcendental.
@@ -267,7 +267,7 @@ class Graph:
         return dict(self.core.flops())
 
     def compulsory_bytes(self) -> int:
-        """What no schedule can avoid to move.
+        """Bytes that every schedule must move.
 
         Returns:
             Bytes of inputs, weights and outputs that cross the chip's border at least once.
@@ -321,7 +321,7 @@ class Graph:
         Raises:
             UserError: for an unknown name, or an array of another shape or dtype.
         """
-        with self._changing:  # or it would change what a pass is about to replace
+        with self._changing:  # a running pass would lose the change
             self.core.set_weight(name, as_array(value, f"weight '{name}'"))
 
     def load_weights(
@@ -331,20 +331,20 @@ class Graph:
         strict: bool = True,
         convert: bool = False,
     ) -> list[str]:
-        """Gives weights the elements of a file. Those of safetensors stay there and are mapped when they are read.
+        """Loads weights from a file. Safetensors files are memory-mapped when the weights are read.
 
         Args:
             source: .safetensors (or its .index.json, or the directory of both), .npz, .pt (read with weights_only), or
                 arrays by name.
             names: from names of the graph's weights to names in the file: a dictionary, or a function.
-            strict: whether a trainable weight that the file lacks is an error.
-            convert: round elements of another dtype; an error otherwise.
+            strict: whether a missing trainable weight is an error.
+            convert: round elements of another dtype instead of raising an error.
 
         Returns:
-            Names of the weights that were given.
+            Names of the loaded weights.
 
         Raises:
-            UserError: for a damaged file, a weight that is missing, or one of another shape or dtype.
+            UserError: for a damaged file, a missing weight, or one of another shape or dtype.
         """
         from .weights import load_weights
 
@@ -389,7 +389,7 @@ class Graph:
             return int(core.remove_dead_code())
 
     def remove_no_ops(self) -> int:
-        """Removes operations that change nothing: identity reshapes, conversions, x + 0, ...
+        """Removes no-ops: identity reshapes, conversions, x + 0, ...
 
         Returns:
             Number of operations removed.
@@ -407,7 +407,7 @@ class Graph:
             return int(core.merge_common_subexpressions())
 
     def fold_constants(self, max_elements: int = 1 << 20) -> int:
-        """Evaluates operations on weights alone.
+        """Evaluates operations that read only weights.
 
         Args:
             max_elements: operations with larger operands or results stay.
@@ -419,14 +419,14 @@ class Graph:
             return int(_core.fold_constants(core, max_elements))
 
     def optimize(self, passes: str | Sequence[str] | None = None, without: Sequence[str] = ()) -> Changes:
-        """Recognises patterns that are spelled out; see `tilesim.optimize`.
+        """Recognises decomposed patterns; see `tilesim.optimize`.
 
         Args:
             passes: names; "all" by default, or "none".
             without: names to leave out.
 
         Returns:
-            What was replaced by what; also appended to `changes`.
+            The replacements, also appended to `changes`.
 
         Raises:
             UserError: for an unknown name.
@@ -457,7 +457,7 @@ class Graph:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies by the .tsim form, weights included."""
+        """Pickles and copies in .tsim form, including weights."""
         core, changes, source = self._state
         rest = (dict(self.defaults), changes, list(self.assumptions), source, self.source_known, self.setting,
                 self.module)  # fmt: skip

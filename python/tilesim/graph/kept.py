@@ -1,4 +1,4 @@
-"""What a graph has beside its operations and weights, as part of a file: elements of inputs that may be left out."""
+"""Parts of a file beside operations and weights: defaults of inputs and assumptions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def kept(graph: Graph) -> dict[str, Any]:
 
 
 def restore(graph: Graph, header: Mapping[str, Any], place: str) -> None:
-    """Gives a graph back what `kept` wrote."""
+    """Restores what `kept` wrote."""
     from ..base.dtypes import NUMPY
 
     rows = {row["name"]: row for row in graph.inputs}

@@ -1,4 +1,4 @@
-"""What a cast leaves wide: operands of exact products, and floats that come from integers."""
+"""Values that a cast leaves wide: operands of exact products, and floats that come from integers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _BODIES = ("call", "fused", "while", "branch")
 
 
 def is_exact(row: Row) -> bool:
-    """Whether an operation needs its floats as they were."""
+    """Whether an operation needs its original float dtype."""
     return row["kind"] in BITS or row["attributes"].get("precision") == "exact"
 
 
 class KeptWide:
-    """Which operations, inputs and weights of a graph stay as they are while its floats are cast.
+    """Operations, inputs and weights of a graph that keep their dtype while its floats are cast.
 
-    A value is the network's where an input, or a weight beyond a vector, goes into it. Others come from integers, or
-    from constants alone: the first stay wide, and the constants that meet them.
+    A value belongs to the network if an input, or a weight larger than a vector, contributes to it. Other values come
+    from integers or only from constants. Values from integers stay wide, and so do constants that combine with them.
     """
 
     def __init__(self, graph: Graph, cast: set[str]) -> None:
@@ -48,15 +48,15 @@ class KeptWide:
             for row in rows
             if row["kind"] == "copy"
         }
-        self.networks: set[Value] = set()  # values that the network's floats go into
+        self.networks: set[Value] = set()  # values that belong to the network
         self.counted: set[Value] = set()  # values that come from integers
-        self.needed: set[Value] = set()  # values that are read as they were
-        self.stays: set[Value] = set()  # operations, by their first result, that compute as they did
+        self.needed: set[Value] = set()  # values that readers need wide
+        self.stays: set[Value] = set()  # unchanged operations, by their first result
         self._until_settled(self._forward, lambda: len(self.networks), False)
         self._until_settled(self._sources, lambda: len(self.counted), False)
         self._until_settled(self._backward, lambda: len(self.needed) + len(self.stays), True)
         self.loops: set[str] = set()  # bodies of loops
-        self.branches: dict[str, list[Value]] = {}  # what the outputs of a branch become
+        self.branches: dict[str, list[Value]] = {}  # results that the outputs of a branch become
         for name, rows in self.rows.items():
             for row in rows:
                 if row["kind"] == "while":
@@ -78,7 +78,7 @@ class KeptWide:
         }
 
     def keeps(self, function: str, row: Row) -> bool:
-        """Whether an operation computes as it did."""
+        """Whether an operation stays unchanged."""
         return _place(function, row) in self.stays
 
     def _until_settled(self, step: Callable[[str, Row], None], size: Callable[[], int], reverse: bool) -> None:
@@ -95,7 +95,7 @@ class KeptWide:
         return [(name, str(x["name"])) for x in row[side] if x is not None and x["dtype"] in self.cast]
 
     def passed(self, name: str, row: Row) -> Iterator[tuple[Value, Value, Value | None]]:
-        """What an operation hands to the functions that it runs."""
+        """Pairs of operands and inputs of the functions that an operation runs."""
         operands = row["operands"][1:] if row["kind"] == "branch" else row["operands"]
         for callee in row["functions"]:
             body = row["kind"] == "while" and callee == row["functions"][-1]
@@ -105,14 +105,14 @@ class KeptWide:
                     yield (name, str(x["name"])), (callee, value), back
 
     def returned(self, name: str, row: Row) -> Iterator[tuple[Value, Value]]:
-        """What comes back from the functions that an operation runs."""
+        """Pairs of outputs of the functions that an operation runs and its results."""
         for callee in row["functions"][-1:] if row["kind"] == "while" else row["functions"]:
             for output, x in zip(self.outputs[callee], row["results"], strict=False):
                 if x is not None and x["dtype"] in self.cast:
                     yield (callee, output), (name, str(x["name"]))
 
     def _same(self, back: Value | None, value: Value) -> bool:
-        """Whether a loop hands on what it was given."""
+        """Whether a loop passes a value on unchanged."""
         while back in self.copied:
             back = self.copied[back]
         return back == value
@@ -125,7 +125,7 @@ class KeptWide:
         for output, result in self.returned(name, row):
             if output in found:
                 found.add(result)
-        if row["kind"] == "while":  # of one dtype: state, what comes back, and the result
+        if row["kind"] == "while":  # input, output and result of a loop share a dtype
             for result, condition, body in self._states(name, row):
                 if found & {result, condition, body}:
                     found |= {result, condition, body}
@@ -137,7 +137,7 @@ class KeptWide:
                 yield (name, str(x["name"])), (condition, self.inputs[condition][at]), (body, self.inputs[body][at])
 
     def _forward(self, name: str, row: Row) -> None:
-        """Values that the network's floats go into."""
+        """Finds values that belong to the network."""
         if row["kind"] in _BODIES:
             return self._spread(self.networks, name, row)
         if row["kind"] == "constant":
@@ -155,7 +155,7 @@ class KeptWide:
         return None
 
     def _sources(self, name: str, row: Row) -> None:
-        """Values that come from integers and constants alone."""
+        """Finds values that come only from integers and constants."""
         if row["kind"] in _BODIES:
             self._spread(self.counted, name, row)
             if row["kind"] == "while":  # a counter in floats
@@ -177,7 +177,7 @@ class KeptWide:
         return able and any(x in self.counted for x in floats) and not any(x in self.networks for x in floats)
 
     def _backward(self, name: str, row: Row) -> None:
-        """What is read by operations that stay."""
+        """Finds values that unchanged operations read."""
         if row["kind"] in _BODIES:
             self._needed_by_bodies(name, row)
             return
@@ -206,7 +206,7 @@ class KeptWide:
                 self.needed.add(output)
 
     def _alone(self, value: str) -> bool:
-        """Whether an input of the entry is read by operations alone that stay."""
+        """Whether only unchanged operations read an input of the entry."""
         for row in self.rows[self.main]:
             if row["kind"] in _BODIES:
                 for given, inner, _ in self.passed(self.main, row):
@@ -222,7 +222,7 @@ def _place(function: str, row: Row) -> Value:
 
 
 def _is_outer(row: Row) -> bool:
-    """Whether a product adds nothing up: of positions with frequencies."""
+    """Whether a product is an outer product, as of positions with frequencies."""
     if row["kind"] != "contract" or any(x is None for x in row["operands"]):
         return False
     axes = row["attributes"].get("a_contract", [len(row["operands"][0]["shape"]) - 1])

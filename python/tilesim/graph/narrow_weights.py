@@ -1,4 +1,4 @@
-"""Which weights of a graph become narrow: those that nothing but products reads, through functions and views."""
+"""Finds the weights of a graph that can be narrow: only products read them, through functions and views."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SPARSE = ("a_format", "b_format", "a_tiles", "b_tiles")
 
 
 class Source(NamedTuple):
-    """A weight, or an input of a function that gets one from every call."""
+    """A weight, or an input of a function that receives a weight from every call."""
 
     function: str  # none: a weight of the graph
     name: str
 
 
 def is_product(row: Row) -> bool:
-    """Whether an operation is a product that may be one of narrow numbers."""
+    """Whether an operation is a product that can have narrow operands."""
     if row["kind"] not in ("contract", "convolution", "ragged_contract") or len(row["operands"]) > 3:
         return False
     more = row["attributes"]
@@ -32,7 +32,7 @@ def is_product(row: Row) -> bool:
 
 
 def channel_axis(row: Row, number: int) -> int | None:
-    """The axis of a product's operand that makes its channels in the result."""
+    """The axis of a product's operand that becomes the channels of the result."""
     more = row["attributes"]
     if row["kind"] == "ragged_contract":
         return None
@@ -69,7 +69,7 @@ def hidden_functions(core: Any) -> set[str]:
 
 
 class Carried(NamedTuple):
-    """What a value shows of a source: `order[i]` is the source's axis i of the value; None: through a reshape."""
+    """A view of a source: axis i of the value is axis `order[i]` of the source; None after a reshape."""
 
     source: Source
     order: tuple[int, ...] | None
@@ -87,7 +87,7 @@ class NarrowWeights:
         self.carried = {name: self._carried(name) for name in self.rows}
         self.axes: dict[Source, set[int | None]] = {}
         self.depths: dict[Source, set[int | None]] = {}
-        self.passed: dict[Source, set[Source]] = {}  # to which inputs a source is handed
+        self.passed: dict[Source, set[Source]] = {}  # inputs that receive a source
         self.other: set[Source] = set()  # read by something else
         called: dict[str, int] = dict.fromkeys(self.rows, 0)
         for name, rows in self.rows.items():
@@ -104,7 +104,7 @@ class NarrowWeights:
         self._settle()
 
     def source(self, function: str, value: str) -> Source | None:
-        """The narrow weight that a value shows."""
+        """The narrow weight behind a value."""
         found = self.carried[function].get(value)
         return None if found is None or found.source in self.bad or not self.axes.get(found.source) else found.source
 
@@ -165,14 +165,14 @@ class NarrowWeights:
                     self.bad_slot(row["functions"][0], self.core.signature(row["functions"][0])[0][number]["name"])
 
     def bad_slot(self, function: str, name: str) -> None:
-        """Notes that an input of a function gets a value that is not a weight."""
+        """Notes that an input of a function receives a value other than a weight."""
         self.other.add(Source(function, name))
 
     def _both_weights(self, shown: list[Carried | None]) -> bool:
         return all(one is not None and not one.source.function for one in shown[:2])
 
     def _settle(self) -> None:
-        """What is handed to an input that stays wide stays wide, and the other way round."""
+        """Makes sources and the inputs that receive them wide or narrow together."""
         inputs = {x["name"] for x in self.core.inputs}
         main = str(self.core.main)
         self.bad.update(Source(main, name) for name in inputs)

@@ -1,7 +1,8 @@
-"""What recognition passes put in the place of what."""
+"""Names of pattern recognition passes, and the list of their replacements."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from ..base.errors import nearest, user_error
 
 #: in the order in which they run
 NAMES: tuple[str, ...] = tuple(_core.recognition_passes())
-#: right for machines whose arrays multiply i8: `compile` runs them there, others only where they are named
+#: passes for machines whose arrays multiply i8: `compile` runs them there; elsewhere they run only by name
 BY_MACHINE = ("integer_products",)
 
 
@@ -36,10 +37,7 @@ class Changes(Sequence[dict[str, str]]):
         Returns:
             Number of replacements of each pass that made any.
         """
-        found: dict[str, int] = {}
-        for row in self.rows:
-            found[row["pass"]] = found.get(row["pass"], 0) + 1
-        return found
+        return dict(Counter(row["pass"] for row in self.rows))
 
     def __str__(self) -> str:
         """A diff: one paragraph per replacement."""

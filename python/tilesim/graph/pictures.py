@@ -1,4 +1,4 @@
-"""What a notebook shows of a graph."""
+"""The notebook view of a graph."""
 
 from __future__ import annotations
 

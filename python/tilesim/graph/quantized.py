@@ -1,4 +1,4 @@
-"""Products of narrow numbers: what stands around them."""
+"""Products of narrow numbers with their quantization and scales."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class Quantizer(ScaledWeights):
     """Writes a graph with narrow products."""
 
     def __init__(self, graph: Graph, scheme: Scheme, peaks: Mapping[str, float] | None) -> None:
-        """Decides what becomes narrow."""
+        """Finds the weights that become narrow."""
         super().__init__(graph, scheme, peaks)
         self.count = 0
         self.kept: list[str] = []
         self.hidden = hidden_functions(self.core)
-        self.codes: dict[tuple[str, str, str], Tensor] = {}  # activations that are quantized already
+        self.codes: dict[tuple[str, str, str], Tensor] = {}  # quantized activations
 
     def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """An operation; products with narrow operands where they can."""
+        """An operation; products get narrow operands where possible."""
         if self.scheme.wide:
             operands = [self._widened(function, x) for x in operands]
         first = row["operands"][0] if row["operands"] else None
@@ -60,16 +60,16 @@ class Quantizer(ScaledWeights):
         if not is_product(row):
             return self.plain(function, row, operands)
         sources = [self.narrow.source(function.name, x["name"]) for x in row["operands"][:2]]
-        chosen = row["kind"] == "ragged_contract"  # of experts: floats of 8 bits are no sums of theirs
+        chosen = row["kind"] == "ragged_contract"  # products of experts do not support 8-bit floats
         if self.scheme.wide or (chosen and self.scheme.dtype[0] != "i"):
             return self._weight_alone(function, row, operands, sources)
-        if self.peaks is not None and function.name in self.hidden:  # in a loop or branch nothing was observed
+        if self.peaks is not None and function.name in self.hidden:  # calibration does not observe loops and branches
             self.kept.append(row["name"])
             return self._weight_alone(function, row, operands, sources)
         return [self._product(function, row, operands, sources)]
 
     def _inverse(self, function: Function, value: Row) -> float | Tensor | None:
-        """What an activation is multiplied by; none: 1."""
+        """The factor of an activation; None for 1."""
         if probabilities(function, value["name"]):
             return self.scheme.largest
         if self.peaks is None:
@@ -105,7 +105,7 @@ class Quantizer(ScaledWeights):
         for x, value, source in zip(operands, row["operands"][:2], sources, strict=False):
             assert x is not None
             codes = x if source is not None else self._codes(function, value, x)
-            # As wide as the sums: what is rounded on the way to them is no product of integers.
+            # Integer codes are as wide as the sums, because rounded products would not be integers.
             narrow.append(codes.convert(sums) if self.scheme.dtype[0] == "i" else codes)
         self.count += 1
         attributes = row["attributes"] if chosen else {**row["attributes"], "dtype": sums}
@@ -123,7 +123,7 @@ class Quantizer(ScaledWeights):
         return bias.reshape(*[bias.shape[0] if i == axis else 1 for i in range(len(row["results"][0]["shape"]))])
 
     def _factor(self, function: Function, row: Row, sources: list[Source | None]) -> Tensor | None:
-        """What sums are multiplied by, in the shape of the result or a number; none: 1."""
+        """The factor of sums, in the shape of the result or a number; None for 1."""
         values = list(zip(row["operands"][:2], sources, strict=True))
         known = [value for value, source in values if source is None and probabilities(function, value["name"])]
         if self.peaks is None:
@@ -145,7 +145,7 @@ class Quantizer(ScaledWeights):
         return factor.reshape(*[shape[0] if i == axis else 1 for i in range(rank)])
 
     def _result_axis(self, row: Row, number: int) -> int | None:
-        """The axis of a product's result that a weight's channels make."""
+        """The axis of a product's result for the channels of a weight."""
         if channel_axis(row, number) is None:
             return None
         if row["kind"] == "convolution":
@@ -154,7 +154,7 @@ class Quantizer(ScaledWeights):
         return rank - 1 if number == 1 else len(row["attributes"].get("a_batch", []))
 
     def _looked_up(self, function: Function, row: Row, source: Source, operands: list[Tensor | None]) -> Tensor:
-        """Rows of a table that is a product's weight as well."""
+        """Rows of a table that is also a product's weight."""
         (codes,) = self.plain(function, row, operands)
         b, result = function.b, row["results"][0]
         wide = codes.convert(result["dtype"])
@@ -172,7 +172,7 @@ class Quantizer(ScaledWeights):
     def _weight_alone(
         self, function: Function, row: Row, operands: list[Tensor | None], sources: list[Source | None]
     ) -> list[Tensor]:
-        """A product of a narrow weight that is made wide again, with activations as they are."""
+        """A product of a dequantized weight with unquantized activations."""
         b, made = function.b, list(operands)
         if not any(sources):
             return self.plain(function, row, operands)

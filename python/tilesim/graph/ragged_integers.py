@@ -1,4 +1,4 @@
-"""Products of experts that rows choose, of codes in i8: summed as integers."""
+"""Turns expert products of i8 codes into integer products."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .tensor import Tensor
 
 
 class _Integers(Rewriter):
-    """Where both operands are codes as they are, their floats are left out."""
+    """Removes the float conversions of expert products whose operands are both i8 codes."""
 
     def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
         codes = [_codes(function, x) for x in row["operands"][:2]] if row["kind"] == "ragged_contract" else [None]
@@ -20,7 +20,7 @@ class _Integers(Rewriter):
 
 
 def _codes(function: Function, value: Row) -> Tensor | None:
-    """The i8 numbers that a value is, seen through conversions that hold them all."""
+    """The i8 tensor behind a value's conversion to float, or None."""
     row = function.rows.get(value["name"])
     if row is None or row["kind"] != "convert" or row["operands"][0]["dtype"] != "i8":
         return None

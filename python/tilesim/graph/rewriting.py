@@ -1,4 +1,4 @@
-"""A graph written once more, function by function, with other operations in the place of some."""
+"""Rewrites a graph function by function, with replaced operations."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Row = dict[str, Any]
 
 
 class Function:
-    """One function while it is written: its builder, its values by name, and what it takes and gives beyond its own."""
+    """One function under construction: builder, values by name, additional inputs and outputs."""
 
     def __init__(self, name: str, builder: GraphBuilder, main: bool) -> None:
         """Starts a function without operations."""
         self.name, self.b, self.main = name, builder, main
         self.values: dict[str, Tensor] = {}
-        self.rows: dict[str, Row] = {}  # what makes a value, by its name
-        self.taken: list[Any] = []  # what the further inputs are
-        self.given: list[tuple[str, Tensor]] = []  # further outputs, by what they are
+        self.rows: dict[str, Row] = {}  # the operation of each value, by its name
+        self.taken: list[Any] = []  # additional inputs
+        self.given: list[tuple[str, Tensor]] = []  # additional outputs with labels
 
 
 class Rewriter:
-    """Writes a graph anew; what a subclass does not change stays, weights included (no element is copied)."""
+    """Writes a graph again; subclasses change parts of it. Weights are shared, not copied."""
 
     def __init__(self, graph: Graph) -> None:
         """Reads a graph."""
@@ -55,17 +55,17 @@ class Rewriter:
         return self.plain(function, row, operands)
 
     def further(self, function: Function, row: Row, callee: Function) -> list[Tensor]:
-        """What a call hands to the further inputs of a function."""
+        """Operands of a call for the additional inputs of a function."""
         return []
 
     def returned(self, function: Function, row: Row, callee: Function, found: list[Tensor]) -> None:
-        """What a call gives beyond the results of the old one."""
+        """Handles the additional results of a call."""
 
     def ended(self, function: Function) -> None:
-        """Before a function gets its outputs."""
+        """Runs before a function gets its outputs."""
 
     def plain(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """The operation as it was."""
+        """The unchanged operation."""
         callees = [self._write(name, False).b.function_name for name in row["functions"]]
         values = [-1 if x is None else x.value for x in operands]
         count = max(1, len(row["results"]))

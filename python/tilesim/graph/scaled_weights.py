@@ -1,4 +1,4 @@
-"""Weights in narrow numbers, and the scales that they and activations have."""
+"""Narrow weights, and the scales of weights and activations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCHEMES = {
 
 
 class Needed(NamedTuple):
-    """A tensor of scales that a function takes from its calls: they differ from call to call."""
+    """A tensor of scales that a function receives from each call."""
 
     what: str  # "inverse" of an activation's scale, "factor" behind a product, "scales" of a weight
     sites: tuple[str, ...]
@@ -44,7 +44,7 @@ class Needed(NamedTuple):
 
 
 def sixteen(dtype: str) -> str:
-    """The dtype of 16 bits in the place of one."""
+    """The 16-bit dtype that replaces a dtype."""
     return "f16" if dtype == "f16" else "bf16"
 
 
@@ -61,10 +61,10 @@ def row_is_narrow(narrow: NarrowWeights, source: Source) -> bool:
 
 
 class ScaledWeights(Rewriter):
-    """Writes a graph with narrow weights; what reads them is for a subclass to say."""
+    """Writes a graph with narrow weights; subclasses handle the operations that read them."""
 
     def __init__(self, graph: Graph, scheme: Scheme, peaks: Mapping[str, float] | None) -> None:
-        """Decides what becomes narrow."""
+        """Finds the weights that become narrow."""
         super().__init__(graph)
         self.scheme, self.peaks = scheme, peaks
         self.narrow = NarrowWeights(graph, tables=not scheme.wide)
@@ -80,7 +80,7 @@ class ScaledWeights(Rewriter):
         return max(float(abs(row["scale"]) + abs(row["offset"])), 1e-30)
 
     def _reduced(self, source: Source) -> tuple[int, ...] | None:
-        """Axes of a weight that share a scale; none: all."""
+        """Axes of a weight that share a scale; None for all."""
         axis = self.narrow.axis(source)
         rank = len(self.weights[source.name]["shape"])
         return None if axis is None else tuple(i for i in range(rank) if i != axis)
@@ -107,7 +107,7 @@ class ScaledWeights(Rewriter):
         return scales.reshape([-1 if i == axis else 1 for i in range(len(self.weights[name]["shape"]))])
 
     def constant(self, function: Function, name: str) -> Tensor:
-        """A weight, narrow where nothing but products reads it."""
+        """A weight, narrow where only products read it."""
         source = Source("", name)
         if not row_is_narrow(self.narrow, source):
             return super().constant(function, name)
@@ -121,7 +121,7 @@ class ScaledWeights(Rewriter):
             wide = np.asarray(self.core.weight(name)).astype(np.float32)
             if not np.isfinite(wide).all():
                 count = int((~np.isfinite(wide)).sum())
-                what = "no narrow number stands for NaN or infinity"
+                what = "narrow dtypes hold neither NaN nor infinity"
                 raise user_error(
                     what, place=name, value=f"{count:,} of {wide.size:,} elements", allowed="finite weights"
                 )
@@ -140,7 +140,7 @@ class ScaledWeights(Rewriter):
         return b.weight(name, row["shape"], self.scheme.dtype, **more)
 
     def input(self, function: Function, number: int, row: Row) -> Tensor:
-        """An input; narrow where every call hands a narrow weight to it."""
+        """An input, narrow where every call passes a narrow weight."""
         if row_is_narrow(self.narrow, Source(function.name, row["name"])):
             codes = function.b.input(row["name"], row["shape"], self.scheme.dtype)
             self.narrow_values[function.name, codes.value] = Source(function.name, row["name"]), row
@@ -157,7 +157,7 @@ class ScaledWeights(Rewriter):
         return tuple(extent if i == axis else 1 for i, extent in enumerate(shape))
 
     def _group_scales(self, name: str) -> NDArray[Any]:
-        """Of a weight with elements."""
+        """Scales per group of a weight with elements."""
         source, shape = Source("", name), tuple(self.weights[name]["shape"])
         values = np.abs(np.asarray(self.core.weight(name)).astype(np.float32))
         depth = self.narrow.depth(source)
@@ -180,7 +180,7 @@ class ScaledWeights(Rewriter):
         return np.take(wide, np.arange(self.weights[name]["shape"][depth]), axis=depth)
 
     def _widened(self, function: Function, x: Tensor | None) -> Tensor | None:
-        """What operations read in the place of codes of 4 bits."""
+        """The dequantized tensor of 4-bit codes."""
         key = (function.name, -1 if x is None else x.value)
         if x is None or key not in self.narrow_values:
             return x
@@ -189,7 +189,7 @@ class ScaledWeights(Rewriter):
         return self.made_wide[key]
 
     def _grouped(self, function: Function, codes: Tensor, source: Source, row: Row) -> Tensor:
-        """The numbers that codes stand for, in 16 bits."""
+        """Dequantized codes, in 16 bits."""
         b, depth, dtype = function.b, self.narrow.depth(source), sixteen(row["dtype"])
         shape = tuple(row["shape"])
         need = Needed("scales", (), source, source.name)
@@ -206,13 +206,13 @@ class ScaledWeights(Rewriter):
     # --- scales ---
 
     def _scale(self, site: str) -> float:
-        """Of an activation, by its whole name."""
+        """Scale of an activation, by its full name."""
         peak = (self.peaks or {}).get(site, 0.0)
         scale = np.float32(peak / self.scheme.largest) if np.isfinite(peak) else np.float32(0)
         return float(scale) if scale >= np.finfo(np.float32).tiny else 1.0  # its inverse is finite
 
     def _known(self, need: Needed) -> NDArray[Any]:
-        """Elements of what is needed, where weight and activations are known."""
+        """Elements of needed scales, where weight and activations are known."""
         if need.what == "inverse":
             return np.asarray(1 / self._scale(need.sites[0]), np.float32)
         factor = np.float32(1)
@@ -224,7 +224,7 @@ class ScaledWeights(Rewriter):
         return np.asarray(factor * (scales if scales.size > 1 else scales[0]), np.float32)
 
     def take(self, function: Function, need: Needed, shape: tuple[int, ...], dtype: str = "f32") -> Tensor:
-        """Scales: a constant where all is known, else a further input of the function."""
+        """Scales: a constant where all parts are known, else an additional input of the function."""
         label = f"{need.label}.{need.what}"
         if function.main or (not need.sites and (need.weight is None or not need.weight.function)):
             return self._constant_scales(function, need, label, shape, dtype)
@@ -243,7 +243,7 @@ class ScaledWeights(Rewriter):
             values = np.broadcast_to(self._known(need), shape)
             return function.b.weight(label, data=np.array(values, order="C"), trainable=False)
         label = f"{weight.name}.scales"
-        if self.weights[weight.name]["source"] == "random":  # all alike: no elements are held
+        if self.weights[weight.name]["source"] == "random":  # equal scales need no elements
             bound = self._bound(weight.name) / self.scheme.largest
             return function.b.weight(label, shape, dtype, scale=0.0, offset=bound, trainable=False)
         return function.b.weight(label, data=self._group_scales(weight.name), trainable=False)

@@ -1,4 +1,4 @@
-"""Formats of operands with zeros: how a matrix is stored, how many bytes that takes, and the matrix back."""
+"""Sparse formats: compression of a matrix, its bytes, and decompression."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Parts = dict[str, NDArray[Any]]
 
 
 class Compressed(NamedTuple):
-    """A matrix as it is stored: its format, its shape, and arrays by name."""
+    """A compressed matrix: format, shape, and arrays by name."""
 
     format: str
     shape: tuple[int, int]
@@ -42,7 +42,7 @@ def format_name(name: str, place: str = "format") -> str:
         return name
     text = name if isinstance(name, str) else ""
     raise user_error(
-        "unknown format of zeros",
+        "unknown sparse format",
         place=place,
         value=shown(name),
         allowed=", ".join(FORMATS),
@@ -54,7 +54,7 @@ def compress(matrix: ArrayLike, format: str, along: int = 0, name: str = "") -> 
     """Stores a matrix in a format."""
     dense = np.asarray(as_array(matrix, "matrix"))
     if dense.ndim != 2:
-        raise user_error("a matrix has two axes", place="matrix", value=f"{dense.ndim} axes")
+        raise user_error("not a matrix", place="matrix", value=f"{dense.ndim} axes", allowed="2 axes")
     format = format_name(format)
     shape = (int(dense.shape[0]), int(dense.shape[1]))
     if format == "dense":
@@ -77,7 +77,7 @@ def compress(matrix: ArrayLike, format: str, along: int = 0, name: str = "") -> 
 
 
 def expand(stored: Compressed, along: int = 0) -> NDArray[Any]:
-    """The matrix of a stored one."""
+    """The matrix of a compressed one."""
     format, (rows, columns), parts = format_name(stored.format), stored.shape, stored.parts
     values = _part(parts, "values")
     if format == "dense":
@@ -122,12 +122,8 @@ def _places(parts: Mapping[str, NDArray[Any]], shape: tuple[int, int], count: in
     down = np.flatnonzero(np.diff(pointers) < 0)
     if len(down):
         at = int(down[0])
-        raise user_error(
-            "the pointers of a stored matrix decrease",
-            place=f"pointers[{at + 1}]",
-            value=f"{pointers[at + 1]} after {pointers[at]}",
-            allowed="numbers that do not decrease",
-        )
+        raise user_error("the pointers of a compressed matrix decrease", place=f"pointers[{at + 1}]",
+                         value=f"{pointers[at + 1]} after {pointers[at]}")  # fmt: skip
     if pointers[0] != 0 or pointers[-1] != len(indices) or len(indices) != count:
         raise user_error(
             "pointers, indices and values do not fit",
@@ -190,14 +186,13 @@ def _tiles(dense: NDArray[Any], size: int) -> NDArray[Any]:
 
 def _part(parts: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     if name not in parts:
-        raise user_error("a stored matrix lacks a part", place=name, value=", ".join(parts) or "nothing", allowed=name)
+        raise user_error("missing part of a compressed matrix", place=name, value=", ".join(parts) or "nothing",
+                         allowed=name)  # fmt: skip
     return np.asarray(parts[name])
 
 
 def _flags(parts: Mapping[str, NDArray[Any]], name: str, count: int) -> NDArray[Any]:
     part = _part(parts, name)
     if len(part) != -(-count // 8):
-        raise user_error(
-            "a part has another length", place=name, value=f"{len(part)} bytes", allowed=f"{-(-count // 8)}"
-        )
+        raise user_error("wrong length of a part", place=name, value=f"{len(part)} bytes", allowed=f"{-(-count // 8)}")
     return np.unpackbits(part, count=count).astype(bool)

@@ -13,14 +13,14 @@ from ..base.errors import shown, user_error
 
 @checked_class("other", inside=False)
 class Tensor:
-    """A value of a graph under construction: made by a `GraphBuilder`, combined by operators and methods as in numpy.
+    """A value of a graph under construction. A `GraphBuilder` creates it; operators and methods work as in numpy.
 
     `+ - * /` broadcast, `@` is a batched matrix product, numbers become constants of the tensor's dtype. Indexing takes
-    integers, slices, `...` and `None`. Every mistake in shape or dtype is a `UserError` that names the operation.
+    integers, slices, `...` and `None`. Mistakes in shape or dtype raise a `UserError` that names the operation.
     """
 
     def __init__(self, builder: Any, value: int) -> None:
-        """Refers to a value; users get tensors from a builder."""
+        """Refers to a value of a builder."""
         self.builder = builder
         self.value = value
 
@@ -81,7 +81,7 @@ class Tensor:
         items = list(index) if isinstance(index, tuple) else [index]
         dots = [at for at, item in enumerate(items) if item is Ellipsis]
         if len(dots) > 1:
-            raise user_error("an index has one ellipsis at most", value=str(len(dots)), allowed="x[..., i]")
+            raise user_error("an index has at most one ellipsis", value=str(len(dots)), allowed="x[..., i]")
         named = sum(item is not None and item is not Ellipsis for item in items)
         if named > self.ndim:
             raise user_error("too many indices", value=str(named), allowed=f"at most {self.ndim} for {self!r}")
@@ -103,7 +103,7 @@ class Tensor:
                 shape.append(-(-(last - first) // step))
             else:
                 if extent == 0:
-                    raise user_error("an axis without elements has no index", value=shown(item), allowed="slices")
+                    raise user_error("an index into an axis without elements", value=shown(item), allowed="slices")
                 item = whole("index", item, -extent, extent - 1)
                 first = item + (extent if item < 0 else 0)
                 last, step = first + 1, 1
@@ -125,7 +125,7 @@ class Tensor:
             The reshaped tensor.
 
         Raises:
-            UserError: when the number of elements changes.
+            UserError: where the number of elements changes.
         """
         extents = [
             int(extent) for extent in (shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape)

@@ -1,4 +1,4 @@
-"""Element types and elements of torch tensors, in the memory where they lie."""
+"""Element types and elements of torch tensors, without copies."""
 
 from __future__ import annotations
 
@@ -10,48 +10,31 @@ import torch
 
 from ..base.errors import unsupported
 
+_FLOAT8 = ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")
 _NAMES = {
-    torch.float64: "f64",
-    torch.float32: "f32",
-    torch.float16: "f16",
     torch.bfloat16: "bf16",
-    torch.float8_e4m3fn: "f8e4m3fn",
-    torch.float8_e5m2: "f8e5m2",
-    torch.float8_e4m3fnuz: "f8e4m3fnuz",
-    torch.float8_e5m2fnuz: "f8e5m2fnuz",
-    torch.float8_e8m0fnu: "f8e8m0fnu",
-    torch.int64: "i64",
-    torch.int32: "i32",
-    torch.int16: "i16",
-    torch.int8: "i8",
-    torch.uint64: "u64",
-    torch.uint32: "u32",
-    torch.uint16: "u16",
-    torch.uint8: "u8",
     torch.bool: "bool",
+    **{getattr(torch, f"float{bits}"): f"f{bits}" for bits in (64, 32, 16)},
+    **{getattr(torch, f"float8_{form}"): f"f8{form}" for form in _FLOAT8},
+    **{getattr(torch, f"{sign}int{bits}"): f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (64, 32, 16, 8)},
 }
 
-# numpy has no name for these: their bits pass as integers
-_BITS = {
-    torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
-    torch.float8_e4m3fn: (torch.int8, ml_dtypes.float8_e4m3fn),
-    torch.float8_e5m2: (torch.int8, ml_dtypes.float8_e5m2),
-    torch.float8_e4m3fnuz: (torch.int8, ml_dtypes.float8_e4m3fnuz),
-    torch.float8_e5m2fnuz: (torch.int8, ml_dtypes.float8_e5m2fnuz),
-    torch.float8_e8m0fnu: (torch.int8, ml_dtypes.float8_e8m0fnu),
+# numpy lacks these types: their bits are passed as integers
+_BITS = {torch.bfloat16: (torch.int16, ml_dtypes.bfloat16)} | {
+    getattr(torch, f"float8_{form}"): (torch.int8, getattr(ml_dtypes, f"float8_{form}")) for form in _FLOAT8
 }
 _FROM_NUMPY = {np.dtype(scalar): (bits, dtype) for dtype, (bits, scalar) in _BITS.items()}
 
 
 def dtype_name(dtype: Any, place: str = "") -> str:
-    """Our name of a torch dtype."""
+    """Tilesim's name of a torch dtype."""
     if dtype not in _NAMES:
-        raise unsupported("this dtype has no meaning here", place=place, value=str(dtype))
+        raise unsupported("unsupported dtype", place=place, value=str(dtype))
     return _NAMES[dtype]
 
 
 def torch_dtype(name: str) -> Any:
-    """The torch dtype of one of our names."""
+    """The torch dtype of one of Tilesim's names."""
     return next(dtype for dtype, known in _NAMES.items() if known == name)
 
 

@@ -1,4 +1,4 @@
-"""How often loops run that data end: counted by the reference kernels on given inputs, or said by the caller."""
+"""Trip counts of data-dependent loops, counted by the reference kernels on given inputs or set by the caller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Trips = dict[str, tuple[int, int]]
 
 
 def open_loops(graph: Graph) -> dict[str, tuple[str, str]]:
-    """Loops of a graph whose number of trips only data know."""
+    """Loops of a graph whose trip counts depend on data."""
     entry = graph.core.main
     return {
         operation if function == entry else f"{function}.{operation}": (function, operation)
@@ -24,26 +24,22 @@ def open_loops(graph: Graph) -> dict[str, tuple[str, str]]:
 
 
 def measured(graph: Graph, inputs: list[Any]) -> Trips:
-    """Runs a graph by the reference kernels and counts."""
+    """Counts trips in a run of the reference kernels."""
     loops = open_loops(graph)
     if not loops:
         return {}
     found = _core.loop_trips(graph.core, inputs)
-    trips: Trips = {}
-    for label, place in loops.items():
-        low, high = found.get(place, (0, 0))
-        trips[label] = (low, high)
-    return trips
+    return {label: found.get(place, (0, 0)) for label, place in loops.items()}
 
 
 def checked(graph: Graph, trips: Mapping[str, Any]) -> Trips:
-    """What a caller says about trips."""
+    """Checked trip counts of a caller."""
     loops = open_loops(graph)
     result = {}
     for label, count in trips.items():
         if label not in loops:
-            allowed = ", ".join(loops) or "no loop of this graph needs one"
-            raise user_error("no loop that data end", place="trips", value=f"'{label}'", allowed=allowed)
+            allowed = ", ".join(loops) or "none: all trip counts of this graph are known"
+            raise user_error("not a data-dependent loop", place="trips", value=f"'{label}'", allowed=allowed)
         pair = count if isinstance(count, (tuple, list)) else (count, count)
         low, high = (whole(f"trips of '{label}'", one, 0) for one in pair)
         result[label] = (low, high)
@@ -51,7 +47,7 @@ def checked(graph: Graph, trips: Mapping[str, Any]) -> Trips:
 
 
 def counted(graph: Graph, trips: Trips) -> Graph:
-    """A graph whose loops end by a counter; they still compute their conditions."""
+    """A graph whose loops end at a trip count; they still compute their conditions."""
     loops = open_loops(graph)
     copy = graph.copy()
     _core.count_trips(copy.core, [(*loops[label], high, low != high) for label, (low, high) in trips.items()])
@@ -59,14 +55,14 @@ def counted(graph: Graph, trips: Trips) -> Graph:
 
 
 def told(trips: Trips, by: str) -> list[str]:
-    """What a result says about them."""
+    """Notes of a result about trip counts."""
     lines = []
     for label, (low, high) in trips.items():
         if low == high:
             lines.append(f"loop '{label}': {high} trips, {by}")
         else:
             lines.append(
-                f"loop '{label}': {low} to {high} trips, {by}: {high} are simulated each time it is reached; those "
-                "beyond its end keep its state"
+                f"loop '{label}': {low} to {high} trips, {by}: every run simulates {high}; trips beyond the end "
+                "keep the state"
             )
     return lines

@@ -1,4 +1,4 @@
-"""Weights in files: safetensors (also in shards), npz, and PyTorch's .pt. Nothing in them is run."""
+"""Weight files: safetensors (also sharded), npz, and PyTorch's .pt, read without running code in them."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ NAMES = {np.dtype(value): name for name, value in NUMPY.items()}
 
 
 class Stored:
-    """A tensor in a file: its type, and how to get its elements."""
+    """A tensor in a file: its type, and a function that loads its elements."""
 
     def __init__(
         self, dtype: str, shape: tuple[int, ...], load: Callable[[], NDArray[Any]], path: str = "", offset: int = 0
     ) -> None:
-        """Describes a tensor."""
+        """Stores the description."""
         self.dtype, self.shape, self.load, self.path, self.offset = dtype, shape, load, path, offset
 
 
 def open_weights(path: str | os.PathLike[str]) -> dict[str, Stored]:
-    """What a weight file holds. Elements are read when they are asked for."""
+    """The tensors of a weight file. Elements are read on demand."""
     text = path_text(path)
     if os.path.isdir(text):
         found = sorted(name for name in os.listdir(text) if name.endswith(".safetensors.index.json"))
         single = sorted(name for name in os.listdir(text) if name.endswith(".safetensors"))
         if not found and len(single) != 1:
-            raise user_error("the directory holds no weights", place=text, allowed="one .safetensors file, or an index")
+            raise user_error("the directory has no weights", place=text, allowed="one .safetensors file, or an index")
         text = os.path.join(text, (found or single)[0])
     try:
         check_regular(text)
@@ -74,7 +74,7 @@ def open_weights(path: str | os.PathLike[str]) -> dict[str, Stored]:
     except OSError as error:
         raise user_error("the file cannot be read", place=text, value=error.strerror or str(error)) from None
     raise user_error(
-        "unknown kind of weight file",
+        "unknown type of weight file",
         place=text,
         allowed=".safetensors, .safetensors.index.json, .npz, .pt, .pth, .bin",
     )
@@ -94,7 +94,7 @@ def _header(path: str) -> tuple[dict[str, Any], int, int]:
         text = file.read(length)
     header = parse_json(text, f"{path}, header")
     if not isinstance(header, dict):
-        raise user_error("the header of a safetensors file is no JSON object", place=path)
+        raise user_error("the header of a safetensors file is not a JSON object", place=path)
     return header, 8 + length, size - 8 - length
 
 
@@ -108,7 +108,7 @@ def _safetensors(path: str) -> dict[str, Stored]:
         try:
             kind, shape, (begin, end) = str(entry["dtype"]), list(entry["shape"]), entry["data_offsets"]
         except (KeyError, TypeError, ValueError):
-            raise user_error("a tensor without dtype, shape or data_offsets", place=place) from None
+            raise user_error("missing dtype, shape or data_offsets of a tensor", place=place) from None
         if kind not in SAFETENSORS:
             raise Unsupported(f"{place}: element type {kind}")
         if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)):
@@ -141,13 +141,13 @@ def _raw(path: str, dtype: str, shape: tuple[int, ...], offset: int) -> Stored:
 
 
 def _shards(path: str) -> dict[str, Stored]:
-    """An index that says which file holds which tensor."""
+    """The tensors of an index of safetensors files."""
     data = read_json(path, limit=MAX_HEADER)
     try:
         index = data["weight_map"]
         pairs = [(str(name), str(shard)) for name, shard in index.items()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise user_error("this is no index of safetensors files", place=path, value=str(error)[:200]) from None
+        raise user_error("not an index of safetensors files", place=path, value=str(error)[:200]) from None
     directory = os.path.dirname(path) or "."
     files: dict[str, dict[str, Stored]] = {}
     found = {}
@@ -158,14 +158,14 @@ def _shards(path: str) -> dict[str, Stored]:
             files[shard] = _safetensors(os.path.join(directory, shard))
         if name not in files[shard]:
             raise user_error(
-                "a shard lacks a tensor of the index", place=os.path.join(directory, shard), value=f"'{name}'"
+                "missing tensor of the index in its shard", place=os.path.join(directory, shard), value=f"'{name}'"
             )
         found[name] = files[shard][name]
     return found
 
 
 def _npz(path: str) -> dict[str, Stored]:
-    """Headers alone are read; their sizes must be those of the archive."""
+    """Reads headers only; their sizes must agree with the archive."""
     found = {}
     try:
         with zipfile.ZipFile(path) as archive:
@@ -195,12 +195,12 @@ def _npz(path: str) -> dict[str, Stored]:
     except (OSError, Error):
         raise
     except Exception as error:  # of the archive, its stream, the header's text: each raises its own
-        raise user_error("this is no .npz file, or damaged", place=path, value=str(error)[:200]) from None
+        raise user_error("not an .npz file, or a damaged one", place=path, value=str(error)[:200]) from None
     return found
 
 
 def _plain_member(member: zipfile.ZipInfo, path: str) -> None:
-    """Refuses what numpy does not write: other compressions unpack without a bound."""
+    """Raises an error for compressions that numpy does not write, because they unpack without a bound."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise Unsupported(f"{path}, array '{member.filename}': compression of type {member.compress_type}")
 
@@ -219,7 +219,7 @@ def _member(path: str, name: str) -> Callable[[], NDArray[Any]]:
 
 
 def _check_pickle(path: str) -> None:
-    """What torch lets a file make beside tensors takes no more memory than the file says: no bytearray(n)."""
+    """Raises an error for bytearrays in a pickle, which could allocate more memory than the file holds."""
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
@@ -234,16 +234,16 @@ def _check_pickle(path: str) -> None:
             for _ in range(5):
                 texts = (str(text) for _, text, _ in pickletools.genops(stream) if isinstance(text, (str, bytes)))
                 if any("bytearray" in text for text in texts):
-                    what = "this file holds more than weights"
+                    what = "the file holds other objects than weights"
                     raise user_error(what, place=path, value="bytearray", allowed="tensors and plain containers")
     except (OSError, Error):
         raise
-    except Exception:  # no pickle, or its end: torch says what is wrong
+    except Exception:  # not a pickle, or its end: torch reports the error
         return
 
 
 def _torch(path: str) -> dict[str, Stored]:
-    """A state dictionary, read with weights_only: nothing but tensors and plain containers is made."""
+    """A state dictionary, read with weights_only: torch creates only tensors and plain containers."""
     torch = need("torch", "torch")
     _check_pickle(path)
     try:
@@ -252,13 +252,13 @@ def _torch(path: str) -> dict[str, Stored]:
         raise
     except Exception as error:
         raise user_error(
-            "this file cannot be read as weights alone", place=path, value=str(error).split("\n")[0][:200]
+            "torch cannot read the file with weights_only=True", place=path, value=str(error).split("\n")[0][:200]
         ) from None
     for key in ("state_dict", "model", "module"):
         if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
             loaded = loaded[key]
     if not isinstance(loaded, Mapping):
-        raise user_error("this file holds no dictionary of tensors", place=path, value=type(loaded).__name__)
+        raise user_error("the file does not hold a dictionary of tensors", place=path, value=type(loaded).__name__)
     from .torch_arrays import dtype_name, elements_of
 
     found = {}
@@ -279,7 +279,7 @@ def load_weights(
     strict: bool = True,
     convert: bool = False,
 ) -> list[str]:
-    """Gives the weights of a graph the elements of a file; see `Graph.load_weights`."""
+    """Loads the weights of a graph from a file; see `Graph.load_weights`."""
     stored = source if isinstance(source, Mapping) else open_weights(source)
     place = "weights" if isinstance(source, Mapping) else path_text(source)
     given = []
@@ -287,7 +287,7 @@ def load_weights(
         key = names(name) if callable(names) else (names or {}).get(name, name)
         if key not in stored:
             if strict and row["trainable"]:
-                raise user_error("a weight is missing", place=place, value=f"'{key}'", suggestion=nearest(key, stored))
+                raise user_error("missing weight", place=place, value=f"'{key}'", suggestion=nearest(key, stored))
             continue
         _give(graph, name, row, stored[key], f"{place}, tensor '{key}'", convert)
         given.append(name)
@@ -299,7 +299,7 @@ def _give(graph: Any, name: str, row: Mapping[str, Any], entry: Any, place: str,
     shape = tuple(tensor.shape if tensor is not None else as_array(entry, "weights").shape)
     if shape != tuple(row["shape"]):
         raise user_error(
-            "a weight has another shape", place=place, value=str(list(shape)), allowed=str(list(row["shape"]))
+            "wrong shape of a weight", place=place, value=str(list(shape)), allowed=str(list(row["shape"]))
         )
     dtype = (
         tensor.dtype
@@ -311,7 +311,7 @@ def _give(graph: Any, name: str, row: Mapping[str, Any], entry: Any, place: str,
         return
     if dtype != row["dtype"] and not convert:
         raise user_error(
-            "a weight has another dtype",
+            "wrong dtype of a weight",
             place=place,
             value=dtype,
             allowed=row["dtype"],

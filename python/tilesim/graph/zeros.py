@@ -1,4 +1,4 @@
-"""Matrices with zeros in places that a format can leave out."""
+"""Random sparse matrices for each sparse format."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .sparse import TILE, format_name
 __all__ = ["has_zero_tiles", "operand", "pattern"]
 
 READ = 1 << 28
-"""Bytes of weights in files that are read to look for tiles of zeros."""
+"""Most bytes of weight files that are searched for zero tiles."""
 
 
 def pattern(
     name: str, shape: tuple[int, int], density: float, format: str, along: int, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Which elements of an operand are not zero."""
+    """Mask of the nonzero elements of an operand."""
     most = 0.5 if format_name(format) == "2:4" else 1.0
     if not 0 <= density <= most:
         raise user_error(
@@ -45,7 +45,7 @@ def pattern(
 def operand(
     name: str, shape: tuple[int, int], density: float, format: str, along: int, seed: int, dtype: str
 ) -> NDArray[Any]:
-    """A matrix with zeros; its other values are whole numbers up to 7: sums of 342,000 products are exact in f32."""
+    """A sparse matrix with integers up to 7, so that sums of 342,000 products are exact in f32."""
     rng = np.random.default_rng([seed, sum(map(ord, name))])
     kept = pattern(name, shape, density, format, along, rng)
     values = rng.integers(1, 8, size=shape)

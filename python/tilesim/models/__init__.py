@@ -1,7 +1,7 @@
 """Networks with their published shapes and parameter counts, and random weights.
 
-Weights carry the names of the usual PyTorch implementation (torchvision, Hugging Face), so that a trained state can be
-loaded by name. They are made when something reads them: timing never does.
+Weights have the names of the usual PyTorch implementation (torchvision, Hugging Face), so that a trained state loads by
+name. Weights are created when something reads them; timing does not read them.
 """
 
 from ..base.lazy import lazy, listed

@@ -1,4 +1,4 @@
-"""What language models have in common: phases, caches, one function per sort of layer, rotary positions."""
+"""Parts that language models share: phases, caches, one function per layer type, rotary positions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._layers import Weight, create, declare
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a model: what is read, and how much the caches hold."""
+    """One run of a model: the tokens that it reads, and the length of its caches."""
 
     batch: int
     context: int
@@ -27,7 +27,7 @@ class Run:
         return 1 if self.decode else self.context
 
     def cached(self, window: int = 0) -> int:
-        """Tokens in a cache, the new one's slot included; none is read in prefill."""
+        """Tokens in a cache, the new one's slot included; 0 in prefill."""
         if not self.decode:
             return 0
         return min(self.context, window) if window else self.context
@@ -39,9 +39,8 @@ def check_run(model: str, limit: int, batch: int, context: int, phase: str) -> R
         raise user_error("unknown phase", place=place, value=f"'{phase}'", allowed="prefill, decode",
                          suggestion=nearest(phase, ("prefill", "decode")))  # fmt: skip
     if not 1 <= context <= limit:
-        raise user_error(
-            "the context does not fit the model", place=place, value=str(context), allowed=f"1 to {limit} tokens"
-        )
+        raise user_error("the context does not fit the model", place=place, value=str(context),
+                         allowed=f"1 to {limit} tokens")  # fmt: skip
     return Run(batch, context, phase == "decode")
 
 
@@ -71,18 +70,11 @@ def _frequencies(width: int, base: float, yarn: Yarn | None) -> np.ndarray:
     return result
 
 
-def rotary_tables(positions: range, width: int, base: float, yarn: Yarn | None = None) -> tuple[np.ndarray, np.ndarray]:
+def rotary_tables(positions: range, width: int, base: float, yarn: Yarn | None = None) -> dict[str, np.ndarray]:
     """cos and sin of position · frequency, each frequency twice: [positions, width] (Su et al., 2021)."""
     angles = np.asarray(positions, np.float32)[:, None] * _frequencies(width, base, yarn)
     angles = np.concatenate([angles, angles], axis=1)
-    return np.cos(angles), np.sin(angles)
-
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary positions on the halves of [B, H, S, D]."""
-    half = x.shape[-1] // 2
-    turned = x.builder.concat([-x[..., half:], x[..., :half]], axis=3)
-    return x * cos + turned * sin
+    return {"rotary.cos": np.cos(angles), "rotary.sin": np.sin(angles)}
 
 
 def pairs_to_halves(x: Tensor) -> Tensor:
@@ -94,7 +86,7 @@ def pairs_to_halves(x: Tensor) -> Tensor:
 class Layer:
     """A function of the graph: (x, tables..., caches..., weights...) -> (y, caches...).
 
-    Subclasses say which weights and caches they have and build the body.
+    Subclasses list the weights and caches and build the body.
     """
 
     def __init__(
@@ -119,8 +111,14 @@ class Layer:
             self.b.output(tensor, f"new.{key}")
 
     def body(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The layer's result, and what its caches hold afterwards."""
+        """The layer's result, and the caches after it."""
         raise NotImplementedError
+
+    def rotate(self, x: Tensor) -> Tensor:
+        """Rotary positions on the halves of [B, H, S, D]."""
+        half = x.shape[-1] // 2
+        turned = self.b.concat([-x[..., half:], x[..., :half]], axis=3)
+        return x * self.tables["rotary.cos"] + turned * self.tables["rotary.sin"]
 
     def norm(self, x: Tensor, name: str, epsilon: float) -> Tensor:
         y: Tensor = self.b.op(
@@ -138,7 +136,7 @@ class Layer:
         return self.linear(hidden, f"{name}.down_proj")
 
     def store(self, key: str, new: Tensor) -> Tensor:
-        """Writes the new token [B, H, 1, D] into the last slot of a cache; in prefill the cache is what was made."""
+        """Writes the new token [B, H, 1, D] into the last slot of a cache; in prefill the new tokens are the cache."""
         if not self.past:
             return new
         zero, slot = self.b.scalar(0, "i32"), self.b.scalar(self.past[key].shape[2] - 1, "i32")
@@ -159,9 +157,21 @@ def gated_weights(name: str, width: int, hidden: int, gain: float) -> list[Weigh
     ]
 
 
+def attention_weights(width: int, queries: int, keys: int, gain: float, bias: bool = False) -> list[Weight]:
+    """Both norms of a layer and the projections of its attention."""
+    return [
+        Weight("input_layernorm.weight", (width,), 0.1, 1.0),
+        *linear_weight("self_attn.q_proj", width, queries, bias=bias),
+        *linear_weight("self_attn.k_proj", width, keys, bias=bias),
+        *linear_weight("self_attn.v_proj", width, keys, bias=bias),
+        *linear_weight("self_attn.o_proj", queries, width, gain),
+        Weight("post_attention_layernorm.weight", (width,), 0.1, 1.0),
+    ]
+
+
 @dataclass(frozen=True)
 class Head:
-    """What stands around the layers."""
+    """Embedding, last norm and output projection around the layers."""
 
     name: str
     vocabulary: int
@@ -177,27 +187,27 @@ def assemble(
     head: Head,
     run: Run,
     dtype: str,
-    sorts: Sequence[str],
+    types: Sequence[str],
     make: Callable[[GraphBuilder, str], Layer],
     tables: Mapping[str, np.ndarray],
 ) -> Graph:
-    """Embedding, layers (one function per sort, in the order of `sorts`), norm and output projection.
+    """Embedding, layers (one function per type, in the order of `types`), norm and output projection.
 
     Inputs input_ids and past.<layer>.<cache>, outputs logits and cache.<layer>.<cache>; see `decoder.decoder`.
     """
     b = GraphBuilder(head.name, dtype=dtype)
     ids = b.input("input_ids", (run.batch, run.tokens), "i32")
-    made = {sort: make(b, sort) for sort in dict.fromkeys(sorts)}
+    made = {kind: make(b, kind) for kind in dict.fromkeys(types)}
     caches = [
-        [b.input(f"past.{i}.{key}", shape) for key, shape in made[sort].cache_shapes.items()] if run.decode else []
-        for i, sort in enumerate(sorts)
+        [b.input(f"past.{i}.{key}", shape) for key, shape in made[kind].cache_shapes.items()] if run.decode else []
+        for i, kind in enumerate(types)
     ]
     table = b.weight(f"{head.embedding}.weight", (head.vocabulary, head.width), scale=0.035)
     x: Tensor = b.op("embedding", table, ids, name=head.embedding)
     shared = {key: b.weight(key, data=values, trainable=False).convert(b.dtype) for key, values in tables.items()}
     kept: list[tuple[str, Tensor]] = []
-    for i, sort in enumerate(sorts):
-        layer, prefix = made[sort], f"{head.layers}.{i}"
+    for i, kind in enumerate(types):
+        layer, prefix = made[kind], f"{head.layers}.{i}"
         used = [shared[key] for key in layer.tables]
         found = b.call(layer.b, x, *used, *caches[i], *create(b, prefix, layer.weights), name=prefix)
         x = found[0]

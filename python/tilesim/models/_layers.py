@@ -1,10 +1,13 @@
-"""The transformer layer: one function of the graph, called once per layer with that layer's weights."""
+"""Parts that several networks share: named weights, a layer as one function of the graph, heads, time steps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from ..base.errors import user_error
 from ..graph import GraphBuilder, Tensor
@@ -12,7 +15,7 @@ from ..graph import GraphBuilder, Tensor
 
 @dataclass(frozen=True)
 class Weight:
-    """A weight of one layer: its name after the layer's, its shape, and what its random elements look like."""
+    """A weight of one layer: name without the layer's prefix, shape, and range of its random elements."""
 
     name: str
     shape: tuple[int, ...]
@@ -40,14 +43,77 @@ def declare(layer: GraphBuilder, weights: Sequence[Weight]) -> dict[str, Tensor]
 def create(builder: GraphBuilder, prefix: str, weights: Sequence[Weight]) -> list[Tensor]:
     """The weights of one layer in the calling function."""
     return [
-        builder.weight(
-            f"{prefix}.{weight.name}",
-            weight.shape,
-            scale=weight.scale,
-            offset=weight.offset,
-        )
+        builder.weight(f"{prefix}.{weight.name}", weight.shape, scale=weight.scale, offset=weight.offset)
         for weight in weights
     ]
+
+
+def normed(b: GraphBuilder, x: Tensor, name: str, epsilon: float = 1e-5) -> Tensor:
+    """Layer normalization with new weights."""
+    scale, bias = create(b, name, [Weight("weight", (x.shape[-1],), 0.1, 1.0), Weight("bias", (x.shape[-1],))])
+    return b.layer_norm(x, scale, bias, epsilon=epsilon, name=name)
+
+
+def convolved(b: GraphBuilder, x: Tensor, filters: int, kernel: int, stride: int, name: str, groups: int = 1) -> Tensor:
+    """Convolution without bias; variance 2 / fan-in of a uniform distribution (He et al., ICCV 2015)."""
+    inputs = x.shape[1] // groups
+    shape, scale = (filters, inputs, kernel, kernel), math.sqrt(6 / (inputs * kernel * kernel))
+    w = b.weight(f"{name}.weight", shape, scale=scale)
+    return b.conv2d(x, w, stride=stride, padding=kernel // 2, groups=groups, name=name)
+
+
+def batch_normed(b: GraphBuilder, x: Tensor, name: str, scale: float, offset: float) -> Tensor:
+    """Batch normalization with new weights; `scale` and `offset` are those of the random gain."""
+    channels = (x.shape[1],)
+    parts = [
+        b.weight(f"{name}.weight", channels, scale=scale, offset=offset),
+        b.weight(f"{name}.bias", channels),
+        b.weight(f"{name}.running_mean", channels, scale=0.1, trainable=False),
+        b.weight(f"{name}.running_var", channels, scale=0.2, offset=1, trainable=False),
+    ]
+    y: Tensor = b.op("batch_norm", x, *parts, name=name, feature_dim=1, epsilon=1e-5)
+    return y
+
+
+def time_waves(b: GraphBuilder, step: Tensor, width: int) -> Tensor:
+    """Cosines and sines of time steps [B], one pair per frequency: [B, width]."""
+    half = width // 2
+    frequencies = np.exp(-math.log(10000) * np.arange(half, dtype=np.float32) / half)
+    angles = step.reshape(-1, 1) * b.weight("frequencies", data=frequencies, trainable=False).convert(b.dtype)
+    return b.concat([b.apply("cos", angles), b.apply("sin", angles)], axis=1)
+
+
+class Block:
+    """One layer as a function of the graph, with named weights, called once per layer with that layer's weights.
+
+    `inputs` holds shape and dtype (the builder's by default) of each; the caller adds the outputs.
+    """
+
+    def __init__(
+        self,
+        parent: GraphBuilder,
+        name: str,
+        weights: Sequence[Weight],
+        inputs: Mapping[str, tuple[Any, ...]],
+        *,
+        transposed: bool = False,
+        epsilon: float = 1e-5,
+    ) -> None:
+        self.parent, self.b, self.weights = parent, parent.function(name), list(weights)
+        self.transposed, self.epsilon = transposed, epsilon
+        self.inputs = {key: self.b.input(key, *one) for key, one in inputs.items()}
+        self.w = declare(self.b, self.weights)
+
+    def linear(self, x: Tensor, name: str, separator: str = ".") -> Tensor:
+        multiply = self.b.matmul if self.transposed else self.b.project
+        return multiply(x, self.w[f"{name}{separator}weight"], self.w[f"{name}{separator}bias"], name=name)
+
+    def norm(self, x: Tensor, name: str) -> Tensor:
+        return self.b.layer_norm(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"], epsilon=self.epsilon, name=name)
+
+    def call(self, prefix: str, *operands: Tensor) -> Any:
+        """Runs the function with new weights named after `prefix`."""
+        return self.parent.call(self.b, *operands, *create(self.parent, prefix, self.weights), name=prefix)
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
@@ -65,8 +131,6 @@ def merge_heads(x: Tensor) -> Tensor:
 def check_sequence(model: str, sequence: int, limit: int) -> None:
     if not 1 <= sequence <= limit:
         raise user_error(
-            "the sequence does not fit the position embeddings",
-            place=f"model '{model}'",
-            value=str(sequence),
+            "the sequence does not fit the position embeddings", place=f"model '{model}'", value=str(sequence),
             allowed=f"1 to {limit} tokens",
-        )
+        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What every network's function does with its arguments before it builds anything."""
+"""Checks and documentation that the functions of all networks share."""
 
 from __future__ import annotations
 
@@ -14,17 +14,27 @@ from ..base.checked import checked
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SIZES = ("batch", "image", "sequence", "context", "lookups")
+_ARGUMENTS = {
+    "config": "sizes of the network.",
+    "batch": "number of images, sequences or samples.",
+    "image": "height and width in elements.",
+    "sequence": "tokens per sequence.",
+    "context": "tokens: read at once in prefill, attended to by the last one in decode.",
+    "phase": '"prefill" or "decode".',
+    "lookups": "rows of each table per sample.",
+    "dtype": "of weights, activations and cache.",
+}
 
 
 def network(function: F) -> F:
-    """Marks the function of a network: its arguments are held to their annotations, its sizes are 1 or more, and its
-    graph says with which it was built."""
+    """Marks the function of a network: checks its arguments, notes them in the graph, and documents the usual ones."""
     signature = inspect.signature(function)
+    function.__doc__ = _documented(inspect.getdoc(function) or "", signature)
     sizes = [name for name in _SIZES if name in signature.parameters]
 
     @functools.wraps(function)
     def build(*args: Any, **named: Any) -> Any:
-        with contextlib.suppress(TypeError):  # of a call that the function itself refuses
+        with contextlib.suppress(TypeError):  # the function itself raises an error for such a call
             given = signature.bind(*args, **named).arguments
             for name in sizes:
                 if name in given:
@@ -36,6 +46,16 @@ def network(function: F) -> F:
         return graph
 
     return cast(F, checked()(build))
+
+
+def _documented(text: str, signature: inspect.Signature) -> str:
+    """A docstring with the sections that it leaves to this module."""
+    lines = [f"    {name}: {_ARGUMENTS[name]}" for name in signature.parameters if name in _ARGUMENTS]
+    raised = "    UserError: for a size out of range, an unknown phase or an unknown dtype."
+    for title, body in {"Args:": lines, "Returns:": ["    The graph."], "Raises:": [raised]}.items():
+        if title not in text:
+            text += "\n".join(["\n", title, *body])
+    return text
 
 
 def _said(settings: Mapping[str, Any]) -> str:

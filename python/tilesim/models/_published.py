@@ -1,7 +1,7 @@
 """Text networks as the published PyTorch code spells them out: attention in its parts, GELU by its formula.
 
-What a framework fuses of them is its compiler's business; `ts.models` holds the same networks with one operation for
-each of these.
+Each framework's compiler decides which of these operations it fuses; `ts.models` holds the same networks with one
+operation for each of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..base.errors import nearest, user_error
 from ..graph import Graph, GraphBuilder, Tensor
-from ._layers import Weight, create, declare, linear_weights, merge_heads, norm_weights, split_heads
+from ._layers import Block, create, linear_weights, merge_heads, norm_weights, split_heads
 
 __all__ = ["FAMILIES", "TextSizes", "spelled_out"]
 
@@ -33,17 +33,17 @@ class TextSizes:
 
 
 def _dropped(b: GraphBuilder, x: Tensor, keep: Tensor | None) -> Tensor:
-    """Dropout as one kernel: a byte per element says what stays."""
+    """Dropout as one kernel: a byte per element marks the elements that stay."""
     return x if keep is None else b.apply("select", keep, x, b.scalar(0.0), name="dropout")
 
 
 def _attention(
     b: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, family: str, keep: Tensor | None
 ) -> Tensor:
-    """Products around a softmax; the mask is added, or chosen by (gpt2)."""
+    """Products around a softmax; the mask is added to the scores, or selects them (gpt2)."""
     depth = q.shape[-1]
     scores = b.matmul(q, k.transpose(0, 1, 3, 2), name="scores")
-    if family == "opt":  # queries were scaled before; what underflows is lifted
+    if family == "opt":  # queries are scaled already; the lowest number replaces sums that overflow
         scores = b.apply("maximum", scores + mask, b.scalar(_LOWEST), name="lifted")
     elif family == "bert":
         scores = scores / math.sqrt(depth) + mask
@@ -58,7 +58,7 @@ def _gelu(b: GraphBuilder, x: Tensor) -> Tensor:
     return (x * 0.5) * (b.apply("tanh", inner) + 1.0)
 
 
-class _Layer:
+class _Layer(Block):
     """One layer's function: (x, mask, [kept scores, kept rows], weights...) -> y."""
 
     def __init__(self, builder: GraphBuilder, sizes: TextSizes, batch: int, sequence: int, training: bool) -> None:
@@ -66,58 +66,49 @@ class _Layer:
         turned = sizes.family == "gpt2"
         joined = [("qkv", width, 3 * width)] if turned else [(name, width, width) for name in ("q", "k", "v")]
         linears = [*joined, ("out", width, width), ("up", width, sizes.ffn), ("down", sizes.ffn, width)]
-        self.weights: list[Weight] = [w for name in ("norm1", "norm2") for w in norm_weights(name, width)]
+        weights = [w for name in ("norm1", "norm2") for w in norm_weights(name, width)]
         for name, inputs, outputs in linears:
-            self.weights += linear_weights(name, inputs, outputs, transposed=turned)
-        self.b = builder.function("layer")
-        x = self.b.input("x", (batch, sequence, width))
+            weights += linear_weights(name, inputs, outputs, transposed=turned)
         if turned:
-            mask = self.b.input("mask", (1, 1, sequence, sequence), "bool")
+            mask: tuple[tuple[int, ...], str | None] = (1, 1, sequence, sequence), "bool"
         else:
-            mask = self.b.input("mask", (batch, 1, sequence if sizes.family == "opt" else 1, sequence))
-        kept = _kept(sizes, batch, sequence) if training else {}
-        found = [self.b.input(name, shape, "bool") for name, shape in kept.items()]
-        self.scores: Tensor | None = found[0] if training else None
-        self.rows: Tensor | None = found[1] if training else None
-        self.w = declare(self.b, self.weights)
-        self.b.output(self._bert(x, mask) if sizes.family == "bert" else self._decoder(x, mask), "y")
-
-    def _linear(self, x: Tensor, name: str) -> Tensor:
-        multiply = self.b.matmul if self.s.family == "gpt2" else self.b.project
-        return multiply(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"], name=name)
-
-    def _norm(self, x: Tensor, name: str) -> Tensor:
-        return self.b.layer_norm(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"], name=name)
+            mask = (batch, 1, sequence if sizes.family == "opt" else 1, sequence), None
+        kept = {name: (shape, "bool") for name, shape in (_kept(sizes, batch, sequence) if training else {}).items()}
+        inputs = {"x": ((batch, sequence, width),), "mask": mask, **kept}
+        super().__init__(builder, "layer", weights, inputs, transposed=turned)
+        self.scores, self.rows = self.inputs.get("kept_scores"), self.inputs.get("kept_rows")
+        x, given = self.inputs["x"], self.inputs["mask"]
+        self.b.output(self._bert(x, given) if sizes.family == "bert" else self._decoder(x, given), "y")
 
     def _heads(self, x: Tensor, mask: Tensor) -> Tensor:
         width, family = self.s.width, self.s.family
         if family == "gpt2":
-            joined = self._linear(x, "qkv")
+            joined = self.linear(x, "qkv")
             q, k, v = (joined[..., i * width : (i + 1) * width] for i in range(3))
         else:
-            q, k, v = (self._linear(x, name) for name in ("q", "k", "v"))
+            q, k, v = (self.linear(x, name) for name in ("q", "k", "v"))
         if family == "opt":
             q = q * (width // self.s.heads) ** -0.5
         q, k, v = (split_heads(part, self.s.heads) for part in (q, k, v))
         return self._residual(_attention(self.b, q, k, v, mask, family, self.scores), "out")
 
     def _residual(self, x: Tensor, name: str) -> Tensor:
-        return _dropped(self.b, self._linear(x, name), self.rows)
+        return _dropped(self.b, self.linear(x, name), self.rows)
 
     def _bert(self, x: Tensor, mask: Tensor) -> Tensor:
-        x = self._norm(self._heads(x, mask) + x, "norm1")
-        hidden = self.b.apply("gelu_erf", self._linear(x, "up"), name="gelu")
-        return self._norm(self._residual(hidden, "down") + x, "norm2")
+        x = self.norm(self._heads(x, mask) + x, "norm1")
+        hidden = self.b.apply("gelu_erf", self.linear(x, "up"), name="gelu")
+        return self.norm(self._residual(hidden, "down") + x, "norm2")
 
     def _decoder(self, x: Tensor, mask: Tensor) -> Tensor:
-        x = x + self._heads(self._norm(x, "norm1"), mask)
-        hidden = self._linear(self._norm(x, "norm2"), "up")
+        x = x + self._heads(self.norm(x, "norm1"), mask)
+        hidden = self.linear(self.norm(x, "norm2"), "up")
         hidden = _gelu(self.b, hidden) if self.s.family == "gpt2" else self.b.apply("relu", hidden, name="relu")
         return x + self._residual(hidden, "down")
 
 
 def _kept(sizes: TextSizes, batch: int, sequence: int) -> dict[str, tuple[int, ...]]:
-    """Shapes of what dropout keeps."""
+    """Shapes of the masks of dropout."""
     return {"kept_scores": (batch, sizes.heads, sequence, sequence), "kept_rows": (batch, sequence, sizes.width)}
 
 
@@ -132,7 +123,7 @@ def _classifier(b: GraphBuilder, x: Tensor, tokens: Tensor, sizes: TextSizes) ->
 
 
 def _pretraining_heads(b: GraphBuilder, x: Tensor, tokens: Tensor, sizes: TextSizes) -> Tensor:
-    """The masked-language head over every position; next sentence's two labels are left to it."""
+    """The masked-language head over every position, without the next-sentence head."""
     hidden = b.apply("gelu_erf", b.linear(x, sizes.width, name="transform"), name="transform.gelu")
     hidden = _norm(b, hidden, "transform")
     return b.project(hidden, tokens, b.weight("head.bias", (sizes.vocabulary,)), name="head")
@@ -142,7 +133,7 @@ def _language_head(b: GraphBuilder, x: Tensor, tokens: Tensor, sizes: TextSizes)
     return b.project(_norm(b, x, "norm"), tokens, name="head")
 
 
-#: family -> what follows the layers
+#: the head behind the layers, by family
 FAMILIES: dict[str, Callable[[GraphBuilder, Tensor, Tensor, TextSizes], Tensor]] = {
     "bert": _classifier,
     "gpt2": _language_head,
@@ -156,9 +147,10 @@ def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32",
         close = nearest(sizes.family, FAMILIES)
         raise user_error("unknown family", value=f"'{sizes.family}'", allowed=", ".join(FAMILIES), suggestion=close)
     if sizes.width % sizes.heads:
-        raise user_error("heads divide the width", value=f"{sizes.width} / {sizes.heads}")
+        raise user_error("the width is not a multiple of the heads", value=f"{sizes.width} / {sizes.heads}")
     if sequence > sizes.positions:
-        raise user_error("the sequence does not fit the positions", value=str(sequence), allowed=str(sizes.positions))
+        raise user_error("the sequence is longer than the positions", value=str(sequence),
+                         allowed=f"at most {sizes.positions} tokens")  # fmt: skip
     b = GraphBuilder(sizes.family, dtype=dtype)
     layer = _Layer(b, sizes, batch, sequence, training)
     ids = b.input("input_ids", (batch, sequence), "i32")
@@ -177,7 +169,7 @@ def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32",
     kept = _kept(sizes, batch, sequence) if training else {}
     drops = [b.input(name, shape, "bool") for name, shape in kept.items()]
     for i in range(sizes.layers):
-        x = b.call(layer.b, x, mask, *drops, *create(b, f"layer.{i}", layer.weights), name=f"layer.{i}")
+        x = layer.call(f"layer.{i}", x, mask, *drops)
     head = _pretraining_heads if training and sizes.family == "bert" else FAMILIES[sizes.family]
     b.output(head(b, x, tokens, sizes), "logits")
     return b.build()

@@ -27,11 +27,11 @@ def names() -> list[str]:
 
 @checked()
 def table() -> Table:
-    """The networks that `build` knows, with their sizes and what they are built with unless told otherwise.
+    """The networks that `build` knows, with their sizes and default arguments.
 
     Returns:
-        Rows with name, kind, parameters, dtype (of most weights), batch, context (tokens; None: reads none), phase
-        ("": has none).
+        Rows with name, kind, parameters, dtype (of most weights), batch, context (tokens; None for networks without),
+        phase ("" for networks without).
     """
     return Table([dict(row_of(name)) for name in NETWORKS])
 
@@ -50,16 +50,16 @@ def build(
     Args:
         name: one of `names()`.
         batch: number of images or sequences.
-        sequence: length in tokens, for networks that read text; the network's own default if none is given.
-        dtype: of weights and activations; the network's own default (that of the published weights) if none is given.
-        context: another word for sequence; in phase decode, the tokens that the last one attends to.
+        sequence: length in tokens, for networks that read text; the network's default otherwise.
+        dtype: of weights and activations; by default that of the published weights.
+        context: alias of sequence; in phase decode, the tokens that the last one attends to.
         phase: "prefill" or "decode", for networks that write text.
 
     Returns:
         Its graph.
 
     Raises:
-        UserError: for an unknown name, a batch, sequence or phase that the network does not take, or an unknown dtype.
+        UserError: for an unknown name or dtype, or a batch, sequence or phase that the network does not support.
     """
     name, batch = str(name), whole("batch", batch, 1)
     small = name.lower()
@@ -93,9 +93,9 @@ def build(
 
 
 def _of_floats(error: Exception, dtype: Any) -> Exception:
-    """A network that computes with floats alone, asked for in integers."""
+    """The error for an integer dtype: networks compute with floats."""
     if dtype is None or not dtype_name(dtype).startswith(("i", "u")):
         return error
-    remedy = "Its products in integers: ts.run(..., quantize='i8'), ts.quantize(graph, 'i8'), tilesim run --quantize i8"
+    remedy = "For integer products take ts.run(..., quantize='i8') or tilesim run --quantize i8"
     what = "this network computes with floats"
     return user_error(what, place="dtype", value=shown(dtype), allowed="f32, bf16, f16, f64", suggestion=remedy)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
-from ._layers import Weight, create, declare, linear_weights, merge_heads, norm_weights, split_heads
+from ._layers import Block, linear_weights, merge_heads, norm_weights, normed, split_heads
 from ._network import network
 
 __all__ = ["ClipConfig", "Tower", "clip", "clip_vit_b_32"]
@@ -41,13 +41,13 @@ class ClipConfig:
 CLIP_VIT_B_32 = ClipConfig("clip-vit-b-32", Tower(768, 12, 12, 3072), Tower(512, 12, 8, 2048))
 
 
-class _Encoder:
+class _Encoder(Block):
     """The layers of one tower: one function, called once per layer."""
 
     def __init__(self, parent: GraphBuilder, name: str, tower: Tower, batch: int, tokens: int, c: ClipConfig) -> None:
-        self.parent, self.name, self.tower, self.c = parent, name, tower, c
+        self.name, self.tower = name, tower
         gain = (2 * tower.layers) ** -0.5
-        self.weights: list[Weight] = [
+        weights = [
             *linear_weights("self_attn.q_proj", tower.width, tower.width),
             *linear_weights("self_attn.k_proj", tower.width, tower.width),
             *linear_weights("self_attn.v_proj", tower.width, tower.width),
@@ -57,40 +57,26 @@ class _Encoder:
             *linear_weights("mlp.fc2", tower.hidden, tower.width, gain=gain),
             *norm_weights("layer_norm2", tower.width),
         ]
-        self.b = parent.function(f"{name}_layer")
-        x = self.b.input("x", (batch, tokens, tower.width))
-        self.w = declare(self.b, self.weights)
-        self.b.output(self._layer(x), "y")
-
-    def _linear(self, x: Tensor, name: str) -> Tensor:
-        return self.b.project(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"], name=name)
-
-    def _norm(self, x: Tensor, name: str) -> Tensor:
-        w = self.w
-        return self.b.layer_norm(x, w[f"{name}.weight"], w[f"{name}.bias"], epsilon=self.c.epsilon, name=name)
+        inputs = {"x": ((batch, tokens, tower.width),)}
+        super().__init__(parent, f"{name}_layer", weights, inputs, epsilon=c.epsilon)
+        self.b.output(self._layer(self.inputs["x"]), "y")
 
     def _layer(self, x: Tensor) -> Tensor:
-        normed = self._norm(x, "layer_norm1")
+        normed = self.norm(x, "layer_norm1")
         q, k, v = (
-            split_heads(self._linear(normed, f"self_attn.{part}_proj"), self.tower.heads) for part in ("q", "k", "v")
+            split_heads(self.linear(normed, f"self_attn.{part}_proj"), self.tower.heads) for part in ("q", "k", "v")
         )
         causal = self.name == "text_model"
         context = merge_heads(self.b.attention(q, k, v, causal=causal, name="self_attn"))
-        x = x + self._linear(context, "self_attn.out_proj")
-        inner = self._linear(self._norm(x, "layer_norm2"), "mlp.fc1")
+        x = x + self.linear(context, "self_attn.out_proj")
+        inner = self.linear(self.norm(x, "layer_norm2"), "mlp.fc1")
         inner = inner * self.b.apply("sigmoid", inner * 1.702, name="mlp.quick_gelu")
-        return x + self._linear(inner, "mlp.fc2")
+        return x + self.linear(inner, "mlp.fc2")
 
     def run(self, x: Tensor) -> Tensor:
         for i in range(self.tower.layers):
-            prefix = f"{self.name}.encoder.layers.{i}"
-            x = self.parent.call(self.b, x, *create(self.parent, prefix, self.weights), name=prefix)
+            x = self.call(f"{self.name}.encoder.layers.{i}", x)
         return x
-
-
-def _norm(b: GraphBuilder, x: Tensor, name: str, epsilon: float) -> Tensor:
-    scale, bias = create(b, name, [Weight("weight", (x.shape[-1],), 0.1, 1.0), Weight("bias", (x.shape[-1],))])
-    return b.layer_norm(x, scale, bias, epsilon=epsilon, name=name)
 
 
 def _projection(b: GraphBuilder, x: Tensor, features: int, name: str) -> Tensor:
@@ -111,20 +97,20 @@ def _image_features(b: GraphBuilder, c: ClipConfig, batch: int) -> Tensor:
     token = b.weight(f"{inner}.class_embedding", (width,)).reshape(1, 1, width)
     x = b.concat([b.broadcast(token, (batch, 1, width)), x], axis=1, name="tokens")
     x = x + b.weight(f"{inner}.position_embedding.weight", (patches + 1, width), scale=0.035)
-    x = encoder.run(_norm(b, x, "vision_model.pre_layrnorm", c.epsilon))
-    pooled = _norm(b, x[:, 0], "vision_model.post_layernorm", c.epsilon)
+    x = encoder.run(normed(b, x, "vision_model.pre_layrnorm", c.epsilon))
+    pooled = normed(b, x[:, 0], "vision_model.post_layernorm", c.epsilon)
     return _projection(b, pooled, c.features, "visual_projection")
 
 
 def _text_features(b: GraphBuilder, c: ClipConfig, batch: int, tokens: int) -> Tensor:
-    """Taken where the end of the text stands: its number is the highest of the vocabulary."""
+    """Features at the end-of-text token, the highest id of the vocabulary."""
     encoder = _Encoder(b, "text_model", c.text, batch, tokens, c)
     ids = b.input("input_ids", (batch, tokens), "i32")
     inner = "text_model.embeddings"
     table = b.weight(f"{inner}.token_embedding.weight", (c.vocabulary, c.text.width), scale=0.035)
     positions = b.weight(f"{inner}.position_embedding.weight", (c.tokens, c.text.width), scale=0.035)
     words: Tensor = b.op("embedding", table, ids, name=f"{inner}.token_embedding")
-    x = _norm(b, encoder.run(words + positions[:tokens]), "text_model.final_layer_norm", c.epsilon)
+    x = normed(b, encoder.run(words + positions[:tokens]), "text_model.final_layer_norm", c.epsilon)
     last = b.op("reduce", ids, combiner="argmax", dims=[1], dtype="i32", name="end_of_text")
     first: Tensor = b.op("iota", shape=[batch], dtype="i32", dim=0)
     rows = b.op("embedding", x.reshape(batch * tokens, c.text.width), first * tokens + last, name="pooled")
@@ -135,12 +121,8 @@ def _text_features(b: GraphBuilder, c: ClipConfig, batch: int, tokens: int) -> T
 def clip(config: ClipConfig, batch: int = 1, sequence: int = 77, dtype: str = "f32") -> Graph:
     """CLIP of any size."""
     if not 1 <= sequence <= config.tokens:
-        raise user_error(
-            "the text does not fit",
-            place=f"model '{config.name}'",
-            value=str(sequence),
-            allowed=f"1 to {config.tokens}",
-        )
+        raise user_error("the text does not fit", place=f"model '{config.name}'", value=str(sequence),
+                         allowed=f"1 to {config.tokens} tokens")  # fmt: skip
     b = GraphBuilder(config.name, dtype=dtype)
     image = _image_features(b, config, batch)
     text = _text_features(b, config, batch, sequence)
@@ -153,14 +135,5 @@ def clip(config: ClipConfig, batch: int = 1, sequence: int = 77, dtype: str = "f
 
 @network
 def clip_vit_b_32(batch: int = 1, sequence: int = 77, dtype: str = "f32") -> Graph:
-    """CLIP ViT-B/32, 151,277,313 parameters.
-
-    Args:
-        batch: number of images, and of texts.
-        sequence: tokens of a text, at most 77.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph as of `clip`.
-    """
+    """CLIP ViT-B/32, 151,277,313 parameters: `batch` images and as many texts of at most 77 tokens."""
     return clip(CLIP_VIT_B_32, batch, sequence, dtype)

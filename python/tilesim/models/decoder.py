@@ -1,8 +1,8 @@
 """Language models that read and write token by token: Llama 3, Mistral, Qwen2.5, Mixtral.
 
-Two phases. Prefill reads `context` tokens at once and gives the cache of keys and values. Decode reads token number
-`context` of every sequence: the cache holds the earlier ones and a free slot, the new key and value are written there
-(an alias, so that only the written part moves), and attention sees the whole cache.
+Prefill reads `context` tokens at once and returns the cache of keys and values. Decode reads token number
+`context` of every sequence: the cache holds the earlier tokens and a free slot for the new key and value (an alias, so
+that only the written part moves), and attention reads the whole cache.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..graph import Graph, GraphBuilder, Tensor
-from ._decoding import Head, Layer, Run, assemble, check_run, gated_weights, linear_weight, rotary_tables, rotate
+from ._decoding import Head, Layer, Run, assemble, attention_weights, check_run, gated_weights, rotary_tables
 from ._layers import Weight, merge_heads, split_heads
 from ._network import network
 from .experts import Experts, expert_weights, mix
@@ -32,8 +32,8 @@ __all__ = [
 class DecoderConfig:
     """Sizes of a decoder in the manner of Llama (Touvron et al., 2023): RMSNorm, rotary positions, gated SiLU.
 
-    `window`: how many tokens attention looks back, 0 for all. `experts`: None for one dense network per layer;
-    `dense_layers`: how many layers in front have none.
+    `window`: tokens that attention looks back, 0 for all. `experts`: None for one dense network per layer;
+    `dense_layers`: number of first layers without experts.
     """
 
     name: str
@@ -65,49 +65,33 @@ MIXTRAL_8X7B = DecoderConfig(
     "mixtral-8x7b", 32000, 4096, 32, 32, 8, 14336, rotary_base=1e6, limit=32768, experts=Experts(count=8, chosen=2)
 )
 DEEPSEEK_MOE_16B = DecoderConfig(
-    "deepseek-moe-16b",
-    102400,
-    2048,
-    28,
-    16,
-    16,
-    10944,
-    epsilon=1e-6,
-    limit=4096,
+    "deepseek-moe-16b", 102400, 2048, 28, 16, 16, 10944, epsilon=1e-6, limit=4096, dense_layers=1,
     experts=Experts(count=64, chosen=6, renormalised=False, hidden=1408, shared=2816),
-    dense_layers=1,
-)
+)  # fmt: skip
 
 
 class _Layer(Layer):
-    def __init__(self, parent: GraphBuilder, sort: str, c: DecoderConfig, run: Run) -> None:
+    def __init__(self, parent: GraphBuilder, kind: str, c: DecoderConfig, run: Run) -> None:
         self.c = c
-        self.experts = c.experts if sort == "layer" else None
+        self.experts = c.experts if kind == "layer" else None
         kept = (run.batch, c.key_heads, run.cached(c.window) or run.tokens, c.head_width)
         angles = (run.tokens, c.head_width)
         tables = {"rotary.cos": angles, "rotary.sin": angles}
-        super().__init__(parent, sort, run, c.width, tables, {"keys": kept, "values": kept}, self._weights())
+        super().__init__(parent, kind, run, c.width, tables, {"keys": kept, "values": kept}, self._weights())
 
     def _weights(self) -> list[Weight]:
         c = self.c
         queries, keys = c.heads * c.head_width, c.key_heads * c.head_width
-        gain = (2 * c.layers) ** -0.5  # of what adds to the residual stream
-        weights = [
-            Weight("input_layernorm.weight", (c.width,), 0.1, 1.0),
-            *linear_weight("self_attn.q_proj", c.width, queries, bias=c.qkv_bias),
-            *linear_weight("self_attn.k_proj", c.width, keys, bias=c.qkv_bias),
-            *linear_weight("self_attn.v_proj", c.width, keys, bias=c.qkv_bias),
-            *linear_weight("self_attn.o_proj", queries, c.width, gain),
-            Weight("post_attention_layernorm.weight", (c.width,), 0.1, 1.0),
-        ]
+        gain = (2 * c.layers) ** -0.5  # of weights that add to the residual stream
+        weights = attention_weights(c.width, queries, keys, gain, c.qkv_bias)
         if self.experts is not None:
             return weights + expert_weights("mlp", self.experts, c.width, c.hidden, gain)
         return weights + gated_weights("mlp", c.width, c.hidden, gain)
 
     def _attention(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        c, cos, sin = self.c, self.tables["rotary.cos"], self.tables["rotary.sin"]
-        q = rotate(split_heads(self.linear(x, "self_attn.q_proj"), c.heads), cos, sin)
-        k = rotate(split_heads(self.linear(x, "self_attn.k_proj"), c.key_heads), cos, sin)
+        c = self.c
+        q = self.rotate(split_heads(self.linear(x, "self_attn.q_proj"), c.heads))
+        k = self.rotate(split_heads(self.linear(x, "self_attn.k_proj"), c.key_heads))
         v = split_heads(self.linear(x, "self_attn.v_proj"), c.key_heads)
         kept = {"keys": self.store("keys", k), "values": self.store("values", v)}
         settings: dict[str, Any] = {} if self.run.decode else {"causal": True, "window": c.window}
@@ -130,110 +114,55 @@ def decoder(
     """A decoder of any size; the layer is one function, called once per layer."""
     c, run = config, check_run(config.name, config.limit, batch, context, phase)
     first = c.dense_layers if c.experts is not None else 0
-    sorts = ["dense_layer"] * first + ["layer"] * (c.layers - first)
-    positions = range(context - run.tokens, context)
-    cos, sin = rotary_tables(positions, c.head_width, c.rotary_base)
-    return assemble(
-        Head(c.name, c.vocabulary, c.width, c.epsilon, c.tied),
-        run,
-        dtype,
-        sorts,
-        lambda builder, sort: _Layer(builder, sort, c, run),
-        {"rotary.cos": cos, "rotary.sin": sin},
-    )
+    types = ["dense_layer"] * first + ["layer"] * (c.layers - first)
+    tables = rotary_tables(range(context - run.tokens, context), c.head_width, c.rotary_base)
+    head = Head(c.name, c.vocabulary, c.width, c.epsilon, c.tied)
+    return assemble(head, run, dtype, types, lambda builder, kind: _Layer(builder, kind, c, run), tables)
 
 
 @network
 def llama_3_8b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
-    """Llama 3 8B (Grattafiori et al., 2024), 8,030,261,248 parameters.
-
-    Args:
-        batch: number of sequences.
-        context: tokens, at most 8192; see `decoder`.
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and cache.
-
-    Returns:
-        Graph as of `decoder`.
-    """
+    """Llama 3 8B (Grattafiori et al., 2024), 8,030,261,248 parameters; at most 8,192 tokens."""
     return decoder(LLAMA_3_8B, batch, context, phase, dtype)
 
 
 @network
 def llama_3_70b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
-    """Llama 3 70B (Grattafiori et al., 2024), 70,553,706,496 parameters.
-
-    Args:
-        batch: number of sequences.
-        context: tokens, at most 8192; see `decoder`.
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and cache.
-
-    Returns:
-        Graph as of `decoder`.
-    """
+    """Llama 3 70B (Grattafiori et al., 2024), 70,553,706,496 parameters; at most 8,192 tokens."""
     return decoder(LLAMA_3_70B, batch, context, phase, dtype)
 
 
 @network
 def mistral_7b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
-    """Mistral 7B (Jiang et al., 2023), 7,241,732,096 parameters, with a window of 4096 tokens.
+    """Mistral 7B (Jiang et al., 2023), 7,241,732,096 parameters; at most 32,768 tokens.
 
-    Args:
-        batch: number of sequences.
-        context: tokens, at most 32768; see `decoder`. The cache holds the last 4096.
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and cache.
-
-    Returns:
-        Graph as of `decoder`.
+    Attention looks back 4,096 tokens, and the cache holds as many.
     """
     return decoder(MISTRAL_7B, batch, context, phase, dtype)
 
 
 @network
 def qwen2_5_1_5b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
-    """Qwen2.5 1.5B (Qwen team, 2024), 1,543,714,304 parameters; the head shares the token embeddings.
+    """Qwen2.5 1.5B (Qwen team, 2024), 1,543,714,304 parameters; at most 131,072 tokens.
 
-    Args:
-        batch: number of sequences.
-        context: tokens, at most 131072; see `decoder`.
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and cache.
-
-    Returns:
-        Graph as of `decoder`.
+    The head shares the token embeddings.
     """
     return decoder(QWEN2_5_1_5B, batch, context, phase, dtype)
 
 
 @network
 def mixtral_8x7b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
-    """Mixtral 8x7B (Jiang et al., 2024), 46,702,792,704 parameters, two of eight experts per token.
+    """Mixtral 8x7B (Jiang et al., 2024), 46,702,792,704 parameters; at most 32,768 tokens.
 
-    Args:
-        batch: number of sequences.
-        context: tokens, at most 32768; see `decoder`.
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and cache.
-
-    Returns:
-        Graph as of `decoder`.
+    Each token takes two of eight experts.
     """
     return decoder(MIXTRAL_8X7B, batch, context, phase, dtype)
 
 
 @network
 def deepseek_moe_16b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
-    """DeepSeekMoE 16B (Dai et al., 2024), 16,375,728,128 parameters, six of 64 experts per token and two shared.
+    """DeepSeekMoE 16B (Dai et al., 2024), 16,375,728,128 parameters; at most 4,096 tokens.
 
-    Args:
-        batch: number of sequences.
-        context: tokens, at most 4096; see `decoder`.
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and cache.
-
-    Returns:
-        Graph as of `decoder`.
+    Each token takes six of 64 experts and two shared ones.
     """
     return decoder(DEEPSEEK_MOE_16B, batch, context, phase, dtype)

@@ -1,7 +1,7 @@
 """DeepSeek-V3 (DeepSeek-AI, 2024): latent attention, a mixture of 256 experts.
 
-Keys and values of all heads are linear in one latent vector per token (and one rotary key). Prefill makes them; decode
-never does: its queries and results pass through the latent space, so that the cache holds 576 numbers per token.
+Keys and values of all heads are linear in one latent vector per token (and one rotary key). Prefill computes them.
+Decode works in the latent space, so that the cache holds 576 numbers per token.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from ._decoding import (
     linear_weight,
     pairs_to_halves,
     rotary_tables,
-    rotate,
 )
 from ._layers import Weight, merge_heads, split_heads
 from ._network import network
@@ -61,32 +60,22 @@ class DeepseekConfig:
 
 
 DEEPSEEK_V3 = DeepseekConfig(
-    "deepseek-v3",
-    129280,
-    7168,
-    61,
-    128,
-    18432,
-    query_rank=1536,
-    latent=512,
-    plain=128,
-    rotary=64,
-    value=128,
+    "deepseek-v3", 129280, 7168, 61, 128, 18432, query_rank=1536, latent=512, plain=128, rotary=64, value=128,
     experts=Experts(
         count=256, chosen=8, scores="sigmoid", groups=8, chosen_groups=4, scale=2.5, hidden=2048, shared=2048
     ),
     dense_layers=3,
     yarn=Yarn(40.0, 4096),
-)
+)  # fmt: skip
 
 
 class _Layer(Layer):
-    def __init__(self, parent: GraphBuilder, sort: str, c: DeepseekConfig, run: Run) -> None:
-        self.c, self.dense = c, sort == "dense_layer"
+    def __init__(self, parent: GraphBuilder, kind: str, c: DeepseekConfig, run: Run) -> None:
+        self.c, self.dense = c, kind == "dense_layer"
         kept = (run.batch, 1, run.context, c.latent + c.rotary)
         angles = (run.tokens, c.rotary)
         tables = {"rotary.cos": angles, "rotary.sin": angles}
-        super().__init__(parent, sort, run, c.width, tables, {"latent": kept}, self._weights())
+        super().__init__(parent, kind, run, c.width, tables, {"latent": kept}, self._weights())
 
     def _weights(self) -> list[Weight]:
         c, gain = self.c, (2 * self.c.layers) ** -0.5
@@ -106,7 +95,7 @@ class _Layer(Layer):
         return weights + expert_weights("mlp", c.experts, c.width, c.hidden, gain)
 
     def _turned(self, x: Tensor) -> Tensor:
-        return rotate(pairs_to_halves(x), self.tables["rotary.cos"], self.tables["rotary.sin"])
+        return self.rotate(pairs_to_halves(x))
 
     def _queries(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Plain and rotary part, [B, H, S, ...]."""
@@ -161,29 +150,16 @@ def deepseek(
 ) -> Graph:
     """A model in the manner of DeepSeek-V3, of any size."""
     c, run = config, check_run(config.name, config.limit, batch, context, phase)
-    sorts = ["dense_layer"] * c.dense_layers + ["layer"] * (c.layers - c.dense_layers)
-    cos, sin = rotary_tables(range(context - run.tokens, context), c.rotary, c.rotary_base, c.yarn)
-    return assemble(
-        Head(c.name, c.vocabulary, c.width, c.epsilon),
-        run,
-        dtype,
-        sorts,
-        lambda builder, sort: _Layer(builder, sort, c, run),
-        {"rotary.cos": cos, "rotary.sin": sin},
-    )
+    types = ["dense_layer"] * c.dense_layers + ["layer"] * (c.layers - c.dense_layers)
+    tables = rotary_tables(range(context - run.tokens, context), c.rotary, c.rotary_base, c.yarn)
+    head = Head(c.name, c.vocabulary, c.width, c.epsilon)
+    return assemble(head, run, dtype, types, lambda builder, kind: _Layer(builder, kind, c, run), tables)
 
 
 @network
 def deepseek_v3(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
-    """DeepSeek-V3, 671,026,419,200 parameters (without the layer that predicts one token more).
+    """DeepSeek-V3, 671,026,419,200 parameters; at most 163,840 tokens.
 
-    Args:
-        batch: number of sequences.
-        context: tokens, at most 163840; see `deepseek`.
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and cache.
-
-    Returns:
-        Graph as of `deepseek`.
+    The layer that predicts one more token is left out.
     """
     return deepseek(DEEPSEEK_V3, batch, context, phase, dtype)

@@ -42,7 +42,7 @@ DLRM_MLPERF = DlrmConfig(
 
 
 def _network(b: GraphBuilder, x: Tensor, widths: tuple[int, ...], name: str, last: str) -> Tensor:
-    """Linear layers with ReLU; `last` is the function of the last one. Names as of an nn.Sequential."""
+    """Linear layers with ReLU, named as in an nn.Sequential; `last` is the function of the last one."""
     for i, width in enumerate(widths):
         x = b.linear(x, width, name=f"{name}.{2 * i}", scale=math.sqrt(6 / x.shape[-1]))
         x = b.apply(last if i == len(widths) - 1 else "relu", x, name=f"{name}.{2 * i + 1}")
@@ -54,9 +54,9 @@ def dlrm(config: DlrmConfig, batch: int = 2048, lookups: int = 1, dtype: str = "
     """A DLRM of any size."""
     if lookups < 1 or config.bottom[-1] != config.width:
         raise user_error(
-            "the sizes of a DLRM do not fit", place=f"model '{config.name}'",
+            "inconsistent sizes of a DLRM", place=f"model '{config.name}'",
             value=f"{lookups} lookups, bottom network {config.bottom}, embeddings of {config.width}",
-            allowed="at least 1 lookup, and a bottom network that ends at the width of an embedding",
+            allowed="at least 1 lookup, and a bottom network whose last width is that of an embedding",
         )  # fmt: skip
     b = GraphBuilder(config.name, dtype=dtype)
     dense = b.input("dense", (batch, config.dense))
@@ -80,13 +80,5 @@ def dlrm(config: DlrmConfig, batch: int = 2048, lookups: int = 1, dtype: str = "
 
 @network
 def dlrm_mlperf(batch: int = 2048, dtype: str = "f32") -> Graph:
-    """DLRM of the MLPerf benchmark, 24,036,595,969 parameters.
-
-    Args:
-        batch: number of samples.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph as of `dlrm`, with one lookup per table.
-    """
+    """DLRM of the MLPerf benchmark, 24,036,595,969 parameters, one lookup per table for each sample."""
     return dlrm(DLRM_MLPERF, batch, 1, dtype)

@@ -1,6 +1,6 @@
-"""Mixtures of experts: every token takes the network of a few experts (Shazeer et al., 2017).
+"""Mixtures of experts: a router sends each token to a few expert networks (Shazeer et al., 2017).
 
-Rows are sorted by expert and multiplied in groups (kind ragged_contract), so that no token is dropped and each expert's
+Rows are sorted by expert and multiplied in groups (kind ragged_contract): no token is dropped, and each expert's
 weights are read at most once.
 """
 
@@ -18,13 +18,13 @@ __all__ = ["Experts", "expert_weights", "mix"]
 
 @dataclass(frozen=True)
 class Experts:
-    """How many experts there are, how many a token takes, and how it chooses.
+    """Number of experts, experts per token, and the routing.
 
-    `scores`: "softmax" over all experts, or "sigmoid" with a bias that enters the choice alone (DeepSeek-V3). `groups`,
-    `chosen_groups`: experts are chosen in those groups whose two best sum highest. `renormalised`: weights of the
-    chosen sum to one. `scale`: factor of the weights. `weighs_inputs`: weights multiply what enters the experts and not
-    what leaves (Llama 4). `hidden`: of one expert, 0 for the model's. `shared`: hidden width of the network that every
-    token takes, 0 for none.
+    `scores`: "softmax" over all experts, or "sigmoid" with a bias that only affects the choice (DeepSeek-V3). `groups`,
+    `chosen_groups`: experts come from the groups whose two best experts have the highest sum. `renormalised`: weights
+    of the chosen experts sum to one. `scale`: factor of the weights. `weighs_inputs`: weights multiply the inputs of
+    the experts instead of their outputs (Llama 4). `hidden`: hidden width of one expert, 0 for the model's. `shared`:
+    hidden width of the network that every token takes, 0 for none.
     """
 
     count: int
@@ -72,7 +72,7 @@ def _rows(b: GraphBuilder, x: Tensor, indices: Tensor, name: str) -> Tensor:
 
 
 def _scored(b: GraphBuilder, logits: Tensor, bias: Tensor | None, e: Experts) -> tuple[Tensor, Tensor]:
-    """Of [T, E] router outputs: what the experts weigh, and what they are chosen by."""
+    """Weights of the experts, and the values that choose them, from router outputs [T, E]."""
     if e.scores == "softmax":
         scores = logits.softmax()
         return scores, scores
@@ -100,7 +100,7 @@ def _route(b: GraphBuilder, x: Tensor, w: Mapping[str, Tensor], name: str, e: Ex
     logits = b.project(x, w[f"{router}.weight"], name=router).convert("f32")
     scores, choice = _scored(b, logits, w.get(f"{router}.e_score_correction_bias"), e)
     values, numbers = b.op("top_k", choice, dim=1, k=e.chosen, dtype="i32", name="router.top_k", results=2)
-    if choice is not scores:  # the chosen experts' scores: one row of the table of all scores per (token, choice)
+    if choice is not scores:  # looks up the chosen experts' scores in the table of all scores
         tokens = x.shape[0]
         first: Tensor = b.op("iota", shape=[tokens, 1], dtype="i32", dim=0)
         values = _rows(b, scores.reshape(-1, 1), first * e.count + numbers, "router.scores").reshape(tokens, e.chosen)

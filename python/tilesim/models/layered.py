@@ -1,4 +1,4 @@
-"""Transformers as equal layers, for plans over many devices: extents instead of a graph."""
+"""Transformers as equal layers, described by extents instead of a graph, for plans over many devices."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def _routing(given: Any, experts: int) -> tuple[int, ...] | int | None:
     if given is None:
         return None
     if not experts:
-        raise user_error("a model without experts routes no tokens", place="routing", value=shown(given),
-                         allowed="none")  # fmt: skip
+        raise user_error("routing needs a model with experts", place="routing", value=shown(given),
+                         suggestion="Set experts and experts_chosen, or leave routing out")  # fmt: skip
     if isinstance(given, int):
         return whole("routing", given, 0, 2**63)
     if isinstance(given, str) or not hasattr(given, "__len__") or len(given) != experts:
-        raise user_error("no counts of tokens", place="routing", value=shown(given),
+        raise user_error("not a list of token counts", place="routing", value=shown(given),
                          allowed=f"{experts} whole numbers, one per expert, or the seed of random choices")  # fmt: skip
     counts = tuple(whole(f"routing[{number}]", one, 0, 2**53) for number, one in enumerate(given))
     if not sum(counts):
-        raise user_error("no token goes anywhere", place="routing", value=shown(given), allowed="a count above 0")
+        raise user_error("all token counts are 0", place="routing", value=shown(given), allowed="a count above 0")
     return counts
 
 
@@ -42,12 +42,12 @@ def _routing(given: Any, experts: int) -> tuple[int, ...] | int | None:
 class Layered(Saved):
     """A transformer of equal layers, one step of it.
 
-    `hidden`, `ffn` are widths in elements; `sequence` tokens per sequence (decode: in the cache); `global_batch`
-    sequences per step over all devices. `gated`: three products in the feed-forward part instead of two. `experts`
-    0: no mixture; else that many per layer, of which a token takes `experts_chosen`. `attention`: `flash` keeps no
-    scores, `unfused` stores them. `tied`: embedding and head share one table. `routing`: how tokens spread over
-    experts: none evenly; tokens per expert, as a trace counts them; or the seed of random choices. `source`: where the
-    batch and the sequence length come from.
+    `hidden`, `ffn`: widths in elements. `sequence`: tokens per sequence (decode: in the cache). `global_batch`:
+    sequences per step over all devices. `gated`: three products in the feed-forward part instead of two. `experts`:
+    experts per layer (0 for a dense model), of which a token takes `experts_chosen`. `attention`: `flash` keeps no
+    scores, `unfused` stores them. `tied`: embedding and head share one table. `routing`: tokens per expert as a trace
+    counts them, the seed of random choices, or None for an even split. `source`: origin of the batch and the sequence
+    length.
     """
 
     layers: int
@@ -75,7 +75,7 @@ class Layered(Saved):
             object.__setattr__(self, name, whole(name, getattr(self, name), 0, 2**40))
         if not self.head_size and self.heads and self.hidden % self.heads:
             raise user_error(
-                "the width is no multiple of the heads, and no head_size is given", place="hidden",
+                "the width is not a multiple of the heads, and head_size is missing", place="hidden",
                 value=f"{self.hidden}, {self.heads} heads", allowed=f"multiples of {self.heads}, or any with head_size",
             )  # fmt: skip
         defaults = {"ffn": 4 * self.hidden, "kv_heads": self.heads, "head_size": self.hidden // max(1, self.heads)}
@@ -86,7 +86,7 @@ class Layered(Saved):
             whole(name, getattr(self, name), 1, 2**40)
         if self.heads % self.kv_heads:
             raise user_error(
-                "heads do not divide into their keys", place="kv_heads", value=str(self.kv_heads),
+                "the heads are not a multiple of the key heads", place="kv_heads", value=str(self.kv_heads),
                 allowed=f"divisors of {self.heads}",
             )  # fmt: skip
         one_of("unknown dtype", "dtype", self.dtype, *DTYPES)
@@ -96,11 +96,11 @@ class Layered(Saved):
         whole("experts_chosen", self.experts_chosen, 1 if self.experts else 0, self.experts)
         object.__setattr__(self, "routing", _routing(self.routing, self.experts))
         if not isinstance(self.source, str):
-            raise user_error("a source is a text", place="source", value=shown(self.source))
+            raise user_error("the source is not a text", place="source", value=shown(self.source))
 
     @property
     def setting(self) -> str:
-        """What a step reads: "training, 1,536 sequences of 2,048 tokens"."""
+        """Phase, batch and length in words: "training, 1,536 sequences of 2,048 tokens"."""
         phase = "training" if self.phase == "train" else self.phase
         sequences = f"{self.global_batch:,} sequence{'s' if self.global_batch > 1 else ''}"
         return f"{phase}, {sequences} {'at' if self.phase == 'decode' else 'of'} {self.sequence:,} tokens"
@@ -120,7 +120,7 @@ class Layered(Saved):
 
     @property
     def flops(self) -> float:
-        """FLOPs of a step's products, without any recompute; causal attention counts half its square, and without
+        """FLOPs of a step's products without recomputation. Causal attention counts half of its square; without
         gradients only the last token of a sequence has logits."""
         tokens = self.global_batch * (1 if self.phase == "decode" else self.sequence)
         width = (self.heads + 2 * self.kv_heads) * self.head_size + self.heads * self.head_size
@@ -142,11 +142,11 @@ class Layered(Saved):
 
     @staticmethod
     def from_dict(value: Any, place: str = "workload") -> Layered:
-        """A workload of its JSON form.
+        """Reads a workload from its JSON form.
 
         Args:
             value: the JSON value.
-            place: what errors name.
+            place: name of the source in error messages.
 
         Returns:
             The workload.
@@ -156,9 +156,9 @@ class Layered(Saved):
         """
         known = {field.name: field for field in fields(Layered)}
         if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-            raise user_error("no layered workload", place=place, value=shown(value), allowed=f'"schema": "{SCHEMA}"')
+            raise user_error("not a layered workload", place=place, value=shown(value), allowed=f'"schema": "{SCHEMA}"')
         if value.get("version") != VERSION or value.get("kind", "transformer") != "transformer":
-            raise user_error("another kind or version", place=place, allowed=f"transformer, version {VERSION}")
+            raise user_error("unsupported kind or version", place=place, allowed=f"transformer, version {VERSION}")
         rest = {key: one for key, one in value.items() if key not in ("schema", "version", "kind")}
         for key in rest:
             if key not in known:
@@ -174,7 +174,7 @@ class Layered(Saved):
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Layered:
-        """A workload from a file.
+        """Reads a workload from a file.
 
         Args:
             path: of the JSON file.
@@ -183,6 +183,6 @@ class Layered(Saved):
             The workload.
 
         Raises:
-            UserError: for a file that cannot be read or holds something else.
+            UserError: for a file that cannot be read or has another content.
         """
         return Layered.from_dict(read_json(path), path_text(path))

@@ -1,4 +1,4 @@
-"""Layered training steps by name: extents as published, batches as trained."""
+"""Layered training steps by name, with published extents and batch sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KORTHIKANTI = "Korthikanti et al., Reducing Activation Recomputation, 2022 (arX
 _NARAYANAN = "Narayanan et al., Efficient Large-Scale Language Model Training, SC 2021 (arXiv 2104.04473)"
 _SMITH = "Smith et al., Megatron-Turing NLG 530B, 2022 (arXiv 2201.11990): 1,920 once the ramp is over"
 _LLAMA3 = "Llama Team, The Llama 3 Herd of Models, 2024 (arXiv 2407.21783), table 4: 16M tokens"
-_LLAMA3_SMALL = f"assumption: {_LLAMA3}, of the 405B model; the paper states no batch of the smaller ones"
+_LLAMA3_SMALL = f"assumption: {_LLAMA3}, for the 405B model; the paper does not state batches of smaller models"
 
 
 def _megatron(layers: int, hidden: int, heads: int, batch: int, source: str) -> Layered:
@@ -39,11 +39,11 @@ _PRESETS = {
     "llama-3-70b": _llama(80, 8192, 64, 28672, _LLAMA3_SMALL),
     "llama-3-405b": _llama(126, 16384, 128, 53248, _LLAMA3),
 }
-_CONTEXT = 2048  # tokens of a prompt or cache where none are given, as of the networks of `tilesim run`
+_CONTEXT = 2048  # default tokens of a prompt or cache, as for the networks of `tilesim run`
 
 
 def layered_names() -> list[str]:
-    """Names that `layered` knows."""
+    """Names of the layered workloads."""
     return list(_PRESETS)
 
 
@@ -59,16 +59,16 @@ def layered(
 
     Args:
         source: "gpt3-175b", "llama-3-70b", ... (`layered_names`), or the path of a JSON file.
-        batch: sequences per step over all devices; none: as trained, with the source, or 1 in another phase.
-        context: tokens per sequence (decode: in the cache); none: as trained, or 2,048 in another phase.
-        phase: "train", "prefill", "decode"; none: as the file says, of a name "train".
-        dtype: of weights and activations; none: as trained.
+        batch: sequences per step over all devices; by default the published batch, or 1 without training.
+        context: tokens per sequence (decode: in the cache); by default the published length, or 2,048 without training.
+        phase: "train", "prefill" or "decode"; by default that of the file, or "train".
+        dtype: of weights and activations; by default the published one.
 
     Returns:
-        The workload; `source` says where batch and sequence length come from, and is empty where they were given.
+        The workload; its `source` cites batch and sequence length, and is empty where you set them.
 
     Raises:
-        UserError: for an unknown name, a number out of range, or a file that cannot be read or holds something else.
+        UserError: for an unknown name, a number out of range, or a file that cannot be read or has another content.
     """
     found = _loaded(source)
     forward = phase not in (None, found.phase, "train")

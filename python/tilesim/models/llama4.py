@@ -1,7 +1,7 @@
 """Llama 4 Scout (Meta, 2025): its language model.
 
-Three layers of four have rotary positions and look back within their chunk of the context; the fourth has no positions,
-sees everything, and sharpens its scores with the distance from the start.
+Three of four layers have rotary positions and attend within their chunk of the context. The fourth has no positions,
+attends to everything, and sharpens its scores with the distance from the start.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..graph import Graph, GraphBuilder, Tensor
-from ._decoding import Head, Layer, Run, assemble, check_run, linear_weight, pairs_to_halves, rotary_tables, rotate
+from ._decoding import Head, Layer, Run, assemble, attention_weights, check_run, pairs_to_halves, rotary_tables
 from ._layers import Weight, merge_heads, split_heads
 from ._network import network
 from .experts import Experts, expert_weights, mix
@@ -21,7 +21,7 @@ __all__ = ["Llama4Config", "llama4", "llama_4_scout"]
 
 @dataclass(frozen=True)
 class Llama4Config:
-    """Sizes. `chunk`: tokens that attention with positions sees together; `sharpen`, `floor`: scores of the other."""
+    """Sizes. `chunk`: tokens that attention with positions sees together; `sharpen`, `floor`: of the others."""
 
     name: str
     vocabulary: int
@@ -40,56 +40,36 @@ class Llama4Config:
 
 
 LLAMA_4_SCOUT = Llama4Config(
-    "llama-4-scout",
-    202048,
-    5120,
-    48,
-    40,
-    8,
+    "llama-4-scout", 202048, 5120, 48, 40, 8,
     Experts(
-        count=16,
-        chosen=1,
-        scores="sigmoid",
-        renormalised=False,
-        weighs_inputs=True,
-        hidden=8192,
-        shared=8192,
-        router="router",
-        shared_name="shared_expert",
-        transposed=False,
+        count=16, chosen=1, scores="sigmoid", renormalised=False, weighs_inputs=True, hidden=8192, shared=8192,
+        router="router", shared_name="shared_expert", transposed=False,
     ),
-)
+)  # fmt: skip
 
 
 class _Layer(Layer):
-    def __init__(self, parent: GraphBuilder, sort: str, c: Llama4Config, run: Run) -> None:
-        self.c, self.chunked = c, sort == "chunked_layer"
+    def __init__(self, parent: GraphBuilder, kind: str, c: Llama4Config, run: Run) -> None:
+        self.c, self.chunked = c, kind == "chunked_layer"
         length = run.context
         if self.chunked and run.decode:
             length = (run.context - 1) % c.chunk + 1
         kept = (run.batch, c.key_heads, length, c.head_width)
         angles = (run.tokens, c.head_width)
         tables = {"rotary.cos": angles, "rotary.sin": angles} if self.chunked else {"sharpening": (run.tokens, 1)}
-        super().__init__(parent, sort, run, c.width, tables, {"keys": kept, "values": kept}, self._weights())
+        super().__init__(parent, kind, run, c.width, tables, {"keys": kept, "values": kept}, self._weights())
 
     def _weights(self) -> list[Weight]:
         c, gain = self.c, (2 * self.c.layers) ** -0.5
-        return [
-            Weight("input_layernorm.weight", (c.width,), 0.1, 1.0),
-            *linear_weight("self_attn.q_proj", c.width, c.heads * c.head_width),
-            *linear_weight("self_attn.k_proj", c.width, c.key_heads * c.head_width),
-            *linear_weight("self_attn.v_proj", c.width, c.key_heads * c.head_width),
-            *linear_weight("self_attn.o_proj", c.heads * c.head_width, c.width, gain),
-            Weight("post_attention_layernorm.weight", (c.width,), 0.1, 1.0),
-            *expert_weights("feed_forward", c.experts, c.width, c.experts.hidden, gain),
-        ]
+        weights = attention_weights(c.width, c.heads * c.head_width, c.key_heads * c.head_width, gain)
+        return weights + expert_weights("feed_forward", c.experts, c.width, c.experts.hidden, gain)
 
     def _placed(self, x: Tensor) -> Tensor:
         """Rotary positions, then length sqrt(D), without weights."""
-        turned = rotate(pairs_to_halves(x), self.tables["rotary.cos"], self.tables["rotary.sin"])
         y: Tensor = self.b.op(
-            "normalize", turned, mode="rms", dims=[3], epsilon=self.c.epsilon, name="self_attn.qk_norm"
-        )
+            "normalize", self.rotate(pairs_to_halves(x)), mode="rms", dims=[3], epsilon=self.c.epsilon,
+            name="self_attn.qk_norm",
+        )  # fmt: skip
         return y
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -123,32 +103,19 @@ def llama4(
 ) -> Graph:
     """A model in the manner of Llama 4 Scout, of any size."""
     c, run = config, check_run(config.name, config.limit, batch, context, phase)
-    sorts = ["full_layer" if i % 4 == 3 else "chunked_layer" for i in range(c.layers)]
+    types = ["full_layer" if i % 4 == 3 else "chunked_layer" for i in range(c.layers)]
     positions = range(context - run.tokens, context)
-    cos, sin = rotary_tables(positions, c.head_width, c.rotary_base)
+    tables = rotary_tables(positions, c.head_width, c.rotary_base)
     steps = np.floor((np.asarray(positions, np.float32) + 1) / np.float32(c.floor))
-    sharpening = (np.log1p(steps) * np.float32(c.sharpen) + 1).astype(np.float32).reshape(-1, 1)
-    return assemble(
-        Head(c.name, c.vocabulary, c.width, c.epsilon),
-        run,
-        dtype,
-        sorts,
-        lambda builder, sort: _Layer(builder, sort, c, run),
-        {"rotary.cos": cos, "rotary.sin": sin, "sharpening": sharpening},
-    )
+    tables["sharpening"] = (np.log1p(steps) * np.float32(c.sharpen) + 1).astype(np.float32).reshape(-1, 1)
+    head = Head(c.name, c.vocabulary, c.width, c.epsilon)
+    return assemble(head, run, dtype, types, lambda builder, kind: _Layer(builder, kind, c, run), tables)
 
 
 @network
 def llama_4_scout(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
-    """The language model of Llama 4 Scout, 107,769,861,120 parameters; positions are not stretched.
+    """The language model of Llama 4 Scout, 107,769,861,120 parameters; at most 131,072 tokens.
 
-    Args:
-        batch: number of sequences.
-        context: tokens, at most 131072; see `llama4`.
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and cache.
-
-    Returns:
-        Graph as of `llama4`.
+    Its rotary positions are not stretched.
     """
     return llama4(LLAMA_4_SCOUT, batch, context, phase, dtype)

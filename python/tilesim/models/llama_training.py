@@ -1,4 +1,4 @@
-"""A training step of a Llama-like decoder as one graph: forward, backward, update, with how devices divide it."""
+"""A training step of a Llama-like decoder as one sharded graph: forward pass, backward pass, update."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WEIGHTS = {
 
 
 def llama3(name: str, devices: int) -> Graph:
-    """A training step of one of `LLAMA3`, a sequence per device."""
+    """A training step of one of `LLAMA3` with one sequence per device."""
     if name not in LLAMA3:
         raise user_error("unknown model", place="model", value=f"'{name}'", allowed=", ".join(LLAMA3),
                          suggestion=nearest(name, LLAMA3))  # fmt: skip
@@ -44,9 +44,9 @@ def llama3(name: str, devices: int) -> Graph:
 
 
 def llama_training_step(shape: Layered, devices: int = 1) -> Graph:
-    """The step of a model without key sharing, in the manner of JAX: products of weights are kept for the backward
-    pass, everything between them (attention with stored scores included) is made again; the embedding is a product
-    with one-hot rows; logits are f32; AdamW, both moments in the dtype of the parameters.
+    """The step of a model without key sharing, as JAX runs it: the backward pass reuses the products of weights and
+    recomputes everything between them (including attention, which stores its scores); the embedding is a product with
+    one-hot rows; logits are f32; AdamW keeps both moments in the dtype of the parameters.
     """
     return _Step(shape, devices).build()
 
@@ -60,7 +60,7 @@ class _Step:
         self.weights: dict[str, Tensor] = {}
         self.products = 0
         self.names: list[str] = []  # of inputs
-        self.outputs: list[str] = []  # inputs that outputs behind the loss replace
+        self.outputs: list[str] = []  # inputs that the outputs after the loss overwrite
         self.divided: dict[str, str] = {}
         self.pieces: dict[str, tuple[Graph, Graph]] = {}
 
@@ -94,7 +94,7 @@ class _Step:
         return b.build(shardings=self.divided, mesh={"d": self.devices})
 
     def divide(self, x: Tensor, name: str) -> Tensor:
-        """An input whose first axis is divided."""
+        """Annotates an input or output as sharded along its first axis."""
         self.divided[name] = '[{"d"}' + ", {}" * (x.ndim - 1) + "]"
         if not name.startswith("new."):
             self.names.append(name)
@@ -111,7 +111,7 @@ class _Step:
         repeated = b.broadcast(tokens.reshape(*tokens.shape, 1), wide)
         return b.apply("equal", repeated, numbers).convert(self.shape.dtype)
 
-    # pieces between products of weights: made in the forward pass, and made again with their gradients in the backward
+    # pieces between products of weights, computed in the forward pass and again, with gradients, in the backward pass
 
     def piece(self, name: str, inputs: Mapping[str, Tensor]) -> tuple[Graph, Graph]:
         if name not in self.pieces:
@@ -210,7 +210,7 @@ class _Step:
         return self.product(grad, weight, 1)
 
     def product(self, x: Tensor, weight: Tensor, axis: int = 0) -> Tensor:
-        """Of activations with a weight: the batch stays divided, the weight is gathered."""
+        """A product of activations with a weight: the batch stays sharded, the weight is gathered."""
         self.products += 1
         name = f"product{self.products}"
         self.divided[name] = '[{"d"}, {}, {}]'
@@ -239,7 +239,7 @@ class _Step:
 
 
 def written(b: GraphBuilder, graph: Graph, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A graph's operations on tensors of another builder."""
+    """Writes a graph's operations with tensors of another builder."""
     values: dict[str, Any] = dict(inputs)
     for row in graph.operations():
         if row["kind"] == "constant":

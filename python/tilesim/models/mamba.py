@@ -1,7 +1,7 @@
 """Mamba (Gu, Dao, 2023): layers with a state instead of attention.
 
-Prefill steps through the tokens in a loop (kind while), as the published kernel does on chip; decode makes one step
-from the state and the last inputs of the convolution.
+Prefill runs a loop over tokens (kind while), as the published kernel does on chip. Decode makes one step from the state
+and the last inputs of the convolution.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["MambaConfig", "mamba", "mamba_2_8b"]
 
 @dataclass(frozen=True)
 class MambaConfig:
-    """Sizes. `inner`: channels of a layer; `rank`: of the projection that gives the time steps."""
+    """Sizes. `inner`: channels of a layer; `rank`: rank of the projection to time steps."""
 
     name: str
     vocabulary: int
@@ -50,7 +50,7 @@ def _step(
 
 
 class _Scan:
-    """The loop over tokens: state (token, state, u, dt, keys, queries, A, result), the middle ones unchanged."""
+    """The loop over tokens with state (token, state, u, dt, keys, queries, A, result); u to A are invariant."""
 
     def __init__(self, parent: GraphBuilder, c: MambaConfig, run: Run) -> None:
         self.run, tokens = run, run.tokens
@@ -98,11 +98,11 @@ class _Scan:
 
 
 class _Layer(Layer):
-    def __init__(self, parent: GraphBuilder, sort: str, c: MambaConfig, run: Run) -> None:
+    def __init__(self, parent: GraphBuilder, kind: str, c: MambaConfig, run: Run) -> None:
         self.c = c
         self.scan = None if run.decode else _Scan(parent, c, run)
         caches = {"inputs": (run.batch, c.kernel - 1, c.inner), "state": (run.batch, c.inner, c.state)}
-        super().__init__(parent, sort, run, c.width, {}, caches, self._weights())
+        super().__init__(parent, kind, run, c.width, {}, caches, self._weights())
 
     def _weights(self) -> list[Weight]:
         c, gain = self.c, self.c.layers**-0.5
@@ -120,7 +120,7 @@ class _Layer(Layer):
         ]
 
     def _convolved(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        """Channel by channel over the last tokens; and the inputs that the next token needs."""
+        """The convolution per channel over the last tokens, and the inputs that the next token needs."""
         c, b = self.c, self.b
         kept = c.kernel - 1
         if self.run.decode:
@@ -160,20 +160,10 @@ def mamba(
     head = Head(
         c.name, c.vocabulary, c.width, c.epsilon, True, "backbone.embeddings", "backbone.layers", "backbone.norm_f"
     )
-    return assemble(head, run, dtype, ["layer"] * c.layers, lambda builder, sort: _Layer(builder, sort, c, run), {})
+    return assemble(head, run, dtype, ["layer"] * c.layers, lambda builder, kind: _Layer(builder, kind, c, run), {})
 
 
 @network
 def mamba_2_8b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
-    """Mamba 2.8B, 2,768,345,600 parameters; the head shares the token embeddings.
-
-    Args:
-        batch: number of sequences.
-        context: tokens; see `mamba`.
-        phase: "prefill" or "decode".
-        dtype: of weights, activations and state.
-
-    Returns:
-        Graph as of `mamba`.
-    """
+    """Mamba 2.8B, 2,768,345,600 parameters; the head shares the token embeddings."""
     return mamba(MAMBA_2_8B, batch, context, phase, dtype)

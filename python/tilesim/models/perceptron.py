@@ -17,7 +17,7 @@ def mlp(batch: int = 1, sizes: Sequence[int] = (784, 512, 256, 10), dtype: str =
 
     Args:
         batch: number of rows.
-        sizes: extents of the input, the hidden layers and the output, in elements.
+        sizes: extents of the input, the hidden layers and the output in elements.
         dtype: of weights and activations.
 
     Returns:

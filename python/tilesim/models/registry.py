@@ -1,4 +1,4 @@
-"""The networks: a row each, from which names, the table, `tilesim.models` and completion follow."""
+"""The networks, one row each; names, the table, `tilesim.models` and completion follow from these rows."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ NETWORKS: dict[str, Network] = {
 
 @cache
 def row_of(name: str) -> dict[str, Any]:
-    """The row of a network in the table of all; built once in a process."""
+    """The row of a network in the table; computed once per process."""
     network = NETWORKS[name]
     settings = network.settings
     graph = network.make(batch=1)

@@ -5,9 +5,8 @@ ResNet-50 is torchvision's "v1.5": the 3×3 convolution of a bottleneck takes th
 
 from __future__ import annotations
 
-import math
-
 from ..graph import Graph, GraphBuilder, Tensor
+from ._layers import batch_normed, convolved
 from ._network import network
 
 __all__ = ["resnet18", "resnet34", "resnet50"]
@@ -20,20 +19,11 @@ class _Net:
         self.b = builder
 
     def conv(self, x: Tensor, filters: int, kernel: int, stride: int, name: str) -> Tensor:
-        """Without bias; variance 2 / fan-in of a uniform distribution (He et al., ICCV 2015)."""
-        fan_in = x.shape[1] * kernel * kernel
-        w = self.b.weight(f"{name}.weight", (filters, x.shape[1], kernel, kernel), scale=math.sqrt(6 / fan_in))
-        return self.b.conv2d(x, w, stride=stride, padding=kernel // 2, name=name)
+        return convolved(self.b, x, filters, kernel, stride, name)
 
     def norm(self, x: Tensor, name: str, gain: float = 1.0) -> Tensor:
-        """`gain` of the last one in a block is small, so that sums over many blocks stay small."""
-        channels = (x.shape[1],)
-        scale = self.b.weight(f"{name}.weight", channels, scale=0.1 * gain, offset=gain)
-        bias = self.b.weight(f"{name}.bias", channels)
-        mean = self.b.weight(f"{name}.running_mean", channels, scale=0.1, trainable=False)
-        variance = self.b.weight(f"{name}.running_var", channels, scale=0.2, offset=1, trainable=False)
-        y: Tensor = self.b.op("batch_norm", x, scale, bias, mean, variance, name=name, feature_dim=1, epsilon=1e-5)
-        return y
+        """The last one in a block has a small `gain`, so that sums over many blocks stay small."""
+        return batch_normed(self.b, x, name, 0.1 * gain, gain)
 
     def relu(self, x: Tensor, name: str) -> Tensor:
         return self.b.apply("relu", x, name=name)
@@ -77,53 +67,17 @@ def _resnet(name: str, depths: tuple[int, ...], bottleneck: bool, batch: int, im
 
 @network
 def resnet18(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
-    """ResNet-18, 11,689,512 parameters.
-
-    Args:
-        batch: number of images.
-        image: height and width in elements.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with input x [batch, 3, image, image] and output logits [batch, 1000].
-
-    Raises:
-        UserError: for an image that is too small, or an unknown dtype.
-    """
+    """ResNet-18, 11,689,512 parameters: input x [batch, 3, image, image], output logits [batch, 1000]."""
     return _resnet("resnet18", (2, 2, 2, 2), False, batch, image, dtype)
 
 
 @network
 def resnet34(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
-    """ResNet-34, 21,797,672 parameters.
-
-    Args:
-        batch: number of images.
-        image: height and width in elements.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with input x [batch, 3, image, image] and output logits [batch, 1000].
-
-    Raises:
-        UserError: for an image that is too small, or an unknown dtype.
-    """
+    """ResNet-34, 21,797,672 parameters: input x [batch, 3, image, image], output logits [batch, 1000]."""
     return _resnet("resnet34", (3, 4, 6, 3), False, batch, image, dtype)
 
 
 @network
 def resnet50(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
-    """ResNet-50, 25,557,032 parameters.
-
-    Args:
-        batch: number of images.
-        image: height and width in elements.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with input x [batch, 3, image, image] and output logits [batch, 1000].
-
-    Raises:
-        UserError: for an image that is too small, or an unknown dtype.
-    """
+    """ResNet-50, 25,557,032 parameters: input x [batch, 3, image, image], output logits [batch, 1000]."""
     return _resnet("resnet50", (3, 4, 6, 3), True, batch, image, dtype)

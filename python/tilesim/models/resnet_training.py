@@ -1,4 +1,4 @@
-"""A training step of a ResNet as one graph: forward, backward, update, the batch divided over devices."""
+"""A training step of a ResNet as one graph with a sharded batch: forward pass, backward pass, update."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ RESNETS = {
     "resnet101": ((3, 4, 23, 3), True),
     "resnet200": ((3, 24, 36, 3), True),
 }
+_POOL: dict[str, Any] = {"window": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "pads": [0, 0, 1, 1, 1, 1, 0, 0]}
 
 
 def resnet_training_step(name: str, devices: int, images: int = 256, image: int = 224, dtype: str = "f16") -> Graph:
@@ -66,7 +67,7 @@ class _Step:
         self.weights[name] = self.b.input(name, shape, "f32")
         return self.weights[name]
 
-    # forward: each part leaves on the tape what its gradient reads
+    # forward pass: each part records the tensors that its gradient reads
 
     def conv(self, x: Tensor, filters: int, kernel: int, stride: int, name: str) -> Tensor:
         w = self.weight(f"{name}.w", kernel, kernel, x.shape[-1], filters).convert(self.dtype)
@@ -85,8 +86,7 @@ class _Step:
         return y
 
     def pool(self, x: Tensor) -> Tensor:
-        window: dict[str, Any] = {"window": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "pads": [0, 0, 1, 1, 1, 1, 0, 0]}
-        y: Tensor = self.b.op("window_reduce", x, combiner="maximum", **window)
+        y: Tensor = self.b.op("window_reduce", x, combiner="maximum", **_POOL)
         self.tape.append(("pool", {"x": x}, y, (0, 0)))
         return y
 
@@ -104,7 +104,7 @@ class _Step:
         return self.normed(y, f"{name}.c", "norm_add_relu", x)
 
     def head(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The gradient by the last layer's result, of the mean cross entropy."""
+        """The last layer's result, and the gradient of the mean cross entropy by it."""
         b, w = self.b, self.weight("head.w", x.shape[-1], 1000)
         pooled = x.convert("f32").mean([1, 2]).convert(self.dtype)
         logits = (pooled @ w.convert(self.dtype)).convert("f32")
@@ -149,12 +149,7 @@ class _Step:
                 self.gradients[f"{name}.w"] = self.by_filter(given["x"], own, kernel, stride)
                 found = {} if name == "stem" else {"x": self.by_image(given["x"], given["w"], own, kernel, stride)}
             elif kind == "pool":
-                window: dict[str, Any] = {
-                    "window": [1, 3, 3, 1],
-                    "strides": [1, 2, 2, 1],
-                    "pads": [0, 0, 1, 1, 1, 1, 0, 0],
-                }
-                found = {"x": self.b.op("window_scatter", given["x"], own, select="maximum", **window)}
+                found = {"x": self.b.op("window_scatter", given["x"], own, select="maximum", **_POOL)}
             else:
                 all_ = written(self.b, self.piece(kind, given), {**given, "d.y": own})
                 found = {key: all_[f"d.{key}"] for key in given if key in ("x", "other")}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import Run, check_run
-from ._layers import Weight, check_sequence, create, declare, linear_weights, merge_heads, norm_weights, split_heads
+from ._layers import Block, check_sequence, linear_weights, merge_heads, norm_weights, normed, split_heads
 from ._network import network
 
 __all__ = ["TextConfig", "bert", "bert_base", "bert_large", "gpt", "gpt2"]
@@ -31,9 +31,7 @@ BERT_LARGE = TextConfig("bert-large", 24, 1024, 16, 30522, 512)
 GPT2 = TextConfig("gpt2", 12, 768, 12, 50257, 1024)
 
 
-def _bert_layer(
-    builder: GraphBuilder, batch: int, sequence: int, width: int, heads: int
-) -> tuple[GraphBuilder, list[Weight]]:
+def _bert_layer(b: GraphBuilder, batch: int, sequence: int, width: int, heads: int) -> Block:
     weights = [
         *linear_weights("attention.self.query", width, width),
         *linear_weights("attention.self.key", width, width),
@@ -44,23 +42,14 @@ def _bert_layer(
         *linear_weights("output.dense", 4 * width, width),
         *norm_weights("output.LayerNorm", width),
     ]
-    layer = builder.function("layer")
-    x = layer.input("x", (batch, sequence, width))
-    w = declare(layer, weights)
-
-    def linear(value: Tensor, name: str) -> Tensor:
-        return layer.project(value, w[f"{name}.weight"], w[f"{name}.bias"], name=name)
-
-    def norm(value: Tensor, name: str) -> Tensor:
-        return layer.layer_norm(value, w[f"{name}.weight"], w[f"{name}.bias"], epsilon=1e-12, name=name)
-
-    q, k, v = (split_heads(linear(x, f"attention.self.{part}"), heads) for part in ("query", "key", "value"))
-    context = merge_heads(layer.attention(q, k, v, name="attention.self"))
-    x = norm(linear(context, "attention.output.dense") + x, "attention.output.LayerNorm")
-    hidden = layer.apply("gelu_erf", linear(x, "intermediate.dense"), name="intermediate.gelu")
-    x = norm(linear(hidden, "output.dense") + x, "output.LayerNorm")
-    layer.output(x, "y")
-    return layer, weights
+    f = Block(b, "layer", weights, {"x": ((batch, sequence, width),)}, epsilon=1e-12)
+    x = f.inputs["x"]
+    q, k, v = (split_heads(f.linear(x, f"attention.self.{part}"), heads) for part in ("query", "key", "value"))
+    context = merge_heads(f.b.attention(q, k, v, name="attention.self"))
+    x = f.norm(f.linear(context, "attention.output.dense") + x, "attention.output.LayerNorm")
+    hidden = f.b.apply("gelu_erf", f.linear(x, "intermediate.dense"), name="intermediate.gelu")
+    f.b.output(f.norm(f.linear(hidden, "output.dense") + x, "output.LayerNorm"), "y")
+    return f
 
 
 @network
@@ -69,7 +58,7 @@ def bert(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "
     check_sequence(config.name, sequence, config.limit)
     width = config.width
     b = GraphBuilder(config.name, dtype=dtype)
-    layer, weights = _bert_layer(b, batch, sequence, width, config.heads)
+    layer = _bert_layer(b, batch, sequence, width, config.heads)
     ids = b.input("input_ids", (batch, sequence), "i32")
     types = b.input("token_type_ids", (batch, sequence), "i32")
 
@@ -79,11 +68,9 @@ def bert(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "
     words: Tensor = b.op("embedding", table("word", config.vocabulary), ids, name="embeddings.words")
     kinds: Tensor = b.op("embedding", table("token_type", 2), types, name="embeddings.types")
     x = words + kinds + table("position", config.limit)[:sequence]
-    scale, bias = create(b, "embeddings", norm_weights("LayerNorm", width))
-    x = b.layer_norm(x, scale, bias, epsilon=1e-12, name="embeddings.LayerNorm")
+    x = normed(b, x, "embeddings.LayerNorm", 1e-12)
     for i in range(config.layers):
-        prefix = f"encoder.layer.{i}"
-        x = b.call(layer, x, *create(b, prefix, weights), name=prefix)
+        x = layer.call(f"encoder.layer.{i}", x)
     b.output(x, "last_hidden_state")
     pooled = b.linear(x[:, 0], width, name="pooler.dense")
     b.output(b.apply("tanh", pooled, name="pooler.tanh"), "pooler_output")
@@ -92,50 +79,34 @@ def bert(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "
 
 @network
 def bert_base(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
-    """BERT-base, 109,482,240 parameters; every token is attended to.
-
-    Args:
-        batch: number of sequences.
-        sequence: tokens per sequence, at most 512.
-        dtype: of weights and activations.
+    """BERT-base, 109,482,240 parameters; every token is attended to. At most 512 tokens.
 
     Returns:
         Graph with inputs input_ids and token_type_ids [batch, sequence], and outputs last_hidden_state
         [batch, sequence, 768] and pooler_output [batch, 768].
-
-    Raises:
-        UserError: for a sequence that does not fit, or an unknown dtype.
     """
     return bert(BERT_BASE, batch, sequence, dtype)
 
 
 @network
 def bert_large(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
-    """BERT-large, 335,141,888 parameters; every token is attended to.
-
-    Args:
-        batch: number of sequences.
-        sequence: tokens per sequence, at most 512.
-        dtype: of weights and activations.
+    """BERT-large, 335,141,888 parameters; every token is attended to. At most 512 tokens.
 
     Returns:
         Graph with inputs input_ids and token_type_ids [batch, sequence], and outputs last_hidden_state
         [batch, sequence, 1024] and pooler_output [batch, 1024].
-
-    Raises:
-        UserError: for a sequence that does not fit, or an unknown dtype.
     """
     return bert(BERT_LARGE, batch, sequence, dtype)
 
 
-class _GptLayer:
+class _GptLayer(Block):
     """The function of one layer: (x, [keys, values], weights...) -> (y, [keys, values])."""
 
     def __init__(self, builder: GraphBuilder, c: TextConfig, run: Run, caches: bool) -> None:
-        # What adds to the residual stream is scaled by 1 / sqrt(2 · layers), as GPT-2 initializes it.
+        # GPT-2 scales the weights that add to the residual stream by 1 / sqrt(2 · layers).
         width, gain = c.width, (2 * c.layers) ** -0.5
         self.c, self.run = c, run
-        self.weights = [
+        weights = [
             *norm_weights("ln_1", width),
             *linear_weights("attn.c_attn", width, 3 * width, transposed=True),
             *linear_weights("attn.c_proj", width, width, transposed=True, gain=gain),
@@ -143,34 +114,27 @@ class _GptLayer:
             *linear_weights("mlp.c_fc", width, 4 * width, transposed=True),
             *linear_weights("mlp.c_proj", 4 * width, width, transposed=True, gain=gain),
         ]
-        self.b = builder.function("layer")
-        x = self.b.input("x", (run.batch, run.tokens, width))
-        kept = (run.batch, c.heads, run.context, width // c.heads)
-        self.past = [self.b.input(name, kept) for name in ("keys", "values")] if run.decode else []
-        self.w = declare(self.b, self.weights)
+        kept = ((run.batch, c.heads, run.context, width // c.heads),)
+        past = {"keys": kept, "values": kept} if run.decode else {}
+        super().__init__(builder, "layer", weights, {"x": ((run.batch, run.tokens, width),), **past}, transposed=True)
+        x, *self.past = self.inputs.values()
         y, *new = self._body(x)
         self.b.output(y, "y")
         for tensor, name in zip(new if caches else [], ("new.keys", "new.values"), strict=False):
             self.b.output(tensor, name)
 
-    def _linear(self, x: Tensor, name: str) -> Tensor:
-        return self.b.matmul(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"], name=name)
-
-    def _norm(self, x: Tensor, name: str) -> Tensor:
-        return self.b.layer_norm(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"], name=name)
-
     def _body(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         width, b = self.c.width, self.b
-        qkv = self._linear(self._norm(x, "ln_1"), "attn.c_attn")
+        qkv = self.linear(self.norm(x, "ln_1"), "attn.c_attn")
         q, k, v = (split_heads(qkv[..., i * width : (i + 1) * width], self.c.heads) for i in range(3))
         if self.past:
             zero, slot = b.scalar(0, "i32"), b.scalar(self.run.context - 1, "i32")
             starts = (zero, zero, slot, zero)
             k, v = (b.op("dynamic_update", old, new, *starts) for old, new in zip(self.past, (k, v), strict=True))
         context = b.attention(q, k, v, causal=not self.past, name="attn")
-        x = x + self._linear(merge_heads(context), "attn.c_proj")
-        hidden = b.apply("gelu_tanh", self._linear(self._norm(x, "ln_2"), "mlp.c_fc"), name="mlp.gelu")
-        return x + self._linear(hidden, "mlp.c_proj"), k, v
+        x = x + self.linear(merge_heads(context), "attn.c_proj")
+        hidden = b.apply("gelu_tanh", self.linear(self.norm(x, "ln_2"), "mlp.c_fc"), name="mlp.gelu")
+        return x + self.linear(hidden, "mlp.c_proj"), k, v
 
 
 @network
@@ -192,12 +156,10 @@ def gpt(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "f
     words: Tensor = b.op("embedding", tokens, ids, name="wte")
     x, new = words + positions[sequence - run.tokens : sequence], []
     for i in range(config.layers):
-        found = b.call(layer.b, x, *past[i], *create(b, f"h.{i}", layer.weights), name=f"h.{i}")
+        found = layer.call(f"h.{i}", x, *past[i])
         x = found if phase is None else found[0]
         new += [] if phase is None else list(found[1:])
-    scale, bias = create(b, "ln_f", [Weight("weight", (width,), 0.1, 1.0), Weight("bias", (width,))])
-    x = b.layer_norm(x, scale, bias, name="ln_f")
-    b.output(b.project(x, tokens, name="lm_head"), "logits")
+    b.output(b.project(normed(b, x, "ln_f"), tokens, name="lm_head"), "logits")
     for i, tensor in enumerate(new):
         b.output(tensor, f"cache.{i // 2}.{'values' if i % 2 else 'keys'}")
         if run.decode:
@@ -207,18 +169,8 @@ def gpt(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "f
 
 @network
 def gpt2(batch: int = 1, sequence: int = 128, dtype: str = "f32", phase: str | None = None) -> Graph:
-    """GPT-2 small, 124,439,808 parameters; the head shares the token embeddings.
+    """GPT-2 small, 124,439,808 parameters; the head shares the token embeddings. At most 1,024 tokens.
 
-    Args:
-        batch: number of sequences.
-        sequence: tokens per sequence, at most 1024; see `gpt`.
-        dtype: of weights, activations and cache.
-        phase: "prefill" or "decode"; none reads the sequence and keeps no cache.
-
-    Returns:
-        Graph as of `gpt`.
-
-    Raises:
-        UserError: for a sequence that does not fit, an unknown phase or dtype.
+    Without a phase the graph reads the sequence and keeps no cache.
     """
     return gpt(GPT2, batch, sequence, dtype, phase)

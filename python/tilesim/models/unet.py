@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
-from ._layers import merge_heads, split_heads
+from ._layers import merge_heads, normed, split_heads, time_waves
 from ._network import network
 
 __all__ = ["UnetConfig", "stable_diffusion_1_5_unet", "unet"]
@@ -53,10 +51,6 @@ class _Net:
         )
         return y
 
-    def layer_norm(self, x: Tensor, name: str) -> Tensor:
-        scale = self.b.weight(f"{name}.weight", (x.shape[-1],), scale=0.1, offset=1.0)
-        return self.b.layer_norm(x, scale, self.b.weight(f"{name}.bias", (x.shape[-1],)), name=name)
-
     def residual(self, x: Tensor, time: Tensor, filters: int, name: str) -> Tensor:
         """Two convolutions; the time step is added between them."""
         b = self.b
@@ -82,10 +76,10 @@ class _Net:
         y = self.conv(self.group_norm(x, f"{name}.norm", 1e-6), width, 1, f"{name}.proj_in")
         y = y.transpose(0, 2, 3, 1).reshape(batch, height * length, width)
         inner = f"{name}.transformer_blocks.0"
-        normed = self.layer_norm(y, f"{inner}.norm1")
-        y = y + self.attend(normed, normed, f"{inner}.attn1")
-        y = y + self.attend(self.layer_norm(y, f"{inner}.norm2"), text, f"{inner}.attn2")
-        both = b.linear(self.layer_norm(y, f"{inner}.norm3"), 8 * width, name=f"{inner}.ff.net.0.proj")
+        own = normed(b, y, f"{inner}.norm1")
+        y = y + self.attend(own, own, f"{inner}.attn1")
+        y = y + self.attend(normed(b, y, f"{inner}.norm2"), text, f"{inner}.attn2")
+        both = b.linear(normed(b, y, f"{inner}.norm3"), 8 * width, name=f"{inner}.ff.net.0.proj")
         gate = b.apply("gelu_erf", both[..., 4 * width :], name=f"{inner}.ff.gelu")
         y = y + b.linear(both[..., : 4 * width] * gate, width, name=f"{inner}.ff.net.2")
         y = y.reshape(batch, height, length, width).transpose(0, 3, 1, 2)
@@ -100,17 +94,13 @@ class _Net:
 
 def _time(b: GraphBuilder, c: UnetConfig, batch: int) -> Tensor:
     """Sines and cosines of the time step, two linear layers."""
-    half = c.channels[0] // 2
-    frequencies = np.exp(-math.log(10000) * np.arange(half, dtype=np.float32) / half)
-    step = b.input("timestep", (batch,))
-    angles = step.reshape(batch, 1) * b.weight("frequencies", data=frequencies, trainable=False).convert(b.dtype)
-    waves = b.concat([b.apply("cos", angles), b.apply("sin", angles)], axis=1)
+    waves = time_waves(b, b.input("timestep", (batch,)), c.channels[0])
     hidden = b.linear(waves, 4 * c.channels[0], name="time_embedding.linear_1")
     return b.linear(b.apply("silu", hidden), 4 * c.channels[0], name="time_embedding.linear_2")
 
 
 def _down(net: _Net, x: Tensor, time: Tensor, text: Tensor) -> list[Tensor]:
-    """What each step on the way down gives."""
+    """The result of each step on the way down."""
     c, kept = net.c, [x]
     for level, filters in enumerate(c.channels):
         name = f"down_blocks.{level}"
@@ -142,7 +132,7 @@ def unet(config: UnetConfig, batch: int = 1, dtype: str = "f32") -> Graph:
     c = config
     if c.size % (1 << (len(c.channels) - 1)):
         raise user_error(
-            "the latent image is halved at each level", place=f"model '{c.name}'", value=str(c.size),
+            "each level halves the latent image", place=f"model '{c.name}'", value=str(c.size),
             allowed=f"multiples of {1 << (len(c.channels) - 1)}",
         )  # fmt: skip
     b = GraphBuilder(c.name, dtype=dtype)
@@ -164,11 +154,6 @@ def unet(config: UnetConfig, batch: int = 1, dtype: str = "f32") -> Graph:
 def stable_diffusion_1_5_unet(batch: int = 2, dtype: str = "f16") -> Graph:
     """The network of Stable Diffusion 1.5 for images of 512×512, 859,520,964 parameters.
 
-    Args:
-        batch: number of latent images; 2 for one image with guidance.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph as of `unet`.
+    The input holds `batch` latent images: 2 for one image with guidance.
     """
     return unet(STABLE_DIFFUSION_1_5, batch, dtype)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ..base.errors import shown, user_error
 from ..graph import Graph, GraphBuilder, Tensor
+from ._layers import batch_normed, convolved
 from ._network import network
 
 __all__ = ["mobilenet_v2", "vgg", "vgg16"]
@@ -26,18 +27,9 @@ _MOBILENET_V2 = (
 
 @network
 def vgg16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
-    """VGG-16, 138,357,544 parameters.
+    """VGG-16, 138,357,544 parameters: input x [batch, 3, image, image], output logits [batch, 1000].
 
-    Args:
-        batch: number of images.
-        image: height and width in elements, a multiple of 224 (what comes after the convolutions is averaged to 7×7).
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with input x [batch, 3, image, image] and output logits [batch, 1000].
-
-    Raises:
-        UserError: for an image that is no multiple of 224, or an unknown dtype.
+    The image is a multiple of 224: the last maps are averaged to 7×7.
     """
     return vgg("vgg16", _VGG16, 4096, 1000, batch, image, dtype)
 
@@ -52,7 +44,7 @@ def vgg(
     image: int = 224,
     dtype: str = "f32",
 ) -> Graph:
-    """Stages of 3×3 convolutions, each with a maximum over 2×2 behind it, then three linear layers."""
+    """Stages of 3×3 convolutions, each followed by a maximum over 2×2, then three linear layers."""
     if image < 224 or image % 224:
         raise user_error(
             "the last maps are averaged to 7×7", place=f"model '{name}'", value=shown(image), allowed="multiples of 224"
@@ -84,20 +76,7 @@ class _MobileNet:
         self.b = builder
 
     def conv(self, x: Tensor, filters: int, kernel: int, stride: int, name: str, norm: str, groups: int = 1) -> Tensor:
-        fan_in = x.shape[1] // groups * kernel * kernel
-        w = self.b.weight(
-            f"{name}.weight", (filters, x.shape[1] // groups, kernel, kernel), scale=math.sqrt(6 / fan_in)
-        )
-        y = self.b.conv2d(x, w, stride=stride, padding=kernel // 2, groups=groups, name=name)
-        channels = (filters,)
-        parameters = (
-            self.b.weight(f"{norm}.weight", channels, scale=0.1, offset=0.7),
-            self.b.weight(f"{norm}.bias", channels),
-            self.b.weight(f"{norm}.running_mean", channels, scale=0.1, trainable=False),
-            self.b.weight(f"{norm}.running_var", channels, scale=0.2, offset=1, trainable=False),
-        )
-        z: Tensor = self.b.op("batch_norm", y, *parameters, name=norm, feature_dim=1, epsilon=1e-5)
-        return z
+        return batch_normed(self.b, convolved(self.b, x, filters, kernel, stride, name, groups), norm, 0.1, 0.7)
 
     def relu6(self, x: Tensor, name: str) -> Tensor:
         scalar = self.b.scalar
@@ -117,19 +96,7 @@ class _MobileNet:
 
 @network
 def mobilenet_v2(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
-    """MobileNetV2 of width 1.0, 3,504,872 parameters.
-
-    Args:
-        batch: number of images.
-        image: height and width in elements.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with input x [batch, 3, image, image] and output logits [batch, 1000].
-
-    Raises:
-        UserError: for an image that is too small, or an unknown dtype.
-    """
+    """MobileNetV2 of width 1.0, 3,504,872 parameters: input x [batch, 3, image, image], output logits [batch, 1000]."""
     b = GraphBuilder("mobilenet-v2", dtype=dtype)
     net = _MobileNet(b)
     x = b.input("x", (batch, 3, image, image))

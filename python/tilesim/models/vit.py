@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from ..base.errors import user_error
-from ..graph import Graph, GraphBuilder, Tensor
-from ._layers import Weight, create, declare, linear_weights, merge_heads, norm_weights, split_heads
+from ..graph import Graph, GraphBuilder
+from ._layers import Block, Weight, linear_weights, merge_heads, norm_weights, normed, split_heads
 from ._network import network
 
 __all__ = ["VitConfig", "vit", "vit_b_16"]
@@ -28,7 +28,7 @@ class VitConfig:
 VIT_B_16 = VitConfig("vit-b-16", 768, 12, 12, 16)
 
 
-def _layer(builder: GraphBuilder, batch: int, tokens: int, width: int, heads: int) -> tuple[GraphBuilder, list[Weight]]:
+def _layer(b: GraphBuilder, batch: int, tokens: int, width: int, heads: int) -> Block:
     bound = math.sqrt(3 / width)
     weights = [
         *norm_weights("ln_1", width),
@@ -39,24 +39,15 @@ def _layer(builder: GraphBuilder, batch: int, tokens: int, width: int, heads: in
         *linear_weights("mlp.0", width, 4 * width),
         *linear_weights("mlp.3", 4 * width, width, gain=0.5),
     ]
-    layer = builder.function("encoder_layer")
-    x = layer.input("x", (batch, tokens, width))
-    w = declare(layer, weights)
-
-    def linear(value: Tensor, name: str, separator: str = ".") -> Tensor:
-        return layer.project(value, w[f"{name}{separator}weight"], w[f"{name}{separator}bias"], name=name)
-
-    def norm(value: Tensor, name: str) -> Tensor:
-        return layer.layer_norm(value, w[f"{name}.weight"], w[f"{name}.bias"], epsilon=1e-6, name=name)
-
-    qkv = linear(norm(x, "ln_1"), "self_attention.in_proj", "_")
+    f = Block(b, "encoder_layer", weights, {"x": ((batch, tokens, width),)}, epsilon=1e-6)
+    x = f.inputs["x"]
+    qkv = f.linear(f.norm(x, "ln_1"), "self_attention.in_proj", "_")
     q, k, v = (split_heads(qkv[..., part * width : (part + 1) * width], heads) for part in range(3))
-    context = merge_heads(layer.attention(q, k, v, name="self_attention"))
-    x = x + linear(context, "self_attention.out_proj")
-    hidden = layer.apply("gelu_erf", linear(norm(x, "ln_2"), "mlp.0"), name="mlp.gelu")
-    x = x + linear(hidden, "mlp.3")
-    layer.output(x, "y")
-    return layer, weights
+    context = merge_heads(f.b.attention(q, k, v, name="self_attention"))
+    x = x + f.linear(context, "self_attention.out_proj")
+    hidden = f.b.apply("gelu_erf", f.linear(f.norm(x, "ln_2"), "mlp.0"), name="mlp.gelu")
+    f.b.output(x + f.linear(hidden, "mlp.3"), "y")
+    return f
 
 
 @network
@@ -64,15 +55,11 @@ def vit(config: VitConfig, batch: int = 1, image: int = 224, dtype: str = "f32")
     """A vision transformer of any size."""
     patch, width = config.patch, config.width
     if image < patch or image % patch:
-        raise user_error(
-            f"the image is cut into patches of {patch}",
-            place=f"model '{config.name}'",
-            value=str(image),
-            allowed=f"multiples of {patch}",
-        )
+        raise user_error(f"the image is cut into patches of {patch}", place=f"model '{config.name}'", value=str(image),
+                         allowed=f"multiples of {patch}")  # fmt: skip
     patches = (image // patch) ** 2
     b = GraphBuilder(config.name, dtype=dtype)
-    layer, weights = _layer(b, batch, patches + 1, width, config.heads)
+    layer = _layer(b, batch, patches + 1, width, config.heads)
     x = b.input("x", (batch, 3, image, image))
     w = b.weight("conv_proj.weight", (width, 3, patch, patch), scale=math.sqrt(1 / patch**2))
     x = b.conv2d(x, w, b.weight("conv_proj.bias", (width,)), stride=patch, name="conv_proj")
@@ -81,10 +68,8 @@ def vit(config: VitConfig, batch: int = 1, image: int = 224, dtype: str = "f32")
     x = b.concat([token, x], axis=1, name="tokens")
     x = x + b.weight("encoder.pos_embedding", (1, patches + 1, width), scale=0.035)
     for i in range(config.layers):
-        prefix = f"encoder.layers.encoder_layer_{i}"
-        x = b.call(layer, x, *create(b, prefix, weights), name=prefix)
-    scale, bias = create(b, "encoder.ln", [Weight("weight", (width,), 0.1, 1.0), Weight("bias", (width,))])
-    x = b.layer_norm(x, scale, bias, epsilon=1e-6, name="encoder.ln")
+        x = layer.call(f"encoder.layers.encoder_layer_{i}", x)
+    x = normed(b, x, "encoder.ln", 1e-6)
     b.output(b.linear(x[:, 0], config.classes, name="heads.head"), "logits")
     return b.build()
 
@@ -93,15 +78,6 @@ def vit(config: VitConfig, batch: int = 1, image: int = 224, dtype: str = "f32")
 def vit_b_16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """ViT-B/16, 86,567,656 parameters (with the position embeddings of 224×224 images).
 
-    Args:
-        batch: number of images.
-        image: height and width in elements, a multiple of 16.
-        dtype: of weights and activations.
-
-    Returns:
-        Graph with input x [batch, 3, image, image] and output logits [batch, 1000].
-
-    Raises:
-        UserError: for an image that is no multiple of 16, or an unknown dtype.
+    The image is a multiple of 16. Input x [batch, 3, image, image], output logits [batch, 1000].
     """
     return vit(VIT_B_16, batch, image, dtype)

@@ -80,7 +80,7 @@ def _sigma(row: _Row, a_density: float, b_density: float) -> float:
     core = SparseCore(_size(row, "multipliers"), _size(row, "read_ports"), _size(row, "write_ports"))
     m, n, k = _shape(row)
     if k * max(m, n) > 1 << 28:
-        raise Unsupported(f"patterns of {m} x {k} and {k} x {n} are too large to be drawn")
+        raise Unsupported(f"patterns of {m} x {k} and {k} x {n} are too large to draw")
     return core.time(*reference_patterns(m, n, k, a_density, b_density), row["stationary"].strip()).cycles
 
 

@@ -280,7 +280,7 @@ func.func @main(%a: tensor<4x8xf32>, %b: tensor<8x4xf32>) -> tensor<4x4xf32> {
   return %0 : tensor<4x4xf32>
 }
 """
-    with pytest.raises(ts.Unsupported, match=r"stablehlo\.einsum.*left the specification"):
+    with pytest.raises(ts.Unsupported, match=r"stablehlo\.einsum.*removed from the specification"):
         ts.from_stablehlo(text)
 
 

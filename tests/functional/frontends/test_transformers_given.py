@@ -69,8 +69,8 @@ def test_what_people_write(tmp_path):
 def test_refusals(tmp_path):
     cases = {
         "Did you mean 'gpt2'": {"model": "gtp2"},
-        "not fetched from the hub": {"model": "someone/something"},
-        "fewer positions": {"model": "gpt2", "context": 5000},
+        "does not download models": {"model": "someone/something"},
+        "exceeds the model's positions": {"model": "gpt2", "context": 5000},
         "Did you mean 'decode'": {"model": "gpt2", "phase": "decod"},
         "ts.from_torch": {"model": torch.nn.Linear(3, 3)},
         "no model of transformers": {"model": 7},

@@ -183,12 +183,12 @@ def test_stated_refusals() -> None:
         ts.gradient(graph, "sums", ["x"])
     with pytest.raises(ts.UserError, match="function 'erf'"):
         ts.gradient(graph, "erf", ["x"])
-    with pytest.raises(ts.UserError, match="depends on nothing"):
+    with pytest.raises(ts.UserError, match="depends on none of the inputs"):
         ts.gradient(graph, "erf", ["w"])
     with pytest.raises(ts.UserError, match="Did you mean 'erf'"):
         ts.gradient(graph, "erv", ["x"])
     with pytest.raises(ts.UserError, match="unknown tensor"):
         ts.gradient(graph, "erf", ["v"])
-    with pytest.raises(ts.UserError, match=r"'layers.0.weight'.*an input in its place"):
+    with pytest.raises(ts.UserError, match=r"'layers.0.weight'.*in its place"):
         ts.gradient(ts.models.mlp(), "y", ["layers.0.weight"])
     assert w.shape == (4, 4)

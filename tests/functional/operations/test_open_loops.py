@@ -80,7 +80,7 @@ def test_without_data_the_remedy_is_named():
         ts.Unsupported, match=r"number of trips is not known.*trips=\{'grow': n\}.*ts\.run\(graph, inputs\)"
     ):
         ts.run(doubling())
-    with pytest.raises(ts.UserError, match="no loop that data end"):
+    with pytest.raises(ts.UserError, match="not a data-dependent loop"):
         ts.compile(doubling(), "tpu-v3", trips={"shrink": 2})
     with pytest.raises(ts.UserError):
         ts.compile(doubling(), "tpu-v3", trips={"grow": -1})

@@ -1,1 +1,1 @@
-"""Graphs as GPU frameworks run them: kernels counted, fused and priced."""
+"""GPU frameworks: kernels that they launch for a graph, their fusion and their times."""

@@ -1,9 +1,9 @@
-"""The backward pass of eager torch as a closed form over the kernels of the forward pass: no graph of gradients.
+"""The backward pass of eager torch as a closed form over the kernels of the forward pass.
 
-Per product two of as many multiply-adds (for both operands), and a sum over the rows for its bias; attention in one
-kernel two and a half times its forward pass. Sums and masks that are added pass their gradient on; a factor, a choice,
-a copy or a gather moves as many bytes as before; anything else reads what was saved besides; norms read both once more
-for their scale and bias. A value with several readers adds up its gradients.
+A product needs two products of equal size (one per operand), and a sum over rows for its bias. Attention takes 2.5
+times its forward pass. Sums pass their gradient on. Multiplications, selections, copies and gathers move as many bytes
+as in the forward pass; other operations also read saved values, and norms read both again for scale and bias. A value
+with several readers adds up its gradients.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FREE = ("iota",)
 def backward_kernels(counted: Counted) -> list[tuple[Kernel, float]]:
     """Kernels of the backward pass."""
     if counted.compiler != "eager":
-        raise Unsupported("backward passes are modelled for eager torch alone")
+        raise Unsupported("the closed form of backward passes covers eager torch only")
     operations = {op["name"]: op for op in counted.core.operations()}
     found: list[tuple[Kernel, float]] = []
     for kernel in counted.kernels:
@@ -61,7 +61,7 @@ def _of(kernel: Kernel, op: Mapping[str, Any]) -> list[tuple[Kernel, float]]:
 
 
 def _sums(kernels: Sequence[Kernel]) -> list[tuple[Kernel, float]]:
-    """Additions of gradients, of what several kernels read; masks and indices, which no kernel made, have none."""
+    """Sums of gradients of values with several readers, except masks and indices."""
     made = {name for kernel in kernels for name in kernel.writes}
     readers: dict[str, list[float]] = {}
     for kernel in kernels:

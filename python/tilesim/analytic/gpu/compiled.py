@@ -1,4 +1,4 @@
-"""A graph as a GPU's framework runs it: the time of every kernel, and of the host that launches them."""
+"""Times of the kernels of a graph under a GPU framework, and of the host that launches them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from ..operations import Cost, Costs, inlined, rows_of
 from ..profile import Profile
 from ..schemes import Scheme
 from ..vector import CONSTANTS as STREAM
+from ..vector import stream_model
 from . import serving
 from .groups import Group
 from .kernels import COMPILERS, Kernel, check_compiler, kernels, kernels_of
 
 __all__ = ["CONSTANTS", "Counted", "Priced", "count", "network_constants", "price_kernels"]
 
-#: What a whole network needs beside the models of its kernels: few numbers, each of hardware or library.
+#: Constants of whole networks beside the models of their kernels, each of hardware or library.
 CONSTANTS: dict[str, dict[str, float | str]] = {
     "efficiency": {
         "default": 1.0,
@@ -49,7 +50,7 @@ CONSTANTS: dict[str, dict[str, float | str]] = {
     "row": {"default": 80.0, "low": 0.0, "high": 1e5, "unit": "cycles per row and unit of a reduction"},
 }  # fmt: skip
 # Seconds of the host per launch: a framework's operator; generated code that launches; a replayed list of kernels.
-# Assumptions of microbenchmarks: rows whose kernels are long do not show them.
+# Assumptions from microbenchmarks: measurements of long kernels do not determine them.
 DISPATCH = {"eager": 8e-6, "torch": 4e-6, "xla": 2e-6}
 
 
@@ -60,17 +61,17 @@ class Counted:
     core: _core.Graph
     kernels: list[Kernel]
     compiler: str
-    groups: list[Group] = field(default_factory=list)  # of an engine, one per kernel
+    groups: list[Group] = field(default_factory=list)  # for an engine: one per kernel
 
 
 @dataclass
 class Priced:
-    """Kernels in the order in which they run, with a cost each; what was taken for granted."""
+    """Kernels in execution order with their costs, and the assumptions."""
 
     kernels: list[Kernel]
     costs: list[Cost]
     notes: list[str]
-    stream: Callable[[Kernel], float]  # seconds of any other kernel that is no library's, on the same device
+    stream: Callable[[Kernel], float]  # seconds of another non-library kernel on the same device
 
 
 def network_constants(device: Device, profile: Profile | None = None) -> tuple[Entry, str]:
@@ -88,7 +89,7 @@ class NetworkCosts(Costs):
     def __init__(
         self, device: Device, scheme: str | None, engine: str, profile: Profile | None, constants: dict[str, float]
     ) -> None:
-        """As of Costs."""
+        """Stores the constants of networks."""
         super().__init__(device, scheme, engine, profile)
         self.constants = constants
 
@@ -106,7 +107,7 @@ class NetworkCosts(Costs):
 
 
 def count(graph: Graph, compiler: str, tpu: bool = False) -> Counted:
-    """Counts the kernels of a graph: what `price_kernels` prices on any device."""
+    """Counts the kernels of a graph, which `price_kernels` prices on any device."""
     check_compiler(compiler)
     core = inlined(graph)
     if compiler == serving.FRAMEWORK:
@@ -134,10 +135,11 @@ def price_kernels(
         return Priced(counted.kernels, rows, sorted([*notes, COMPILERS[compiler]]), lambda kernel: 0.0)
     if device.kind != "gpu":
         raise user_error(
-            "compilers are modelled for GPUs",
+            "the model of compilers covers GPUs only",
             place="compiler",
             value=f"'{compiler}' on {device.name}",
-            allowed="a GPU; no compiler for any other device",
+            allowed="a GPU",
+            suggestion="Leave the compiler out for other devices",
         )
     entry, origin = network_constants(device, profile)
     at = {**entry.constants, **(constants or {})}
@@ -150,15 +152,14 @@ def price_kernels(
     said += [
         COMPILERS[compiler],
         f"networks: constants of {origin} ({', '.join(f'{name} {at[name]:.4g}' for name in CONSTANTS)})",
-        f"the host takes {DISPATCH[compiler] * 1e6:g} us per launch, beside the device",
-        "attention is one kernel where the graph has it as an operation, and its products and softmax where it "
-        "spells them out",
+        f"the host takes {DISPATCH[compiler] * 1e6:g} us per launch, overlapped with the device",
+        "attention is one kernel where the graph has it as an operation, else its products and softmax are kernels",
     ]
     return Priced(counted.kernels, costs, sorted(said), lambda kernel: pricer.loop(kernel).seconds)
 
 
 class _Pricer:
-    """Kernels one after another; the host runs ahead of the device, or holds it up."""
+    """Prices consecutive kernels; the device waits where the host launches too slowly."""
 
     def __init__(self, device: Device, constants: dict[str, float], compiler: str) -> None:
         self.at, self.dispatch = constants, DISPATCH[compiler]
@@ -167,20 +168,13 @@ class _Pricer:
         stream.update(
             launch=constants["ramp"], memory_share=constants["memory_share"], row=constants["row"] / device.clock_hz
         )
-        facts = {
-            "units": float(device.units),
-            "memory_bytes_per_second": device.memory.bytes_per_second,
-            "shared_bytes": float(device.shared.bytes),
-            "shared_bytes_per_second": device.shared.bytes_per_second,
-            "lanes_per_second": device.vector_rate("f32"),
-        }
-        self.stream = _core.StreamModel(facts, stream)
+        self.stream = stream_model(device, device.vector_rate("f32"), stream)
         self.cache, self.shared = stream, float(device.shared.bytes)
         far = device.memory.bytes_per_second * stream["memory_share"]
         self.nearer = max(0.0, 1 - far / (device.shared.bytes_per_second * stream["cache_share"]))
 
     def price(self, kernel: Kernel, calls: list[Cost]) -> Cost:
-        """The cost of the next kernel, the wait for its launch included."""
+        """The cost of the next kernel, including the wait for its launch."""
         cost = self._library(kernel, calls[kernel.call]) if kernel.call >= 0 else self.loop(kernel)
         self.host += self.dispatch * kernel.launches
         wait = max(0.0, self.host - self.device)
@@ -191,7 +185,7 @@ class _Pricer:
         return cost
 
     def loop(self, kernel: Kernel) -> Cost:
-        """The cost of a kernel that is no library's."""
+        """The cost of a non-library kernel."""
         bytes_ = kernel.bytes - sum(moved * self._found(whole) for moved, whole in kernel.passed) * self.nearer
         launch, memory, compute, rows, total = self.stream.once(bytes_, kernel.flops, kernel.rows)
         more = (kernel.launches - 1) * self.at["ramp"]
@@ -201,7 +195,7 @@ class _Pricer:
         return Cost(kernel.name, kind, total + more, terms, kernel.bytes, kernel.flops, "f32", kernel.kind, None, None)
 
     def _found(self, whole: float) -> float:
-        """Share of a tensor that the shared cache still holds when the next kernel reads it, beside what that makes."""
+        """Share of a tensor that the shared cache still holds when the next kernel reads it and writes its result."""
         full = 2 * whole / (self.shared * self.cache["cache_fill"])
         return 1 / (1 + math.exp(min(500.0, (full - 1) / self.cache["cache_edge"])))
 

@@ -1,4 +1,4 @@
-"""Which steps of a graph a compiler joins into one kernel, in about as many operations as there are steps and reads."""
+"""Fusion of steps into kernels, in time proportional to steps and reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EPILOGUES = ("relu", "gelu_tanh")
 
 class Group:
     """Nodes that run as one kernel: `first`, `level` above all groups that it reads, `nodes`; `kind`, `elements` and
-    `rows` of its loop; `again` by what they write, nodes that are made here and elsewhere too."""
+    `rows` of its loop; `again` by written storage, nodes recomputed here."""
 
     def __init__(self, first: Node, level: int, number: int = 0) -> None:
         """A group of one node."""
@@ -23,13 +23,13 @@ class Group:
         self.nodes: deque[Node] = deque()
         self.again: dict[str, Node] = {}
         self.kind, self.elements, self.rows = first.kind, first.elements, first.rows
-        self.made: dict[str, Node] = {}  # by what they write
-        self.into: Group | None = None  # what it became a part of
-        self.readers: list[Group] = []  # of what it makes; those that are known to be itself are dropped
+        self.made: dict[str, Node] = {}  # by written storage
+        self.into: Group | None = None  # the group that it was merged into
+        self.readers: list[Group] = []  # readers of its results, without itself
         self.add(first)
 
     def add(self, node: Node) -> None:
-        """Takes a node in."""
+        """Adds a node."""
         self.nodes.append(node)
         if node.writes is not None:
             self.made[node.writes.base] = node
@@ -37,24 +37,24 @@ class Group:
             self.kind, self.rows = "library" if self.first.kind == "library" else "reduction", node.rows
 
     def now(self) -> Group:
-        """The group that it has become a part of, or itself."""
+        """The group that it was merged into, or itself."""
         group = self
         while group.into is not None:
             group = group.into
-        while self is not group and self.into is not group:  # the next one finds it at once
+        while self is not group and self.into is not group:  # shortens the path for the next search
             assert self.into is not None
             self.into, self = group, self.into
         return group
 
     def unread(self) -> bool:
-        """Whether no other group reads what it makes."""
+        """Whether no other group reads its results."""
         while self.readers and self.readers[-1].now() is self:
             self.readers.pop()
         return not self.readers
 
 
 def grouped(nodes: Sequence[Node], xla: bool, around: bool = False) -> list[Group]:
-    """Groups of nodes, as compilers join loops over the same elements."""
+    """Groups of nodes, as compilers fuse loops over the same elements."""
     groups: list[Group] = []
     maker: dict[str, Group] = {}
     readers: dict[str, list[Group]] = {}
@@ -70,7 +70,7 @@ def grouped(nodes: Sequence[Node], xla: bool, around: bool = False) -> list[Grou
             group = Group(node, 1 + max((g.level for g in sources), default=-1), len(groups))
             groups.append(group)
         else:
-            # groups of one level know nothing of each other: those that the node joins become one
+            # groups of one level are independent: those that the node reads are merged
             for other in sources:
                 if other is not group.now() and other.level == group.level:
                     _merge(group.now(), other)
@@ -88,8 +88,8 @@ def grouped(nodes: Sequence[Node], xla: bool, around: bool = False) -> list[Grou
 
 
 def _merge(group: Group, other: Group) -> None:
-    """Loops of one level over the same elements become one, nodes of `other` last; the smaller goes into the larger, so
-    that many of them cost little more than their nodes."""
+    """Merges loops of one level over the same elements, nodes of `other` last; the smaller is merged into the larger,
+    so that the total cost stays near the number of nodes."""
     small, large = (group, other) if len(group.nodes) < len(other.nodes) else (other, group)
     if small is group:
         large.nodes.extendleft(reversed(group.nodes))
@@ -104,7 +104,7 @@ def _merge(group: Group, other: Group) -> None:
 
 
 def _behind_product(node: Node, sources: list[Group]) -> Group | None:
-    """The product whose elements the node runs over, which then waits for all that the node reads."""
+    """The product whose elements the node runs over; it then waits for everything that the node reads."""
     for group in sources:
         alike = node.elements == group.elements and (node.kind != "reduction" or group.rows in (0, node.rows))
         takes = group.first.activates and node.kind != "library" and alike and group.unread()
@@ -117,7 +117,7 @@ def _behind_product(node: Node, sources: list[Group]) -> Group | None:
 def _join(
     node: Node, sources: list[Group], readers: Mapping[str, list[Group]], xla: bool, uses: Mapping[str, int]
 ) -> Group | None:
-    """The group that the node becomes a part of: of the producers the last, then of those that read the same."""
+    """The group that takes the node: the last producer, then a reader of the same values."""
     if node.kind == "library":
         return None
     beside = [group.now() for view in node.reads for group in readers.get(view.base, [])[-4:]]
@@ -133,13 +133,13 @@ def _join(
             if xla and group in sources and _in_epilogue(node, group, uses):
                 return group
         elif _same_elements(node, group) and not (xla and _behind_reduction(node, group)):
-            group.level += bool(unlike)  # nothing waits for it yet: it may wait for others of its level
+            group.level += bool(unlike)  # without readers, it may wait for others of its level
             return group
     return None
 
 
 def _behind_reduction(node: Node, group: Group) -> bool:
-    """Whether a loop over all elements would read what a reduction of the same kernel made: XLA reduces last."""
+    """Whether a loop over all elements would read a reduction of the same kernel: XLA reduces last."""
     if not group.rows or (node.kind != "reduction" and node.elements == group.rows):
         return False
     sources = [group.made[view.base] for view in node.reads if view.base in group.made]
@@ -163,7 +163,7 @@ def _in_epilogue(node: Node, group: Group, uses: Mapping[str, int]) -> bool:
 
 
 def _same_elements(node: Node, group: Group) -> bool:
-    """Whether one loop serves both. What a reduction made is read back in its own order only."""
+    """Whether one loop serves both; a reduction's result can only be read in its order."""
     for view in node.reads:
         if view.base in group.made and group.kind == "reduction" and view.turned:
             return False

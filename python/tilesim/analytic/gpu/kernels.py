@@ -1,9 +1,9 @@
-"""Which kernels a GPU's framework launches for a graph: eager torch, torch.compile, XLA.
+"""Kernels that a GPU framework launches for a graph: eager torch, torch.compile, XLA.
 
-Eager launches operation by operation. The two compilers leave products, convolutions and attention to libraries and
-join what is elementwise, and what reduces rows, where it runs over the same elements: in front of a reduction, behind
-it, one after another, and side by side over one operand. A group never waits for what waits for it: every group has
-a level above those that it reads, and a node joins only where all that it reads besides lies below.
+Eager launches one kernel per operation. Both compilers call libraries for products, convolutions and attention, and
+fuse elementwise operations and row reductions over the same elements: before a reduction, after it, in sequence, and
+side by side over one operand. To avoid cycles, each group has a level above the groups that it reads, and a node joins
+a group only if everything else that it reads is below.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from .nodes import Node, nodes_of
 
 __all__ = ["COMPILERS", "ON_TPU", "Kernel", "kernels", "kernels_of"]
 
-#: what each compiler is taken to do, for the notes of a result
+#: model of each compiler, for the notes of a result
 COMPILERS = {
-    "eager": "eager torch: every operation its own kernel, biases in the epilogues of products, copies where a view "
-    "cannot express what a library reads",
-    "torch": "torch.compile (inductor): elementwise chains and the reductions that they feed or follow are one kernel; "
-    "products, convolutions and attention are library calls with their bias",
-    "xla": "XLA: elementwise chains are made again in each kernel that reads them, where that moves fewer bytes; a "
-    "kernel ends with its reductions; ReLU or tanh GELU behind a product in its epilogue",
-    "serving": "an engine that serves language models: captured graphs; products of the same rows are one, what stands "
-    "between two library calls is one kernel, caches are updated in place; of a prompt the last token alone has logits",
+    "eager": "eager torch: one kernel per operation, biases in the epilogues of products, copies where a library "
+    "cannot read a view",
+    "torch": "torch.compile (inductor): elementwise chains are fused with adjacent reductions; products, convolutions "
+    "and attention are library calls with their bias",
+    "xla": "XLA: each kernel recomputes the elementwise chains that it reads, where that moves fewer bytes; a kernel "
+    "ends with its reductions; ReLU or tanh GELU after a product is in its epilogue",
+    "serving": "a serving engine of language models: captured graphs; products of the same rows are merged, operations "
+    "between two library calls are one kernel, caches are updated in place; only the last token of a prompt has logits",
 }
 
 ON_TPU = (
-    "XLA on TPUs: products take in the loops that make their operands, and those over their results up to reductions; "
-    "elementwise chains are made again in each kernel that reads them, where that moves fewer bytes"
+    "XLA on TPUs: products are fused with the loops of their operands, and with loops over their results up to "
+    "reductions; each kernel recomputes the elementwise chains that it reads, where that moves fewer bytes"
 )
 
 
 @dataclass
 class Kernel:
-    """One launch, or several of an operation that a framework spells out."""
+    """One launch, or several of an operation that a framework decomposes."""
 
     name: str
     kind: str  # library, pointwise, reduction
@@ -47,14 +47,14 @@ class Kernel:
     launches: int = 1
     bytes: float = 0.0
     written: float = 0.0  # of these bytes
-    flops: float = 0.0  # of ordinary lanes; a library's are those of its operation
+    flops: float = 0.0  # on vector lanes; those of a library call are its operation's
     rows: float = 0.0
-    call: int = -1  # which operation of the graph a library runs; -1: none
-    epilogue: bool = False  # a bias is added by the library's call, whose weights lie outputs by inputs
-    panel: float = 0.0  # bytes of one product's smaller operand, as far as memory has it
+    call: int = -1  # number of the operation of a library call; -1 for other kernels
+    epilogue: bool = False  # whether the library call adds a bias, with weights stored outputs by inputs
+    panel: float = 0.0  # bytes of a product's smaller operand that come from memory
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
-    #: bytes moved of each tensor that kernels make for each other, and of the whole tensor: a cache may hold it
+    #: moved and total bytes of each tensor between kernels, which a cache may hold
     passed: tuple[tuple[float, float], ...] = ()
 
 
@@ -70,7 +70,7 @@ def check_compiler(name: str) -> str:
 def kernels(
     operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], compiler: str, tpu: bool = False
 ) -> list[Kernel]:
-    """The kernels of a graph without calls, in an order in which they can run."""
+    """The kernels of a graph without calls, in a valid order."""
     eager = check_compiler(compiler) == "eager"
     nodes, kept = nodes_of(operations, outputs, eager, tpu)
     groups = [Group(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla", tpu)
@@ -87,7 +87,7 @@ def kernels_of(groups: list[Group], nodes: Sequence[Node], kept: set[str]) -> li
 
 
 def _read_by(groups: Sequence[Group]) -> dict[str, set[int]]:
-    """By storage the groups that read it."""
+    """The groups that read each storage."""
     found: dict[str, set[int]] = {}
     for index, group in enumerate(groups):
         for node in (*group.nodes, *group.again.values()):
@@ -97,14 +97,14 @@ def _read_by(groups: Sequence[Group]) -> dict[str, set[int]]:
     return found
 
 
-_AGAIN = 32  # operations that are made again for one value
+_AGAIN = 32  # most operations to recompute for one value
 
 
 def _made_again(groups: list[Group], kept: set[str], tpu: bool) -> list[Group]:
-    """Elementwise results that a loop makes again, where that reads fewer bytes than the result has.
+    """Recomputes elementwise results in their readers, where that reads fewer bytes than the result has.
 
-    On TPUs products make their operands again too, and what no kernel has to write and read is saved: of n readers each
-    has its part of a kernel of its own, which would read as much and write the result.
+    On TPUs products also recompute their operands. The saving then includes the kernel that would compute the result,
+    which is shared among its readers.
     """
     maker = {node.writes.base: node for group in groups for node in group.nodes if node.writes is not None}
     gone: set[str] = set()
@@ -139,7 +139,7 @@ def _made_again(groups: list[Group], kept: set[str], tpu: bool) -> list[Group]:
 
 
 def _cone(node: Node, maker: Mapping[str, Node], own: set[str]) -> list[Node]:
-    """An elementwise node and those before it; none where there are too many."""
+    """An elementwise node and the elementwise nodes before it; empty if there are too many."""
     found: dict[int, Node] = {}
     waiting = [node]
     while waiting:

@@ -1,6 +1,6 @@
-"""What a framework runs for each operation of a graph: library calls, loops over elements, reductions, copies of views.
+"""Steps that a framework runs for the operations of a graph: library calls, loops, reductions, copies of views.
 
-Views are followed as torch keeps them (strides.py): a copy is a node of its own where a library, or a change of shape,
+Views are followed as torch keeps them (strides.py): a copy is a separate node where a library, or a change of shape,
 cannot read what a view says.
 """
 
@@ -21,8 +21,8 @@ _LOOPS = (
     "reverse",
 )
 _REDUCTIONS = ("softmax", "log_softmax", "normalize", "reduce")
-_CALLED = ("contract", "ragged_contract", "convolution", "attention", "while", "branch")  # of engines: libraries
-_PICKED = ("embedding", "gather")  # of the first operand only what is asked for is read
+_CALLED = ("contract", "ragged_contract", "convolution", "attention", "while", "branch")  # library calls of engines
+_PICKED = ("embedding", "gather")  # read only the requested rows of the first operand
 # rotary in eager torch: x cos, -x[half], cat, · sin, +: 10 passes over x where one kernel takes two
 _SPELLED = {"rotary": (5, 5.0)}
 # XLA on TPUs: a kernel per reduction of rows, exponentials recomputed (docs/explanation/compute_and_fusion.md)
@@ -32,7 +32,7 @@ _BYTES = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, 
 
 @dataclass
 class Node:
-    """One step: what it reads and writes."""
+    """One step with its reads and writes."""
 
     name: str
     kind: str  # library, pointwise, reduction
@@ -40,20 +40,20 @@ class Node:
     reads: list[View]
     read_bytes: list[float]
     writes: View | None
-    elements: int = 0  # that its loop runs over
+    elements: int = 0  # elements of its loop
     flops: float = 0.0
     rows: int = 0
-    blocks: int = 0  # rows that each take a block of threads; sums of anything else share theirs
+    blocks: int = 0  # rows with one block of threads each; other sums share blocks
     launches: int = 1
-    passes: float = 1.0  # times that its bytes move where the framework spells the operation out
+    passes: float = 1.0  # number of passes over its bytes where the framework decomposes the operation
     call: int = -1
     epilogue: bool = False
-    activates: bool = False  # the library's call takes an activation
+    activates: bool = False  # whether the library call can apply an activation
     panel: float = 0.0  # bytes of the smaller operand of one product
     function: str = ""
-    extents: tuple[float, int, int, int] | None = None  # of a product in an engine: how many, rows, columns, contracted
-    also: tuple[View, ...] = ()  # further results
-    cheap: bool = False  # elementwise: a compiler may make it again where it is read
+    extents: tuple[float, int, int, int] | None = None  # of a product in an engine: count, rows, columns, contracted
+    also: tuple[View, ...] = ()  # additional results
+    cheap: bool = False  # elementwise: a compiler may recompute it in its readers
 
 
 def nodes_of(
@@ -99,7 +99,7 @@ class _Reader:
             self.library(index, op)
 
     def update(self, op: Mapping[str, Any]) -> None:
-        """A part of a cache, written where it lies."""
+        """Writes a part of a cache in place."""
         cache, new = self.value(op["operands"][0]), self.value(op["operands"][1])
         name = op["results"][0]["name"]
         written = cache.of(name, new.shape, contiguous(new.shape))
@@ -107,21 +107,21 @@ class _Reader:
         self.values[name] = cache.of(name, cache.shape, cache.strides)
 
     def keep(self, outputs: Iterable[str]) -> None:
-        """Copies of outputs that are parts of what a library wrote: caches outlive it."""
+        """Copies outputs that are views of a library's result, because caches outlive it."""
         called = {node.writes.base for node in self.nodes if node.kind == "library" and node.writes is not None}
         for name in outputs:
             if name in self.values and (view := self.values[name]).base in called and view.name != view.base:
                 self.values[name] = self.copy(view, name, "the cache")
 
     def value(self, tensor: Mapping[str, Any]) -> View:
-        """What is known of an operand; inputs and weights lie without gaps."""
+        """The view of an operand; inputs and weights are contiguous."""
         name = tensor["name"]
         if name not in self.values:
             self.fresh(tensor)
         return self.values[name]
 
     def fresh(self, tensor: Mapping[str, Any], strides: Numbers | None = None) -> View:
-        """A storage of its own."""
+        """New storage for a tensor."""
         name, shape = tensor["name"], tuple(tensor["shape"])
         size = _size(tensor["dtype"])
         laid = contiguous(shape) if strides is None else strides
@@ -132,7 +132,7 @@ class _Reader:
         return [self.value(tensor) for tensor in op["operands"] if tensor is not None]
 
     def copy(self, source: View, op: str, why: str, shape: Numbers | None = None) -> View:
-        """A loop that lays elements out in order; gives what it wrote."""
+        """A loop that copies elements to a contiguous tensor, which it returns."""
         name = f"{source.name} for {why}"
         wanted = source.shape if shape is None else shape
         bytes_ = source.size * source.elements
@@ -248,7 +248,7 @@ class _Reader:
             )  # fmt: skip
 
     def _laid_out(self, op: Mapping[str, Any], view: View, batch: list[int], contracted: list[int]) -> View:
-        """A copy with the axes where a batched product wants them; read under its old axes."""
+        """A copy with the axes in the order of a batched product, seen under its old axes."""
         rest = [axis for axis in range(len(view.shape)) if axis not in batch and axis not in contracted]
         order = [*batch, *rest, *contracted]
         made = self.copy(view, op["name"], op["name"])
@@ -269,8 +269,8 @@ def _rows(op: Mapping[str, Any], x: View) -> int:
 
 
 def _multiplies(view: View, batch: Sequence[int], contracted: Sequence[int]) -> bool:
-    """Whether a library's (batched) product can read the view: batch, rows and columns each walk at one step, and one
-    of rows and columns lies without gaps."""
+    """Whether a library's (batched) product can read the view: batch, rows and columns have one stride each, and rows
+    or columns are contiguous."""
     free = [axis for axis in range(len(view.shape)) if axis not in batch and axis not in contracted]
     steps = []
     for axes in (batch, free, contracted):
@@ -284,6 +284,6 @@ def _multiplies(view: View, batch: Sequence[int], contracted: Sequence[int]) -> 
 
 
 def _outputs_by_inputs(weights: View, attributes: Mapping[str, Any]) -> bool:
-    """Whether a weight of two axes lies as torch's Linear keeps it: the contracted axis last."""
+    """Whether a weight has the layout of torch's Linear, with the contracted axis last."""
     contracted = list(attributes.get("b_contract", ()))
     return len(weights.shape) == 2 and len(contracted) == 1 and weights.strides[contracted[0]] == 1

@@ -1,8 +1,9 @@
-"""Language models as serving engines run them: captured graphs, a fused kernel between two calls of libraries.
+"""Language models in serving engines: captured graphs with one fused kernel between two library calls.
 
-Products that read the same activations are one (query, key and value; gate and up). What stands between them (residual
-sum and normalization; rotation and the write of keys and values; activation; choice of experts) is one kernel, which
-reads and writes each tensor once. Caches are updated in place. Of a prompt the last token alone has logits.
+Products that read the same activations are merged (query, key and value; gate and up). The operations between them
+(residual sum and normalization; rotation and the write of keys and values; activation; choice of experts) are one
+kernel, which reads and writes each tensor once. Caches are updated in place. Only the last token of a prompt has
+logits.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ __all__ = [
 ]  # fmt: skip
 
 FRAMEWORK = "serving"
-#: rows and weights of a product: how many, rows, columns, contracted
+#: extents of products: count, rows, columns, contracted
 Extents = tuple[float, int, int, int]
 
 
 def is_served(graph: Graph, device: Device) -> bool:
-    """Whether a graph on a device is what engines serve: a model that reads tokens and gives logits over the same
-    vocabulary, with a causal attention, or caches as further outputs; on a GPU or TPU.
+    """Whether a serving engine would run a graph on a device: a GPU or TPU, and a model that reads tokens and returns
+    logits over the same vocabulary, with causal attention or caches as additional outputs.
     """
     core = graph.core
     asked = _asked(core.operations(), core) if device.kind in ("gpu", "tpu") else None
@@ -51,7 +52,7 @@ def is_served(graph: Graph, device: Device) -> bool:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a model reads: sequences, and tokens of all of them; its vocabulary; whether it keeps caches."""
+    """Sequences and total tokens that a model reads, its vocabulary, and whether it has caches."""
 
     sequences: int
     tokens: int
@@ -70,7 +71,7 @@ def _asked(operations: Iterable[Mapping[str, Any]], core: Any) -> _Asked | None:
 
 
 def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[list[Node], set[str]]:
-    """Steps of a graph: products with their extents, the rest of a kernel each."""
+    """Steps of a graph, with the extents of products."""
     nodes, kept = nodes_of(operations, [value["name"] for value in core.outputs], False, engine=True)
     asked = _asked(operations, core)
     for node in nodes:
@@ -88,7 +89,7 @@ def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[li
 
 
 def _extents(op: Mapping[str, Any], asked: _Asked) -> Extents | None:
-    """Of a product of rows by weights; of one over experts, those that tokens reach in the mean."""
+    """Extents of a product of rows by weights; products of experts count the experts that tokens reach on average."""
     if op["kind"] not in ("contract", "ragged_contract"):
         return None
     a, b = (one["shape"] for one in op["operands"][:2])
@@ -105,12 +106,12 @@ def _extents(op: Mapping[str, Any], asked: _Asked) -> Extents | None:
 
 
 def reached(experts: Any, share: Any, tokens: Any) -> Any:
-    """Experts to which any token goes, in the mean, where all are as likely: E (1 - (1 - share)^tokens)."""
+    """Mean number of experts that receive tokens if all are equally likely: E (1 - (1 - share)^tokens)."""
     return np.maximum(1.0, experts * (1.0 - (1.0 - np.minimum(1.0, share)) ** tokens))
 
 
 def in_the_mean(count: Any, price: Callable[[Any], Any]) -> Any:
-    """Seconds of so many products in the mean: between those of the whole numbers below and above."""
+    """Seconds of a mean number of products, interpolated between the whole numbers below and above."""
     count = np.round(count, 9)
     less = np.floor(count)
     seconds = price(less)
@@ -120,8 +121,8 @@ def in_the_mean(count: Any, price: Callable[[Any], Any]) -> Any:
 
 
 def grouped(nodes: Sequence[Node]) -> list[Group]:
-    """Kernels: library calls, products of the same rows as one, and between two of them all that stands there."""
-    level: dict[str, int] = {}  # of what is stored: library calls before it, on the longest way
+    """Kernels: library calls, merged products of the same rows, and one kernel for the operations between calls."""
+    level: dict[str, int] = {}  # by storage: library calls before it, on the longest path
     found: dict[tuple[int, bool, str], Group] = {}
     for number, node in enumerate(nodes):
         called = node.kind == "library"
@@ -142,17 +143,17 @@ def grouped(nodes: Sequence[Node]) -> list[Group]:
 
 @cache
 def constants() -> dict[str, float]:
-    """What an engine costs beyond its kernels, `configs/frameworks/serving.json`."""
+    """Constants of an engine beside its kernels, from `configs/frameworks/serving.json`."""
     return dict(read_json(configs_dir() / "frameworks" / f"{FRAMEWORK}.json")["constants"])
 
 
 def launch(device: Device, dtype: str) -> float:
-    """Seconds of a kernel between two library calls, beside those of its bytes."""
+    """Fixed seconds of a kernel between two library calls."""
     return float(constants_of(device, "rms", dtype).constants["launch"])
 
 
 def priced(groups: Sequence[Group], kernels: Sequence[Kernel], core: Any, costs: Costs) -> tuple[list[Cost], list[str]]:
-    """Costs of kernels, and what was taken for granted."""
+    """Costs of kernels, and the assumptions."""
     operations = list(core.operations())
     found, notes = costs.price(core)
     calls, multiplied = rows_of(found), _products(groups, operations, costs)
@@ -170,12 +171,12 @@ def priced(groups: Sequence[Group], kernels: Sequence[Kernel], core: Any, costs:
                          kernel.kind, None, None))  # fmt: skip
     notes = [one for one in notes if not one.startswith(("elementwise operations behind", "rows of experts"))]
     if any(op["kind"] == "ragged_contract" for op in operations):
-        notes.append("experts: as many are read as tokens reach in the mean, all as likely, with equal rows")
+        notes.append("experts: their number is the mean that tokens reach, all equally likely, with equal rows")
     return rows, notes
 
 
 def _products(groups: Sequence[Group], operations: Sequence[Mapping[str, Any]], costs: Costs) -> dict[str, Cost]:
-    """Costs of products with the extents that an engine gives them, by the name of a group's first step."""
+    """Costs of products with an engine's extents, by the name of a group's first step."""
     asked: dict[tuple[Any, ...], list[str]] = {}
     for group in groups:
         every = [node.extents for node in group.nodes if node.extents is not None]
@@ -204,7 +205,7 @@ def _around(count: float) -> tuple[int, int]:
 
 
 def _mixed(less: Cost, more: Cost, part: float) -> Cost:
-    """A cost between two."""
+    """A cost interpolated between two."""
 
     def at(a: float, b: float) -> float:
         return a + part * (b - a)

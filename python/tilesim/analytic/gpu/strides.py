@@ -1,4 +1,4 @@
-"""Where elements lie: strides of tensors as torch keeps them, and which views need a copy."""
+"""Strides of tensors as in torch, and views that need a copy."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class View:
     def __init__(
         self, name: str, base: str, base_bytes: float, shape: Numbers, strides: Numbers, size: float, turned: bool
     ) -> None:
-        """Takes everything as it is."""
+        """Stores the parts."""
         self.name, self.base, self.base_bytes = name, base, base_bytes
         self.shape, self.strides, self.size, self.turned = shape, strides, size, turned
 
     @property
     def elements(self) -> int:
-        """How many, repeated ones counted each time."""
+        """Number of elements, with repetitions."""
         return math.prod(self.shape)
 
     @property
     def bytes(self) -> float:
-        """Bytes of the elements that differ: axes of stride 0 count once."""
+        """Bytes of distinct elements: axes of stride 0 count once."""
         return self.size * math.prod(n for n, stride in zip(self.shape, self.strides, strict=True) if stride or not n)
 
     def dense(self) -> bool:
-        """Whether it lies in the order of its axes without gaps."""
+        """Whether the view is contiguous."""
         return all(
             n == 1 or stride == want
             for n, stride, want in zip(self.shape, self.strides, contiguous(self.shape), strict=True)
@@ -45,7 +45,7 @@ class View:
 
 
 def contiguous(shape: Sequence[int]) -> Numbers:
-    """Strides of elements that lie row by row."""
+    """Row-major strides."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
@@ -54,7 +54,7 @@ def contiguous(shape: Sequence[int]) -> Numbers:
 
 
 def compact(shape: Sequence[int], like: Sequence[int]) -> Numbers:
-    """Strides without gaps whose axes lie in the order of other strides, as torch allocates results."""
+    """Compact strides in the axis order of other strides, as torch allocates results."""
     order = sorted(range(len(shape)), key=lambda axis: (-like[axis], axis))
     strides, step = [0] * len(shape), 1
     for axis in reversed(order):
@@ -64,10 +64,10 @@ def compact(shape: Sequence[int], like: Sequence[int]) -> Numbers:
 
 
 def viewed(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> Numbers | None:
-    """Strides of the same elements under another shape: axes merge only where they follow each other in memory."""
+    """Strides of the same elements under another shape, or None; axes merge only where they are adjacent in memory."""
     if math.prod(shape) == 0 or not shape:
         return contiguous(wanted)
-    # runs of axes that walk through memory at one step, the last first
+    # runs of axes with one stride, the last first
     runs: list[list[int]] = []  # elements, step
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent == 1:

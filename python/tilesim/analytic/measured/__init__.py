@@ -1,1 +1,1 @@
-"""Measured tables: their formats, readers, and what makes them."""
+"""Measured tables: formats, readers and measurements."""

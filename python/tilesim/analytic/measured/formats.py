@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 from ... import _core
 from ...base.errors import path_text
+from ...base.extras import need
 from ...base.files import check_regular, read_text
 from ...base.validation import MAX_BYTES, read_csv
 from ...graph import user_error
@@ -24,7 +26,7 @@ Line = tuple[int, dict[str, str]]  # number in the file, cells by column
 
 
 def cells_of_file(path: str | os.PathLike[str]) -> tuple[list[str], list[Line]]:
-    """Columns and rows of a file, whatever it is stored as."""
+    """Columns and rows of a file in any supported format."""
     name = path_text(path)
     suffix = Path(name).suffix.lower()
     if suffix in _BY_SUFFIX:
@@ -47,35 +49,36 @@ def _text(value: Any) -> str:
 
 
 def _parquet(name: str) -> tuple[list[str], list[Line]]:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise user_error(
-            "pyarrow is needed to read Parquet", place=name, suggestion="pip install 'tilesim[tables]'"
-        ) from None
+    parquet = need("pyarrow.parquet", "tables")
     lines: list[Line] = []
-    try:
-        with parquet.ParquetFile(name) as file:
-            for batch in file.iter_batches():
-                rows = batch.to_pylist()
-                lines += [
-                    (i, {key: _text(cell) for key, cell in row.items()}) for i, row in enumerate(rows, len(lines) + 1)
-                ]
-                _few_rows(len(lines), name)
-    except (OSError, _core.Error):
-        raise
-    except Exception as error:  # of another's parser, which raises anything
-        raise user_error("the file is no Parquet table", place=name, value=str(error)[:300]) from None
+    with _read_as("a Parquet table", name), parquet.ParquetFile(name) as file:
+        for batch in file.iter_batches():
+            rows = batch.to_pylist()
+            lines += [
+                (i, {key: _text(cell) for key, cell in row.items()}) for i, row in enumerate(rows, len(lines) + 1)
+            ]
+            _few_rows(len(lines), name)
     return list(lines[0][1]) if lines else [], lines
 
 
+@contextmanager
+def _read_as(what: str, name: str) -> Iterator[None]:
+    """Names the file in errors of other libraries, which raise any type."""
+    try:
+        yield
+    except (OSError, _core.Error):
+        raise
+    except Exception as error:
+        raise user_error(f"the file is not {what}", place=name, value=str(error)[:300]) from None
+
+
 def _few_rows(count: int, name: str) -> None:
-    """Refuses more rows than a table of measurements has: kilobytes can stand for any number of them."""
+    """Raises an error for too many rows: a small compressed file can hold any number of them."""
     if count > MAX_ROWS:
         raise user_error("the table has too many rows", place=name, allowed=f"at most {MAX_ROWS}")
 
 
-# Cells of a workbook that name a column of a table of products or convolutions.
+# Cells of a workbook that are headings of a table of products or convolutions.
 _HEADINGS = {
     "m", "n", "k", "w", "h", "c", "r", "s", "transa", "transb", "ms", "pad", "stride", "filters", "pad_w", "pad_h",
     "stride_w", "stride_h", "forward", "usec",
@@ -106,13 +109,8 @@ def _dtype_of_sheet(title: str) -> str:
 
 def _workbook(name: str) -> tuple[list[str], list[Line]]:
     """Tables of every sheet: a row of headings, and the rows of numbers below it; dtype of the sheet's title."""
-    try:
-        import openpyxl
-    except ImportError:
-        raise user_error(
-            "openpyxl is needed to read a workbook", place=name, suggestion="pip install 'tilesim[tables]'"
-        ) from None
-    try:
+    openpyxl = need("openpyxl", "tables")
+    with _read_as("a workbook", name):
         with ZipFile(name) as archive:
             size = sum(member.file_size for member in archive.infolist())
         if size > MAX_WORKBOOK:
@@ -122,10 +120,6 @@ def _workbook(name: str) -> tuple[list[str], list[Line]]:
             lines = _lines_of_sheets(book.worksheets, name)
         finally:
             book.close()
-    except (OSError, _core.Error):
-        raise
-    except Exception as error:  # of another's parser, which raises anything
-        raise user_error("the file is no workbook", place=name, value=str(error)[:300]) from None
     names = [column for _, cells in lines for column in cells]
     return list(dict.fromkeys(names)), lines
 
@@ -164,7 +158,7 @@ _NAMELESS = re.compile(r"(matmul|softmax|layernorm|gelu)_(\w+)\.csv$", re.IGNORE
 
 
 def _without_header(name: str, operation: str, device: str) -> tuple[list[str], list[Line]] | None:
-    """LLMCompass: products as m, n, k, time and rate with their units behind; others as extents and 1e9 elements/s."""
+    """LLMCompass: products as m, n, k, time and rate with units; others as extents and 1e9 elements/s."""
     count = {"matmul": 5, "gelu": 2}.get(operation, 3)
     text = read_text(name, MAX_BYTES)
     lines: list[Line] = []

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import path_text, user_error
+from ...base.extras import need
 from ...base.files import check_writable, writing
 from .readers import label_of
 from .this_cpu import describe
@@ -54,7 +55,7 @@ SHAPES = [
 
 
 def _time(call: Callable[[], Any], budget: float, clock: Callable[[], float]) -> tuple[float, float]:
-    """Lower quartile of the seconds of batches of calls (others disturb upwards only), and the quartiles' spread."""
+    """Lower quartile of the seconds of batches of calls (disturbances only add time), and the quartiles' spread."""
     call()
     begin = clock()
     call()
@@ -115,16 +116,16 @@ def measure_cpu(
 ) -> int:
     """Measures matrix products on this machine's CPU with numpy, and with torch where it is installed.
 
-    Plain operands lie as a program holds them; packed weights were rearranged once, before the clock starts. One thread
-    is timed by the processor's own time, which other programs do not lengthen; several by the wall clock.
+    Plain operands are in a program's usual layout; packed weights are rearranged before the clock starts. One thread is
+    timed by processor time, which other programs do not lengthen, several threads by the wall clock.
     """
     from ...machine.device import Device
 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     used = allowed if threads is None else threads
     if not 1 <= used <= allowed:
-        raise user_error("a number of threads is needed", value=str(threads), allowed=f"1 to {allowed}")
-    check_writable(path)  # a minute of measurements needs a place to go
+        raise user_error("number of threads out of range", value=str(threads), allowed=f"1 to {allowed}")
+    check_writable(path)  # before a minute of measurements
     beside = path_text(Path(path).with_suffix(".device.json"))
     name = beside if device == "auto" else Device.load(device).name
     variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -138,7 +139,7 @@ def measure_cpu(
 
 
 def _run(path: str, name: str, seconds: float, threads: int, device: str) -> int:
-    """What `measure_cpu` does in a process of its own, whose libraries were told their threads before they loaded."""
+    """Runs `measure_cpu` in a separate process, where libraries read their number of threads while loading."""
     clock = time.process_time if threads == 1 else time.perf_counter
     if device == "auto":
         with writing(name) as file:
@@ -158,19 +159,16 @@ def _run(path: str, name: str, seconds: float, threads: int, device: str) -> int
 
 
 def measure_cuda(path: str | os.PathLike[str], device: str = "auto", seconds: float = 60.0) -> int:
-    """Measures matrix products on a CUDA device with torch, replayed in a graph: six weights in turn.
+    """Measures matrix products on a CUDA device with torch, replayed from a CUDA graph over six weights.
 
-    fp32, fp16 and bf16; int8 and fp8 (operands as they come, no cast) where this build of torch has kernels for them.
+    Measures fp32, fp16 and bf16, and int8 and fp8 (without casts) where this build of torch has kernels for them.
     """
     from ...machine.device import Device
 
     name = "" if device == "auto" else Device.load(device).name
-    try:
-        import torch
-    except ImportError:
-        raise user_error("torch is needed to measure a GPU", suggestion="pip install 'tilesim[torch]'") from None
+    torch: Any = need("torch", "torch")
     if not torch.cuda.is_available():
-        raise user_error("no CUDA device is present", suggestion="tilesim measure cpu measures this machine's CPU")
+        raise user_error("no CUDA device found", suggestion="Measure this machine's CPU: tilesim measure cpu")
     name = name or Device.named(label_of(torch.cuda.get_device_name())).name
     check_writable(path)
     rows: list[list[Any]] = []
@@ -196,7 +194,7 @@ Products = tuple[int, Callable[[int, int, int], list[Callable[[], Any]]]]
 
 
 def _cuda_kinds(torch: Any) -> dict[str, Products]:
-    """Per scheme: what n and k are multiples of, and six products of a shape with weights of their own."""
+    """Per scheme: the multiple that n and k must be, and six products of a shape with separate weights."""
 
     def plain(dtype: Any) -> Callable[[int, int, int], list[Callable[[], Any]]]:
         def make(m: int, n: int, k: int) -> list[Callable[[], Any]]:

@@ -1,11 +1,10 @@
-"""Columns of public measurement sets, renamed to those of the reference tables.
+"""Readers of public measurement sets, which convert their columns to those of the reference tables.
 
 AIConfigurator (Apache-2.0): gemm, attention and quantize tables, Parquet or CSV. NeuSight (MIT): CSV files of linear,
 bmm, conv and vector operations. DeepBench (Apache-2.0): the workbooks, or one sheet as CSV. Vidur (MIT): mlp.csv and
 attention.csv of a model. LLMCompass (BSD-3): files without a header. LLMServingSim (MIT): layers.csv of a model. XLA
 (Apache-2.0): performance tables of products. gpu-tpu-pedia: products on TPUs. mlsim: results.csv.
-A file is recognised by its own columns; everything else is left alone. What a row says beyond our tables is refused row
-by row, with the reason.
+The columns of a file identify its format. Rows that the tables cannot hold are marked as unsupported, with the reason.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 __all__ = ["REFUSED", "Converter", "label_of", "recognise"]
 
 _ENGINES = {"trtllm": "TensorRT-LLM", "vllm": "vLLM", "sglang": "SGLang"}
-REFUSED = "refused"  #: column of a converted row that no model can predict: why
+REFUSED = "refused"  #: column of a converted row with the reason why no model can predict it
 
 Row = dict[str, str]
 Found = tuple[str, Row]  # kind of table, cells
@@ -40,66 +39,44 @@ def _engine(row: Mapping[str, str]) -> str:
     return _ENGINES.get(row.get("framework", "").strip().lower(), row.get("framework", "").strip())
 
 
+def _row(table: str, source: str, device: str, dtype: str, latency_ms: str, **cells: str) -> tuple[str, Row]:
+    """One row of a reference table, with its kind."""
+    head = {"source": source, "device": label_of(device)} | ({"dtype": dtype} if dtype else {})
+    return table, {**head, **cells, "latency_ms": latency_ms}
+
+
 def _configurator_gemm(row: Row, place: str) -> list[Found]:
-    out = {
-        "source": "AIConfigurator",
-        "engine": _engine(row),
-        "device": label_of(row["device"]),
-        "dtype": row["gemm_dtype"],
-        **{key: row[key] for key in ("m", "n", "k")},
-        "latency_ms": row["latency"],
-    }
-    if row["gemm_dtype"] == "fp8_block" and out["engine"] == "vLLM":
-        out[REFUSED] = "these rows were taken without a graph: the host's time is in them"
-    return [("gemm", out)]
+    shape = {key: row[key] for key in ("m", "n", "k")}
+    found = _row(
+        "gemm", "AIConfigurator", row["device"], row["gemm_dtype"], row["latency"], engine=_engine(row), **shape
+    )
+    if row["gemm_dtype"] == "fp8_block" and found[1]["engine"] == "vLLM":
+        found[1][REFUSED] = "measured without a captured graph, so the times include the host"
+    return [found]
 
 
 def _configurator_attention(row: Row, place: str) -> list[Found]:
     kept = ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "attn_dtype", "kv_cache_dtype", "step")
     phase = "generation" if "generation" in row.get("op_name", "") else "context"
-    out = {
-        "source": "AIConfigurator",
-        "engine": _engine(row),
-        "device": label_of(row["device"]),
-        "phase": phase,
-        **{key: row[key] for key in kept},
-        "window_size": row.get("window_size") or "0",
-        "latency_ms": row["latency"],
-    }
-    return [("attention", out)]
+    cells = {key: row[key] for key in kept} | {"window_size": row.get("window_size") or "0"}
+    engine = _engine(row)
+    return [_row("attention", "AIConfigurator", row["device"], "", row["latency"], engine=engine, phase=phase, **cells)]
 
 
 def _configurator_quantize(row: Row, place: str) -> list[Found]:
-    """Casts of activations: the scale alone reads them, the cast reads two bytes and writes one."""
+    """Casts of activations: computing the scale only reads them, the cast reads two bytes and writes one."""
     name = row.get("op_name", "") + row.get("kernel_source", "")
-    out = {
-        "source": "AIConfigurator",
-        "engine": _engine(row),
-        "device": label_of(row["device"]),
-        "dtype": "bf16",
-        "op": "compute_scale" if "compute_scale" in name else "quantize",
-        "rows": row["m"],
-        "width": row["k"],
-        "latency_ms": row["latency"],
-    }
-    return [("vector", out)]
+    cells = {"op": "compute_scale" if "compute_scale" in name else "quantize", "rows": row["m"], "width": row["k"]}
+    return [_row("vector", "AIConfigurator", row["device"], "bf16", row["latency"], engine=_engine(row), **cells)]
 
 
 def _neusight(row: Row, place: str) -> list[Found]:
-    """Linear maps (B, M, N) through a weight of N by K; a batched product is taken as (B, M, N) by (B, N, K)."""
+    """Linear layers (B, M, N) with weights of N by K, and batched products (B, M, N) by (B, N, K)."""
     linear = row["OPName"].strip().lower() == "linear"
     rows, batch = (int(row["B"]) * int(row["M"]), 1) if linear else (int(row["M"]), int(row["B"]))
-    out = {
-        "source": "NeuSight-linear" if linear else "NeuSight-bmm",
-        "device": label_of(row["Device"]),
-        "dtype": "fp32",
-        "batch": str(batch),
-        "m": str(rows),
-        "n": row["K"],
-        "k": row["N"],
-        "latency_ms": row["Latency (ms)"],
-    }
-    return [("gemm", out)]
+    source = "NeuSight-linear" if linear else "NeuSight-bmm"
+    cells = {"batch": str(batch), "m": str(rows), "n": row["K"], "k": row["N"]}
+    return [_row("gemm", source, row["Device"], "fp32", row["Latency (ms)"], **cells)]
 
 
 _VECTOR = {"layernorm": "ln", "layer_norm": "ln", "div": "div", "true_divide": "div"}
@@ -108,16 +85,8 @@ _VECTOR = {"layernorm": "ln", "layer_norm": "ln", "div": "div", "true_divide": "
 def _neusight_vector(row: Row, place: str) -> list[Found]:
     """Operations over B rows of H elements."""
     name = row["OPName"].strip().lower()
-    out = {
-        "source": "NeuSight",
-        "device": label_of(row["Device"]),
-        "dtype": "fp32",
-        "op": _VECTOR.get(name, name),
-        "rows": row["B"],
-        "width": row["H"],
-        "latency_ms": row["Latency (ms)"],
-    }
-    return [("vector", out)]
+    cells = {"op": _VECTOR.get(name, name), "rows": row["B"], "width": row["H"]}
+    return [_row("vector", "NeuSight", row["Device"], "fp32", row["Latency (ms)"], **cells)]
 
 
 _CONV = {
@@ -137,10 +106,9 @@ def _neusight_conv(row: Row, place: str) -> list[Found]:
     for column, spellings in _CONV.items():
         found = next((name for name in spellings if name in cells), None)
         if found is None:
-            raise ValueError(f"a convolution without {column}; one of these is needed: {', '.join(spellings)}")
+            raise ValueError(f"missing column {column} of a convolution: name it as one of {', '.join(spellings)}")
         shape[column] = cells[found]
-    out = {"source": "NeuSight", "device": label_of(row["Device"]), "dtype": "fp32", **shape}
-    return [("conv", {**out, "latency_ms": row["Latency (ms)"]})]
+    return [_row("conv", "NeuSight", row["Device"], "fp32", row["Latency (ms)"], **shape)]
 
 
 def _milliseconds(cells: Mapping[str, str], ms: str, us: str) -> str:
@@ -150,59 +118,45 @@ def _milliseconds(cells: Mapping[str, str], ms: str, us: str) -> str:
 
 
 def _deepbench(row: Row, place: str) -> list[Found]:
-    """A sheet names neither device nor dtype: a workbook's file and sheet do, a sheet as CSV has columns for them."""
+    """Device and dtype come from the workbook's file name and sheet, or from columns of a CSV file."""
     cells = {key.strip().lower(): (value or "").strip() for key, value in row.items() if key}
-    head = {"source": "DeepBench", "device": label_of(cells["device"]), "dtype": cells["dtype"]}
+    head = ("DeepBench", cells["device"], cells["dtype"])
     if not cells["dtype"]:
-        raise ValueError("which dtype? name the sheet fp32, fp16 or int8, or add a column dtype")
+        raise ValueError("missing dtype: name the sheet fp32, fp16 or int8, or add a column dtype")
     if cells.get("m"):
         flag = {"n": "0", "t": "1", "0": "0", "1": "1", "": "", "false": "0", "true": "1"}
         turned = {ours: flag[cells.get(theirs, "").lower()] for ours, theirs in (("ta", "transa"), ("tb", "transb"))}
         shape = {key: cells[key] for key in ("m", "n", "k")}
-        times = {"latency_ms": _milliseconds(cells, "ms", "usec")}
-        return [("gemm", {**head, "batch": "1", **shape, **turned, **times})]
+        return [_row("gemm", *head, _milliseconds(cells, "ms", "usec"), batch="1", **shape, **turned)]
     stride, pad = cells.get("stride") or cells.get("stride_w", ""), cells.get("pad") or cells.get("pad_w", "")
-    out = {
-        **head,
-        "batch": cells["n"],
-        "in_channels": cells["c"],
-        "out_channels": cells.get("k") or cells.get("filters", ""),
-        "size": cells["w"],
-        "kernel": cells["s"],
-        "stride": stride,
-        "padding": pad,
-        "latency_ms": _milliseconds(cells, "forward" if cells.get("forward") else "ms", "forward_us"),
-    }
+    shape = {
+        "batch": cells["n"], "in_channels": cells["c"], "out_channels": cells.get("k") or cells.get("filters", ""),
+        "size": cells["w"], "kernel": cells["s"], "stride": stride, "padding": pad,
+    }  # fmt: skip
+    time = _milliseconds(cells, "forward" if cells.get("forward") else "ms", "forward_us")
+    found = _row("conv", *head, time, **shape)
     pairs = (("w", "h"), ("r", "s"), ("pad_w", "pad_h"), ("stride_w", "stride_h"))
     if any(cells.get(a, "") != cells.get(b, "") for a, b in pairs):
-        out[REFUSED] = "the table of convolutions holds square ones only"
-    return [("conv", out)]
+        found[1][REFUSED] = "the closed form covers square convolutions only"
+    return [found]
 
 
 def _mlsim(row: Row, place: str) -> list[Found]:
-    """Square products of one T4, which the file does not name."""
-    size = row["matrix_size"]
-    out = {
-        "source": "mlsim",
-        "device": row.get("device") or "T4",
-        "dtype": row["dtype"],
-        "batch": "1",
-        **dict.fromkeys(("m", "n", "k"), size),
-        "latency_ms": row["runtime_ms"],
-    }
-    return [("gemm", out)]
+    """Square products on a T4, unless the file names another device."""
+    shape = dict.fromkeys(("m", "n", "k"), row["matrix_size"])
+    return [_row("gemm", "mlsim", row.get("device") or "T4", row["dtype"], row["runtime_ms"], batch="1", **shape)]
 
 
 def _in_path(place: str, what: str) -> str:
-    """The device that a part of the path names: data sets keep it there."""
+    """The device that a folder of the path names."""
     for part in reversed(Path(place).parts[:-1]):
         if re.search(r"(?i)\b(tpu|rtx|mi\d|[abhvtl]\d{1,4}s?)\b", part.replace("_", " ").replace("-", " ")):
             return label_of(part)
-    raise ValueError(f"which device? {what} keeps it in the folders above the file, or add a column device")
+    raise ValueError(f"missing device: keep {what}'s folders above the file, or add a column device")
 
 
 def _vidur_mlp(row: Row, place: str) -> list[Found]:
-    """Products of one transformer layer, fp16, divided over `num_tensor_parallel_workers`."""
+    """Products of one transformer layer in fp16, sharded over `num_tensor_parallel_workers`."""
     tokens, width, wide = (int(float(row[key])) for key in ("num_tokens", "n_embd", "n_expanded_embd"))
     heads, key_heads = int(float(row["n_head"])), int(float(row["n_kv_head"]))
     workers = int(float(row["num_tensor_parallel_workers"]))
@@ -213,16 +167,14 @@ def _vidur_mlp(row: Row, place: str) -> list[Found]:
         "mlp_up_proj": ((2 if gated else 1) * wide // workers, width),
         "mlp_down_proj": (width, wide // workers),
     }
-    device = row.get("device") or _in_path(place, "Vidur")
-    head = {"source": "Vidur", "device": device, "dtype": "fp16"}
+    head = ("Vidur", row.get("device") or _in_path(place, "Vidur"), "fp16")
     out: list[Found] = []
     for name, (n, k) in shapes.items():
         if time := row.get(f"time_stats.{name}.median", ""):
-            out.append(("gemm", {**head, "batch": "1", "m": f"{tokens}", "n": f"{n}", "k": f"{k}", "latency_ms": time}))
+            out.append(_row("gemm", *head, time, batch="1", m=str(tokens), n=str(n), k=str(k)))
     for name, op in (("add", "add"), ("input_layernorm", "rms"), ("post_attention_layernorm", "rms")):
         if time := row.get(f"time_stats.{name}.median", ""):
-            shape = {"op": op, "rows": f"{tokens}", "width": f"{width}"}
-            out.append(("vector", {**head, **shape, "latency_ms": time}))
+            out.append(_row("vector", *head, time, op=op, rows=str(tokens), width=str(width)))
     return out
 
 
@@ -232,35 +184,33 @@ def _vidur_attention(row: Row, place: str) -> list[Found]:
         int(float(row[key])) for key in ("n_q_head", "n_kv_head", "n_embd", "num_tensor_parallel_workers")
     )
     prefill = row["is_prefill"].strip().lower() == "true"
-    out = {
-        "source": "Vidur",
-        "device": row.get("device") or _in_path(place, "Vidur"),
+    device = row.get("device") or _in_path(place, "Vidur")
+    time = row[f"time_stats.attn_{'prefill' if prefill else 'decode'}.median"]
+    cells = {
         "phase": "context" if prefill else "generation",
         "batch_size": row["batch_size"],
         "isl": row["prefill_chunk_size"] if prefill else "1",
         "num_heads": str(heads // workers),
         "num_key_value_heads": str(max(1, key_heads // workers)),
         "head_dim": str(width // heads),
-        "attn_dtype": "fp16",
-        "kv_cache_dtype": "fp16",
+        **dict.fromkeys(("attn_dtype", "kv_cache_dtype"), "fp16"),
         "step": row["kv_cache_size"],
         "window_size": "0",
-        "latency_ms": row[f"time_stats.attn_{'prefill' if prefill else 'decode'}.median"],
     }
-    return [("attention", out)]
+    return [_row("attention", "Vidur", device, "", time, **cells)]
 
 
 def _compass(row: Row, place: str) -> list[Found]:
     cells = [row[f"column{index}"] for index in range(sum(key.startswith("column") for key in row))]
-    head = {"source": "LLMCompass", "device": label_of(row["device"]), "dtype": "fp16"}
+    head = ("LLMCompass", row["device"], "fp16")
     if row["compass"] == "matmul":
         shape = dict(zip(("m", "k", "n"), cells, strict=False))
-        return [("gemm", {**head, "batch": "1", **shape, "latency_ms": cells[3].removesuffix("ms")})]
+        return [_row("gemm", *head, cells[3].removesuffix("ms"), batch="1", **shape)]
     extents = [int(cell) for cell in cells[:-1]]
     rows, width = extents if len(extents) == 2 else (1, extents[0])
     ms = rows * width / float(cells[-1]) / 1e6
     op = {"layernorm": "ln"}.get(row["compass"], row["compass"])
-    return [("vector", {**head, "op": op, "rows": f"{rows}", "width": f"{width}", "latency_ms": f"{ms:.9g}"})]
+    return [_row("vector", *head, f"{ms:.9g}", op=op, rows=str(rows), width=str(width))]
 
 
 # Models that LLMServingSim profiles: width, queries, keys, inner width, vocabulary, as published with them
@@ -272,11 +222,11 @@ _SERVED = {
 
 
 def _serving(row: Row, place: str) -> list[Found]:
-    """Layers of a served model, nanoseconds; the model and the device are folders."""
+    """Layers of a served model, times in nanoseconds; folders name model and device."""
     parts = [part.lower() for part in Path(place).parts]
     model = next((name for name in _SERVED if name in parts), None)
     if model is None:
-        raise ValueError(f"which model? one of these folders is needed above the file: {', '.join(_SERVED)}")
+        raise ValueError(f"missing model: keep one of these folders above the file: {', '.join(_SERVED)}")
     width, queries, keys, inner, vocabulary = _SERVED[model]
     over = int(row["tp_size"])
     shapes = {
@@ -286,51 +236,38 @@ def _serving(row: Row, place: str) -> list[Found]:
         "expert.w2": (width, inner // over), "lm_head": (vocabulary // over, width),
     }  # fmt: skip
     name, ms = row["layer_name"].strip(), f"{float(row['latency(ns)']) / 1e6:.9g}"
-    head = {
-        "source": "LLMServingSim",
-        "engine": "vLLM",
-        "device": row.get("device") or _in_path(place, "LLMServingSim"),
-        "dtype": "bf16",
-    }
+    device = row.get("device") or _in_path(place, "LLMServingSim")
+    head, cells = ("LLMServingSim", device, "bf16", ms), {"engine": "vLLM"}
     if name in shapes:
         n, k = shapes[name]
-        out = {**head, "batch": "1", "m": row["input"], "n": str(n), "k": str(k), "latency_ms": ms}
         if name.startswith("expert"):
-            out[REFUSED] = "rows of an expert: how many of the tokens it had is not in the file"
-        return [("gemm", out)]
+            cells[REFUSED] = "the file does not state the number of tokens per expert"
+        return [_row("gemm", *head, batch="1", m=row["input"], n=str(n), k=str(k), **cells)]
     if name.endswith("layernorm"):
-        return [("vector", {**head, "op": "rms", "rows": row["input"], "width": str(width), "latency_ms": ms})]
-    return [("gemm", {**head, REFUSED: f"a layer without a model of its own: {name}"})]
+        return [_row("vector", *head, op="rms", rows=row["input"], width=str(width), **cells)]
+    return [_row("gemm", *head, **cells, **{REFUSED: f"no model of layer {name}"})]
 
 
 _XLA = {"bf16": "bf16", "f16": "fp16", "f32": "tf32", "f8e4m3fn": "fp8_nocast", "f8e5m2": "fp8_e5m2_nocast"}
 
 
 def _xla(row: Row, place: str) -> list[Found]:
-    """Rates in FLOP/s. float32 products run through tf32 there by default; fp8 operands come as they are."""
+    """Rates in FLOP/s. float32 products run in tf32 there by default; fp8 operands need no cast."""
     operands = row["xla"].split("->")[0].split("x")
     shape = {"batch": row["b"], **{key: row[key] for key in ("m", "n", "k")}}
     work = 2.0
     for extent in shape.values():
         work *= float(extent)
     ms = f"{work / float(row['flops']) * 1e3:.9g}"
-    out = {"source": "XLA", "device": label_of(row["device"]), "dtype": _XLA.get(operands[0], operands[0]), **shape}
-    out["latency_ms"] = ms
-    if len(set(operands)) > 1 or out["dtype"] == "fp8_e5m2_nocast":
-        out[REFUSED] = f"no scheme multiplies {row['xla']}"
-    return [("gemm", out)]
+    dtype = _XLA.get(operands[0], operands[0])
+    more = {REFUSED: f"no scheme multiplies {row['xla']}"} if len(set(operands)) > 1 or dtype == _XLA["f8e5m2"] else {}
+    return [_row("gemm", "XLA", row["device"], dtype, ms, **shape, **more)]
 
 
 def _pedia(row: Row, place: str) -> list[Found]:
-    """Wall-clock times of products on TPUs in microseconds, the dispatch of about 130 us included."""
-    out = {
-        "source": "gpu-tpu-pedia",
-        "device": label_of(row["device"]),
-        "dtype": row["dtype"],
-        **{key: row[key] for key in ("m", "n", "k")},
-        "latency_ms": f"{float(row['time_us']) / 1e3:.9g}",
-    }
-    return [("gemm", out)]
+    """Wall-clock times of products on TPUs in microseconds, including a dispatch of about 130 us."""
+    shape = {key: row[key] for key in ("m", "n", "k")}
+    return [_row("gemm", "gpu-tpu-pedia", row["device"], row["dtype"], f"{float(row['time_us']) / 1e3:.9g}", **shape)]
 
 
 _FORMATS: list[tuple[set[str], Converter]] = [
@@ -355,7 +292,7 @@ _FORMATS: list[tuple[set[str], Converter]] = [
 
 
 def recognise(header: Sequence[str]) -> Converter | None:
-    """How to rename the cells of a known public format."""
+    """The converter of a known public format, else None."""
     names = {name.strip() for name in header}
     for needed, convert in _FORMATS:
         if needed <= names and not (convert is _neusight_vector and {"C", "Cin", "I", "in_channels"} & names):

@@ -15,7 +15,7 @@ from .readers import REFUSED, Converter, recognise
 
 __all__ = ["Measured", "group_key", "kinds_of", "read"]
 
-# Per kind of table: columns that must be there, others that count.
+# Per kind of table: required columns, then optional ones.
 COLUMNS: dict[str, tuple[list[str], list[str]]] = {
     "gemm": (["device", "dtype", "m", "n", "k", "latency_ms"], ["source", "engine", "batch", "ta", "tb"]),
     "attention": (
@@ -41,7 +41,7 @@ _MAY_BE_EMPTY = {"ta", "tb", "source", "engine"}
 
 @dataclass
 class Measured:
-    """One row: its cells as read, numbers, status and reason."""
+    """One row: cells as read, numbers, status and reason."""
 
     line: int
     cells: dict[str, Any]
@@ -70,7 +70,7 @@ def _missing(table: str, path: str, header: Sequence[str]) -> None:
             place=path,
             value=", ".join(map(str, header)) or "an empty file",
             allowed=", ".join(needed),
-            suggestion="give times in milliseconds in a column latency_ms" if unit else nearest(column, header),
+            suggestion="Give times in milliseconds in a column latency_ms" if unit else nearest(column, header),
         )
 
 
@@ -92,12 +92,12 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
         raise user_error("unknown kind of table", value=f"'{table}'", allowed=known, suggestion=nearest(table, COLUMNS))
     header, lines = cells_of_file(path)
     if header and not lines:
-        raise user_error("the table has no rows", place=name, value=f"the line {', '.join(header)} alone")
+        raise user_error("the table has no rows", place=name, value=f"only the line {', '.join(header)}")
     if (convert := recognise(header)) is not None:
         found = _renamed(convert, lines, name)
         if table not in found:
             raise user_error(
-                "the file holds no rows of this kind", place=name, value=table, allowed=", ".join(found) or "none"
+                "the file has no rows of this kind", place=name, value=table, allowed=", ".join(found) or "none"
             )
         lines = found[table]
         header = list(dict.fromkeys(column for _, cells in lines for column in cells))
@@ -138,18 +138,14 @@ def _renamed(convert: Converter, lines: Sequence[Line], path: str) -> dict[str, 
                 found.setdefault(table, []).append((number, row))
         except KeyError as error:
             what = f"the column {error} has no value"
-            raise user_error(
-                "a row of a known public format cannot be read", place=f"{path}:{number}", value=what
-            ) from None
+            raise user_error("invalid row of a public format", place=f"{path}:{number}", value=what) from None
         except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
-            raise user_error(
-                "a row of a known public format cannot be read", place=f"{path}:{number}", value=str(error)
-            ) from None
+            raise user_error("invalid row of a public format", place=f"{path}:{number}", value=str(error)) from None
     return found
 
 
 def kinds_of(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
-    """Kinds of table that a file in a public format holds."""
+    """Kinds of tables in a file of a public format."""
     header, lines = cells_of_file(path)
     convert = recognise(header)
     found = _renamed(convert, lines, path_text(path)) if convert else {}
@@ -167,12 +163,12 @@ def _one_device(rows: Sequence[Measured], path: str, device: str | None) -> None
                 place=f"{path}:{row.line}",
                 value=f"'{row.text('device')}'",
                 allowed=wanted,
-                suggestion="give --device auto to follow the device column",
+                suggestion="Give --device auto to take devices from the column",
             )
 
 
 def group_key(cells: Mapping[str, Any]) -> str:
-    """source|engine|device|scheme, as far as the columns exist."""
+    """source|engine|device|scheme, from the columns that exist."""
     names = ("source", "engine", "device", "dtype", "attn_dtype", "kv_cache_dtype")
     return "|".join(str(cells.get(name) or "").strip() for name in names if name in cells)
 

@@ -1,4 +1,4 @@
-"""The device file of this machine's processor: what the operating system says, and two measured rates."""
+"""The device file of this machine's processor, from the operating system and two measured rates."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _WIDTHS = [
     ("asimd", 16.0, ("bf16", 32.0), ("asimddp", 64.0)),
     ("", 8.0, ("", 0.0), ("", 0.0)),
 ]
-_CACHE_BYTES_PER_CYCLE = {1: 128.0, 2: 32.0, 3: 16.0}  # of a core, as microbenchmarks of x86 servers show
+_CACHE_BYTES_PER_CYCLE = {1: 128.0, 2: 32.0, 3: 16.0}  # per core, from microbenchmarks of x86 servers
 
-NEARLY = 0.92  # of the peak: what a good library reaches
+NEARLY = 0.92  # share of the peak that a good library reaches
 
 
 def _text(path: str) -> str:
@@ -64,7 +64,7 @@ def _product_rate(clock: Callable[[], float]) -> float:
 
 
 def _memory_rate(clock: Callable[[], float]) -> float:
-    """Bytes per second of reading 256 MiB, much more than any cache holds; the best of eight."""
+    """Bytes per second of reading 256 MiB, far larger than any cache; the best of eight."""
     source = np.ones(1 << 25, np.float64)
     best = float("inf")
     for _ in range(8):
@@ -84,7 +84,7 @@ def describe(threads: int, timer: Callable[[], float] = time.perf_counter) -> di
         raise user_error(
             "this system does not describe its processor",
             value=platform.system(),
-            suggestion="name a device file with --device",
+            suggestion="Name a device file with --device",
         )
     clock = float(top) * 1e3 if top else max(mhz) * 1e6
     flags = {word for line in info.splitlines() if line.startswith(("flags", "Features")) for word in line.split()}

@@ -49,7 +49,7 @@ def attend(
 
 @handles("Attention")
 def attention(scope: OnnxScope, node: Node) -> Sequence[Value] | Any:
-    """Opset 23 and later, where scores are not asked for; else the standard's own function."""
+    """Opset 23 and later, without the output of scores; other forms take the standard's function body."""
     plain = len([name for name in node.outputs[3:] if name]) == 0
     q, k, v, mask = (scope.get(node, i) for i in range(4))
     known = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "qk_matmul_output_mode"}
@@ -61,16 +61,15 @@ def attention(scope: OnnxScope, node: Node) -> Sequence[Value] | Any:
             heads_first(scope, x, node.integer(name))
             for x, name in ((q, "q_num_heads"), (k, "kv_num_heads"), (v, "kv_num_heads"))
         )
-    present: list[Any] = []
     if node.has(4):
         k, v = scope.concat([scope.get(node, 4), k], 2), scope.concat([scope.get(node, 5), v], 2)
-    present = [k, v]
+    present: list[Any] = [k, v]
     more: dict[str, Any] = {"masked_row": "zero"}
     lengths = scope.get(node, 6)
     if lengths is not None and node.integer("is_causal"):
         more.update(causal=True)  # queries are the last ones of each row's keys
     elif node.integer("is_causal"):
-        more.update(causal=True, causal_offset=k.shape[2] - present[0].shape[2] + past(node, scope))
+        more.update(causal=True, causal_offset=int(scope.get(node, 4).shape[2]) if node.has(4) else 0)
     if mask is not None and mask.shape[-1] < k.shape[2]:
         missing = k.shape[2] - mask.shape[-1]
         fill = scope.scalar(False, "bool") if mask.dtype == "bool" else scope.like(-math.inf, mask)
@@ -79,11 +78,6 @@ def attention(scope: OnnxScope, node: Node) -> Sequence[Value] | Any:
         mask = scope.convert(mask, q.dtype)
     y = attend(scope, q, k, v, mask, node.number("scale"), lengths, **more)
     return [heads_last(scope, y) if flat else y, *present][: max(1, len(node.outputs))]
-
-
-def past(node: Node, scope: OnnxScope) -> int:
-    """Keys before the first query."""
-    return int(scope.get(node, 4).shape[2]) if node.has(4) else 0
 
 
 def rotated(scope: OnnxScope, x: Tensor, tables: Sequence[Tensor], interleaved: bool, width: int) -> Tensor:
@@ -140,17 +134,23 @@ def multi_head(scope: OnnxScope, node: Node) -> Sequence[Value]:
     k, v = (heads_first(scope, x, heads) if x.ndim == 3 else x for x in (k, v))
     if node.has(6):
         k, v = scope.concat([scope.get(node, 6), k], 2), scope.concat([scope.get(node, 7), v], 2)
-    low = node.number("mask_filter_value", -10000.0)
-    extra = masked(scope, mask, q, k, low)
-    if scores is not None:
-        extra = scores if extra is None else scope.apply("add", scores, extra)
-    causal: dict[str, Any] = {"causal": True} if node.integer("unidirectional") else {}
-    y = heads_last(scope, attend(scope, q, k, v, extra, node.number("scale"), **causal))
+    y = attend_masked(scope, node, q, k, v, mask, scores)
     return [y, k, v][: max(1, len(node.outputs))]
 
 
+def attend_masked(
+    scope: OnnxScope, node: Node, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scores: Tensor | None
+) -> Tensor:
+    """Attention with a mask of keys and additional scores: [B, S, H D]."""
+    extra = masked(scope, mask, q, k, node.number("mask_filter_value", -10000.0))
+    if scores is not None:
+        extra = scores if extra is None else scope.apply("add", scores, extra)
+    causal: dict[str, Any] = {"causal": True} if node.integer("unidirectional") else {}
+    return heads_last(scope, attend(scope, q, k, v, extra, node.number("scale"), **causal))
+
+
 def masked(scope: OnnxScope, mask: Tensor | None, q: Tensor, k: Tensor, low: float) -> Tensor | None:
-    """What is added to scores: `low` where the mask is 0. Mask [B, T], [B, S, T] or lengths [B]."""
+    """The tensor to add to the scores: `low` where the mask is 0. Mask [B, T], [B, S, T] or lengths [B]."""
     if mask is None:
         return None
     batch, steps, keys = q.shape[0], q.shape[2], k.shape[2]
@@ -181,11 +181,7 @@ def packed_attention(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if past_state is not None:
         old = [scope.reshape(scope.along(past_state, 0, i, i + 1), past_state.shape[1:]) for i in (0, 1)]
         k, v = scope.concat([old[0], k], 2), scope.concat([old[1], v], 2)
-    extra = masked(scope, mask, q, k, node.number("mask_filter_value", -10000.0))
-    if scores is not None:
-        extra = scores if extra is None else scope.apply("add", scores, extra)
-    causal: dict[str, Any] = {"causal": True} if node.integer("unidirectional") else {}
-    y = heads_last(scope, attend(scope, q, k, v, extra, node.number("scale"), **causal))
+    y = attend_masked(scope, node, q, k, v, mask, scores)
     if len(node.outputs) < 2:
         return [y]
     return [y, scope.concat([scope.reshape(part, [1, *part.shape]) for part in (k, v)], 0)]
@@ -193,7 +189,7 @@ def packed_attention(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("GroupQueryAttention", domain=MICROSOFT)
 def group_query(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Grouped heads, causal, with a cache that grows and rotary embedding where asked; sequences of one length."""
+    """Grouped heads, causal, with a growing cache and optional rotary embedding; sequences of one length."""
     q, k, v = (scope.get(node, i) for i in range(3))
     heads, groups = node.integer("num_heads"), node.integer("kv_num_heads")
     if k is None:

@@ -15,8 +15,8 @@ from ...graph.tensor import Tensor
 from ..factors import counted
 from .scope import Node, OnnxScope, Value, axis_of, handles
 
-FEW = 4  # trips of a loop that is built trip by trip although one body could run so often
-UNROLLED = 1024  # trips of a loop that is built trip by trip since no body could
+FEW = 4  # loops of at most so many trips are unrolled
+UNROLLED = 1024  # most trips of a loop that is unrolled because one body cannot serve all trips
 MAX_BODIES = 1 << 14  # functions of loops and branches
 Type = tuple[Sequence[int], str]  # shape and dtype
 
@@ -87,7 +87,7 @@ def run_functions(
 
 @handles("If")
 def branch(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """A known choice is built in place."""
+    """A known condition selects its branch while the graph is built."""
     which = scope.get(node, 0)
     bodies = [node.get("then_branch"), node.get("else_branch")]
     known = scope.array(which)
@@ -102,7 +102,7 @@ def branch(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("Loop")
 def loop(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """A counted loop where the number of trips is known and the state keeps its type; else trip by trip, or a while."""
+    """A counted loop where the trip count is known and the state keeps its type; else unrolled, or a while loop."""
     body = node.get("body")
     bound, go = scope.get(node, 0), scope.get(node, 1)
     state = [scope.value(name) for name in node.inputs[2:]]
@@ -119,7 +119,7 @@ def loop(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def unrolled(scope: OnnxScope, body: Any, trips: int, go: bool, state: list[Value]) -> list[Value] | None:
-    """Trip by trip; None where whether it goes on depends on data."""
+    """The loop unrolled; None where its condition depends on data."""
     count = len(state)
     collected: list[list[Tensor]] = [[] for _ in list(body.output)[1 + count :]]
     for trip in range(trips):
@@ -140,17 +140,17 @@ def unrolled(scope: OnnxScope, body: Any, trips: int, go: bool, state: list[Valu
 def while_loop(
     scope: OnnxScope, node: Node, body: Any, bound: Tensor | None, go: Tensor | None, state: list[Value]
 ) -> list[Value]:
-    """The kind while: a counter, the condition, the state, and what comes from outside."""
+    """A while loop over a counter, the condition, the state, and captured values."""
     if len(body.output) > 1 + len(state):
         if bound is not None:
             scope.numbers(node, 0, "the number of trips")
         if go is not None:
             scope.numbers(node, 1, "whether the loop runs")
         raise Unsupported(
-            "a loop that collects results a number of times that depends on data: give it with fixed={name: array}"
+            "a loop collects results, and its trip count depends on data: give the count with fixed={name: array}"
         )
     if not all(isinstance(value, Tensor) for value in state):
-        raise Unsupported("a loop over sequences whose number of trips depends on data")
+        raise Unsupported("a loop over sequences whose trip count depends on data")
     outer = captured(scope, body)
     counter = scope.scalar(0, "i64")
     limit = scope.reshape(bound, []) if bound is not None else scope.scalar(np.iinfo(np.int64).max, "i64")
@@ -178,7 +178,7 @@ def while_loop(
 def counted_loop(
     scope: OnnxScope, body: Any, trips: int, state: Sequence[Value], rows: Sequence[Tensor] = (), scans: bool = False
 ) -> list[Value] | None:
-    """One body that runs so many times."""
+    """One body that runs `trips` times; None where it cannot serve all trips."""
     outer = captured(scope, body)
     if not all(isinstance(x, Tensor) for x in [*state, *(scope.value(name) for name in outer)]):
         return None
@@ -252,7 +252,7 @@ def scan(scope: OnnxScope, node: Node) -> Sequence[Value]:
     ]
 
 
-# --- sequences and optional values: known while the graph is built ---
+# --- sequences and optional values, resolved while the graph is built ---
 
 
 @handles("SequenceConstruct", "SequenceEmpty")
@@ -262,11 +262,11 @@ def sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def position(scope: OnnxScope, node: Node, index: int, count: int) -> int:
-    """A place in a sequence."""
-    at = int(scope.numbers(node, index, "a place in a sequence").reshape(-1)[0])
+    """A position in a sequence."""
+    at = int(scope.numbers(node, index, "a position in a sequence").reshape(-1)[0])
     if not -count <= at < max(count, 1):
         raise user_error(
-            "a place outside of a sequence", place=node.place, value=str(at), allowed=f"{-count} to {count - 1}"
+            "a position outside of the sequence", place=node.place, value=str(at), allowed=f"{-count} to {count - 1}"
         )
     return at + count if at < 0 else at
 
@@ -290,7 +290,7 @@ def sequence_part(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("SplitToSequence")
 def split_to_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Parts of one axis."""
+    """Parts along one axis."""
     x = scope.get(node, 0)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
     extent, keep = x.shape[axis], node.integer("keepdims", 1)
@@ -316,7 +316,7 @@ def concat_from_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
     """Joined along an axis, or along a new one."""
     values = list(scope.get(node, 0))
     if not values:
-        raise Unsupported("an empty sequence has no joined tensor")
+        raise Unsupported("ConcatFromSequence of an empty sequence")
     rank = values[0].ndim + (1 if node.integer("new_axis") else 0)
     axis = axis_of(node.integer("axis"), rank, node.place)
     if node.integer("new_axis"):

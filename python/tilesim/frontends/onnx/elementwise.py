@@ -19,7 +19,7 @@ VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
 
 @handles(*PLAIN)
 def plain(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Functions that the graph has under one name."""
+    """Operators that are one elementwise function."""
     return [scope.apply(PLAIN[node.op], *scope.operands(node))]
 
 
@@ -118,7 +118,7 @@ def converted(scope: OnnxScope, x: Tensor, dtype: str, saturate: bool = True) ->
 
 @handles("IsInf")
 def is_inf(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Either sign can be left out."""
+    """Infinities of the signs that the attributes select."""
     x = scope.get(node, 0)
     found = []
     for name, sign in (("detect_positive", 1), ("detect_negative", -1)):
@@ -129,44 +129,64 @@ def is_inf(scope: OnnxScope, node: Node) -> Sequence[Value]:
     return [scope.apply("logical_or", *found) if len(found) == 2 else found[0]]
 
 
-@handles("LeakyRelu", "PRelu", "ThresholdedRelu", "Elu", "Selu", "Celu")
-def rectifiers(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """The identity above a threshold, something else below."""
-    x = scope.get(node, 0)
+#: default alpha and beta of activations
+ACTIVATIONS = {
+    "leakyrelu": (0.01, 0.0), "thresholdedrelu": (1.0, 0.0), "elu": (1.0, 0.0), "hardsigmoid": (0.2, 0.5),
+    "softsign": (0.0, 0.0), "affine": (1.0, 0.0), "scaledtanh": (1.0, 1.0),
+}  # fmt: skip
+
+
+def activation(scope: OnnxScope, name: str, x: Tensor, alpha: float | None = None, beta: float | None = None) -> Tensor:
+    """An activation by its name in small letters, as operators and recurrent layers have it."""
+    if name in ("sigmoid", "tanh", "relu", "softplus"):
+        return scope.apply(name, x)
+    if name not in ACTIVATIONS:
+        raise Unsupported(f"activation '{name}'")
+    a, b = (own if one is None else one for own, one in zip(ACTIVATIONS[name], (alpha, beta), strict=True))
     zero = scope.like(0, x)
-    positive = scope.apply("greater", x, zero)
-    if node.op == "ThresholdedRelu":
-        return [scope.apply("select", scope.apply("greater", x, scope.like(node.number("alpha", 1.0), x)), x, zero)]
-    if node.op in ("LeakyRelu", "PRelu"):
-        slope = scope.get(node, 1) if node.op == "PRelu" else scope.like(node.number("alpha", 0.01), x)
-        below = scope.apply("less", x, zero)
-        return [scope.apply("select", below, scope.apply("multiply", slope, x), x)]
-    alpha = node.number("alpha", 1.67326319217681884765625 if node.op == "Selu" else 1.0)
-    if node.op == "Celu":
-        low = scope.apply("expm1", x * (1.0 / alpha)) * alpha
-        return [scope.apply("maximum", x, zero) + scope.apply("minimum", zero, low)]
-    gamma = node.number("gamma", 1.05070102214813232421875) if node.op == "Selu" else 1.0
-    low = scope.apply("expm1", x) * (alpha * gamma)
-    return [scope.apply("select", positive, x * gamma if gamma != 1.0 else x, low)]
+    if name == "leakyrelu":
+        return scope.apply("select", scope.apply("less", x, zero), x * a, x)
+    if name == "thresholdedrelu":
+        return scope.apply("select", scope.apply("greater", x, scope.like(a, x)), x, zero)
+    if name == "elu":
+        return scope.apply("select", scope.apply("less", x, zero), scope.apply("expm1", x) * a, x)
+    if name == "hardsigmoid":
+        return scope.apply("clamp", zero, x * a + b, scope.like(1, x))
+    if name == "softsign":
+        return x / (scope.apply("abs", x) + 1.0)
+    return x * a + b if name == "affine" else scope.apply("tanh", x * b) * (a or 1.0)
 
 
-@handles("HardSigmoid", "HardSwish", "Softsign", "Mish", "Shrink", "Swish")
+@handles("LeakyRelu", "ThresholdedRelu", "Elu", "HardSigmoid", "Softsign")
 def activations(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Activations that recurrent layers have too."""
+    alpha, beta = node.get("alpha"), node.get("beta")
+    return [activation(scope, node.op.lower(), scope.get(node, 0), alpha, beta)]
+
+
+@handles("PRelu", "Selu", "Celu", "HardSwish", "Mish", "Swish", "Shrink")
+def compositions(scope: OnnxScope, node: Node) -> Sequence[Value]:
     """Short compositions."""
     x = scope.get(node, 0)
-    if node.op in ("HardSigmoid", "HardSwish"):
-        alpha = 1 / 6 if node.op == "HardSwish" else node.number("alpha", 0.2)
-        beta = 0.5 if node.op == "HardSwish" else node.number("beta", 0.5)
-        y = scope.apply("clamp", scope.like(0, x), x * alpha + beta, scope.like(1, x))
-        return [x * y if node.op == "HardSwish" else y]
-    if node.op == "Softsign":
-        return [x / (scope.apply("abs", x) + 1.0)]
+    zero = scope.like(0, x)
+    if node.op == "PRelu":
+        below = scope.apply("less", x, zero)
+        return [scope.apply("select", below, scope.apply("multiply", scope.get(node, 1), x), x)]
+    if node.op == "Celu":
+        alpha = node.number("alpha", 1.0)
+        low = scope.apply("expm1", x * (1.0 / alpha)) * alpha
+        return [scope.apply("maximum", x, zero) + scope.apply("minimum", zero, low)]
+    if node.op == "Selu":
+        alpha, gamma = node.number("alpha", 1.67326319217681884765625), node.number("gamma", 1.05070102214813232421875)
+        low = scope.apply("expm1", x) * (alpha * gamma)
+        return [scope.apply("select", scope.apply("greater", x, zero), x * gamma if gamma != 1.0 else x, low)]
+    if node.op == "HardSwish":
+        return [x * activation(scope, "hardsigmoid", x, 1 / 6, 0.5)]
     if node.op == "Mish":
         return [x * scope.apply("tanh", scope.apply("softplus", x))]
     if node.op == "Swish":
         return [x * scope.apply("sigmoid", x * node.number("alpha", 1.0))]
     border, bias = node.number("lambd", 0.5), node.number("bias", 0.0)
-    zero = scope.like(0, x)
     real = x if x.dtype in FLOATS else scope.convert(x, "f32")
     shifted = [scope.convert(real + bias, x.dtype), scope.convert(real - bias, x.dtype)]
     above = scope.apply("select", scope.apply("greater", real, scope.like(border, real)), shifted[1], zero)
@@ -198,20 +218,20 @@ def inverse_hyperbolic(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("Dropout")
 def dropout(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Inference; training draws random numbers, unless the ratio is 0."""
+    """The identity; dropout of a training model with a ratio above 0 is unsupported."""
     x = scope.get(node, 0)
     training = bool(scope.numbers(node, 2, "whether this trains")) if node.has(2) else False
     ratio = float(scope.numbers(node, 1, "the ratio")) if node.has(1) and training else 0.0
     if training and ratio != 0:
-        raise Unsupported("dropout in training draws random numbers")
+        raise Unsupported("dropout in training draws random numbers: export the model in eval mode")
     mask = scope.broadcast(scope.scalar(True, "bool"), x.shape)
     return [x, mask][: max(1, len(node.outputs))]
 
 
 @handles("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
 def random(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Frameworks draw other numbers: no reference to be equal to."""
-    raise Unsupported("random numbers: give them as an input")
+    """Frameworks draw different numbers, so no reference exists."""
+    raise Unsupported("operators that draw random numbers: make the numbers an input of the model")
 
 
 def full(scope: OnnxScope, number: float, shape: Sequence[int], dtype: str) -> Tensor:

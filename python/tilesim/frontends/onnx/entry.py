@@ -17,7 +17,7 @@ from ...graph.graph import Graph
 from .model import ModelReader
 
 MAX_BYTES = (1 << 31) - 1  # of a file: protobuf's own limit
-#: versions of the standard's operators: older ones broadcast in another way, newer ones are not known
+#: supported versions of the operators: older ones broadcast differently
 OPSETS = (7, 28)
 
 
@@ -34,18 +34,18 @@ def opened(source: Any) -> tuple[Any, str, str]:
         try:
             model.ParseFromString(source)
         except Exception as error:
-            raise user_error("this is no ONNX model", place=name, value=str(error)[:200]) from None
+            raise user_error("not an ONNX model", place=name, value=str(error)[:200]) from None
     else:
         model = source
     if not isinstance(model, onnx.ModelProto) or not model.HasField("graph"):
         found = f"{len(source)} bytes without a graph" if isinstance(source, bytes) else type(source).__name__
-        raise user_error("this is no ONNX model", place=name, value=found)
+        raise user_error("not an ONNX model", place=name, value=found)
     check_texts(model, name)
     return model, directory, name
 
 
 def check_texts(message: Any, place: str) -> None:
-    """Refuses texts that are no UTF-8, which protobuf gives as bytes. Notes that nobody reads may hold anything."""
+    """Raises an error for text that is not UTF-8 (protobuf gives it as bytes), except in documentation fields."""
     for field in message.DESCRIPTOR.fields:
         if field.name in ("doc_string", "metadata_props") or field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
             continue
@@ -57,17 +57,17 @@ def check_texts(message: Any, place: str) -> None:
             if field.type == field.TYPE_MESSAGE:
                 check_texts(item, place)
             elif isinstance(item, bytes):
-                raise user_error("a text is no UTF-8", place=f"{place}: {field.name}", value=shown(item))
+                raise user_error("a text is not UTF-8", place=f"{place}: {field.name}", value=shown(item))
 
 
 def known_opsets(model: Any, name: str) -> None:
-    """Refuses versions of the standard's operators whose meaning is not known here."""
+    """Raises an error for unsupported versions of the operators."""
     if not model.opset_import:
         raise user_error("the model does not say which version of the operators it uses (opset_import)", place=name)
     for row in [row for part in (model, *model.functions) for row in part.opset_import]:
         if row.domain in ("", "ai.onnx") and not OPSETS[0] <= row.version <= OPSETS[1]:
             raise user_error(
-                "this version of ONNX's operators is not known",
+                "unsupported version of the ONNX operators",
                 place=name,
                 value=f"opset {row.version}",
                 allowed=f"{OPSETS[0]} to {OPSETS[1]}",
@@ -78,7 +78,7 @@ def known_opsets(model: Any, name: str) -> None:
 
 @checked()
 def symbolic_sizes(source: str | os.PathLike[str] | bytes | Any, batch: int, context: int | None) -> dict[str, int]:
-    """Extents of a model's symbolic dimensions by what their names say.
+    """Extents of a model's symbolic dimensions, guessed from their names.
 
     Args:
         source: as for `from_onnx`.
@@ -86,7 +86,7 @@ def symbolic_sizes(source: str | os.PathLike[str] | bytes | Any, batch: int, con
         context: for names with "seq", "len", "token" or "context".
 
     Returns:
-        Sizes for `from_onnx`; names that say nothing are left out.
+        Sizes for `from_onnx`; other names are left out.
     """
     model, _, _ = opened(source)
     sizes: dict[str, int] = {}
@@ -132,18 +132,17 @@ def from_onnx(
         sizes: extents of symbolic dimensions by name, as {"batch": 1}.
         fixed: arrays by input name: these inputs become constants. Needed for inputs that shapes depend on.
         name: of the graph; the model's own, or the file's, by default.
-        passes: what is recognised in operations that are spelled out, as `tilesim.optimize`; "none" for nothing.
-        batch: extent of the symbolic dimensions that are a batch by their name or place (the first axis of an input)
-            and stand in no `sizes`.
-        shardings: by name of an input how it is divided over the mesh, as {"x": '[{"d"}, {}]'}: see `Graph.annotate`.
-        mesh: axes of the mesh of devices with their sizes, as {"d": 4}.
+        passes: names of the pattern recognition passes to run, as for `tilesim.optimize`; "none" for none.
+        batch: extent of the symbolic batch dimensions (by name, or the first axis of an input) that `sizes` leaves out.
+        shardings: sharding over the mesh by input name, as {"x": '[{"d"}, {}]'}: see `Graph.annotate`.
+        mesh: sizes of the device mesh axes, as {"d": 4}.
 
     Returns:
         A graph with the model's inputs and outputs; external data stay in their files.
 
     Raises:
-        UserError: for a file that is no model, a symbolic dimension without a size, a batch where none is open;
-            naming what to install where onnx is missing.
+        UserError: for a file that is not an ONNX model, a symbolic dimension without a size, a batch for a model of
+            fixed sizes; names the package to install where onnx is missing.
         Unsupported: naming operator and node.
     """
     model, directory, stem = opened(source)
@@ -151,8 +150,8 @@ def from_onnx(
         batch = whole("batch", batch, 1)
         found = symbolic_sizes(model, batch, None)
         if not found:
-            raise user_error("the sizes of this model are fixed", place=stem, value=f"batch {batch}",
-                             allowed="with a symbolic dimension")  # fmt: skip
+            raise user_error("all dimensions of this model are fixed", place=stem, value=f"batch {batch}",
+                             suggestion="Export the model with a symbolic batch dimension")  # fmt: skip
         sizes = {**found, **(sizes or {})}
     name = name or stem or model.graph.name or "model"
     known_opsets(model, name)

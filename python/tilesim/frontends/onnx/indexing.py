@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...graph.building import gathered, scattered
 from ...graph.tensor import Tensor
 from .scope import Node, OnnxScope, Value, axis_of, handles
 
 
 def vectors(scope: OnnxScope, indices: Tensor, axis: int) -> Tensor:
-    """For each element of `indices` the position of an element: its own, but for `axis`, which it names."""
+    """Index vectors of elements: each element's own position, with `indices` in the place of `axis`."""
     shape = [*indices.shape, 1]
     parts = [
         scope.reshape(indices, shape) if dim == axis else scope.op("iota", shape=shape, dtype=indices.dtype, dim=dim)
@@ -20,18 +21,7 @@ def vectors(scope: OnnxScope, indices: Tensor, axis: int) -> Tensor:
 
 def elements(scope: OnnxScope, x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Elements of x at positions along one axis."""
-    result: Tensor = scope.op(
-        "gather",
-        x,
-        vectors(scope, indices, axis),
-        offset_dims=[],
-        collapsed_slice_dims=list(range(x.ndim)),
-        start_index_map=list(range(x.ndim)),
-        index_vector_dim=x.ndim,
-        slice_sizes=[1] * x.ndim,
-        mode="clip",
-    )
-    return result
+    return gathered(scope.op, x, vectors(scope, indices, axis), range(x.ndim), x.ndim)
 
 
 @handles("Gather")
@@ -65,20 +55,8 @@ def gather_nd(scope: OnnxScope, node: Node) -> Sequence[Value]:
     indices = wrapped_vectors(scope, indices, x.shape[batch : batch + depth])
     shape = [*indices.shape[:-1], 1]
     own = [scope.op("iota", shape=shape, dtype=indices.dtype, dim=dim) for dim in range(batch)]
-    lead, rest = indices.ndim - 1, x.ndim - batch - depth
-    return [
-        scope.op(
-            "gather",
-            x,
-            scope.concat([*own, indices], indices.ndim - 1),
-            offset_dims=list(range(lead, lead + rest)),
-            collapsed_slice_dims=list(range(batch + depth)),
-            start_index_map=list(range(batch + depth)),
-            index_vector_dim=lead,
-            slice_sizes=[1] * (batch + depth) + list(x.shape[batch + depth :]),
-            mode="clip",
-        )
-    ]
+    index = scope.concat([*own, indices], indices.ndim - 1)
+    return [gathered(scope.op, x, index, range(batch + depth), indices.ndim - 1)]
 
 
 COMBINERS = {"none": "set", "add": "add", "mul": "multiply", "max": "maximum", "min": "minimum"}
@@ -89,46 +67,23 @@ def scatter_elements(scope: OnnxScope, node: Node) -> Sequence[Value]:
     """Elements written along one axis."""
     x, indices, updates = scope.operands(node)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
-    return [
-        scope.op(
-            "scatter",
-            x,
-            vectors(scope, scope.wrapped(indices, x.shape[axis]), axis),
-            updates,
-            update_window_dims=[],
-            inserted_window_dims=list(range(x.ndim)),
-            scatter_dims_to_operand_dims=list(range(x.ndim)),
-            index_vector_dim=x.ndim,
-            combiner=COMBINERS[node.text("reduction", "none")],
-            mode="error",
-        )
-    ]
+    index = vectors(scope, scope.wrapped(indices, x.shape[axis]), axis)
+    combiner = COMBINERS[node.text("reduction", "none")]
+    return [scattered(scope.op, x, index, updates, range(x.ndim), x.ndim, combiner=combiner, mode="error")]
 
 
 @handles("ScatterND")
 def scatter_nd(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Slices written where index vectors say."""
+    """Slices written at index vectors."""
     x, indices, updates = scope.operands(node)
-    depth, lead = indices.shape[-1], indices.ndim - 1
-    return [
-        scope.op(
-            "scatter",
-            x,
-            wrapped_vectors(scope, indices, x.shape[:depth]),
-            updates,
-            update_window_dims=list(range(lead, updates.ndim)),
-            inserted_window_dims=list(range(depth)),
-            scatter_dims_to_operand_dims=list(range(depth)),
-            index_vector_dim=lead,
-            combiner=COMBINERS[node.text("reduction", "none")],
-            mode="error",
-        )
-    ]
+    depth = indices.shape[-1]
+    index, combiner = wrapped_vectors(scope, indices, x.shape[:depth]), COMBINERS[node.text("reduction", "none")]
+    return [scattered(scope.op, x, index, updates, range(depth), indices.ndim - 1, combiner=combiner, mode="error")]
 
 
 @handles("ReverseSequence")
 def reverse_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """The first so many steps of each sequence backwards."""
+    """Reverses the first `lengths` steps of each sequence."""
     x, lengths = scope.get(node, 0), scope.convert(scope.get(node, 1), "i64")
     time, batch = node.integer("time_axis"), node.integer("batch_axis", 1)
     position = scope.op("iota", shape=list(x.shape), dtype="i64", dim=time)

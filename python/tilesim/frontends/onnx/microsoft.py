@@ -9,6 +9,7 @@ import numpy as np
 from ..._core import Unsupported
 from ...base.dtypes import NUMPY
 from ...graph.tensor import Tensor
+from .elementwise import activation
 from .norm import normalized
 from .quantized import dequantize, dequantized, quantize, quantized
 from .reduce import gemm
@@ -83,17 +84,13 @@ def fused_matmul(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def activated(scope: OnnxScope, node: Node, x: Tensor) -> Tensor:
-    """The activation that is fused."""
+    """The fused activation."""
     name = node.text("activation")
-    if name in ("", "Relu", "Tanh", "Sigmoid"):
-        return scope.apply(name.lower(), x) if name else x
-    if name == "LeakyRelu":
-        alpha = node.number("activation_alpha", next(iter(node.get("activation_params", [0.01]))))
-        return scope.apply("select", scope.apply("less", x, scope.like(0, x)), x * alpha, x)
     if name == "Clip":
         low, high = list(node.get("activation_params", []))[:2]
         return scope.apply("clamp", scope.like(low, x), x, scope.like(high, x))
-    raise Unsupported(f"activation '{name}'")
+    alpha = node.number("activation_alpha", next(iter(node.get("activation_params", [0.01]))))
+    return activation(scope, name.lower(), x, alpha if name == "LeakyRelu" else None) if name else x
 
 
 @handles("FusedGemm", domain=MICROSOFT)
@@ -175,8 +172,5 @@ def qlinear_unary(scope: OnnxScope, node: Node) -> Sequence[Value]:
     """In f32 between the codes."""
     x, x_scale, x_zero, y_scale, y_zero = (scope.get(node, i) for i in range(5))
     real = dequantized(scope, x, x_scale, x_zero, "f32")
-    if node.op == "QLinearSigmoid":
-        return [quantized(scope, scope.apply("sigmoid", real), y_scale, y_zero, x.dtype)]
-    slope = real * node.number("alpha", 0.01)
-    y = scope.apply("select", scope.apply("less", real, scope.like(0, real)), slope, real)
+    y = activation(scope, node.op.removeprefix("QLinear").lower(), real, node.get("alpha"))
     return [quantized(scope, y, y_scale, y_zero, x.dtype)]

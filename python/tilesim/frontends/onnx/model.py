@@ -15,7 +15,7 @@ from ...graph.building import SMALL
 from ...graph.graph import Graph
 from ...graph.tensor import Tensor
 from ..stablehlo.scope import placed
-from . import (
+from . import (  # noqa: F401 (they register handlers)
     attention,
     control,
     elementwise,
@@ -32,27 +32,12 @@ from . import (
 from .scope import HANDLERS, Handler, Node, OnnxScope, Value, dtype_of
 from .stored import StoredTensors
 
-TABLES = (
-    attention,
-    control,
-    elementwise,
-    indexing,
-    microsoft,
-    movement,
-    norm,
-    quantized,
-    recurrent,
-    reduce,
-    signal,
-    window,
-)
-
 MAX_NODES = 1 << 20  # after functions and loops are built in place
 NOT_FOLDED = {"If", "Loop", "Scan", "Constant", "ConstantOfShape"}
 
 
 class ModelReader(StoredTensors):
-    """A model on its way to a graph."""
+    """Converts a model to a graph."""
 
     def __init__(
         self, model: Any, directory: str, name: str, sizes: Mapping[str, int], fixed: Mapping[str, Any]
@@ -69,7 +54,7 @@ class ModelReader(StoredTensors):
         self._check_built()
 
     def _check_built(self) -> None:
-        """A few functions that call each other must not stand for billions of nodes."""
+        """Raises an error where nested functions expand to more than MAX_NODES nodes."""
         built: dict[tuple[str, str], int] = {}
 
         def count(nodes: Iterable[Any]) -> int:
@@ -88,7 +73,7 @@ class ModelReader(StoredTensors):
 
         def of(key: tuple[str, str]) -> int:
             if key not in built:
-                built[key] = 0  # of a cycle, which is refused where it is met
+                built[key] = 0  # of a cycle, for which `inline` raises an error
                 built[key] = count(self.functions[key].node)
             return built[key]
 
@@ -113,7 +98,7 @@ class ModelReader(StoredTensors):
         return found
 
     def counted(self, more: int) -> None:
-        """Counts what is about to be built: nodes, and the parts that a node splits a tensor into."""
+        """Counts nodes, and the parts that a node splits a tensor into."""
         self.steps += more
         if self.steps > MAX_NODES:
             raise Unsupported(f"more than {MAX_NODES} nodes after loops, functions and splits are built in place")
@@ -153,7 +138,7 @@ class ModelReader(StoredTensors):
                 if isinstance(error, _core.UserError):
                     raise
                 raise user_error(
-                    "a node whose operands or attributes do not fit its operator",
+                    "the operands or attributes of a node do not fit its operator",
                     place=node.place,
                     value=f"{type(error).__name__}: {error}",
                 ) from error
@@ -176,12 +161,12 @@ class ModelReader(StoredTensors):
             defined = function
             handler = lambda inner, own: self.inline(inner, own, defined)  # noqa: E731
         if handler is None:
-            raise Unsupported(f"no meaning for operator '{node.op}' of domain '{node.domain or 'ai.onnx'}'")
+            raise Unsupported(f"unsupported operator '{node.op}' of domain '{node.domain or 'ai.onnx'}'")
         folded = self.folded(scope, node, handler) if node.op not in NOT_FOLDED else None
         return handler(scope, node) if folded is None else folded
 
     def folded(self, scope: OnnxScope, node: Node, handler: Handler) -> list[Value] | None:
-        """Results of a node whose operands are all known, by the reference kernels; None where they are large."""
+        """Results of a node with constant operands, from the reference kernels; None where they are large."""
         values = [scope.get(node, i) for i in range(len(node.inputs))]
         present = [value for value in values if value is not None]
         if not present or not all(isinstance(value, Tensor) and scope.array(value) is not None for value in present):
@@ -253,13 +238,13 @@ class ModelReader(StoredTensors):
         return [inner.names.get(name) for name in function.output]
 
     def brought_in(self, scope: OnnxScope, name: str, tensor: Tensor) -> Tensor:
-        """A tensor of another function: only what is passed can be used."""
+        """Raises an error: a function can only use the tensors that are passed to it."""
         raise Unsupported(f"'{name}' belongs to another function")
 
     # --- the graph ---
 
     def finish(self, scope: OnnxScope, outputs: Sequence[Any], inputs: set[int], names: Sequence[str] = ()) -> None:
-        """Outputs, each a value of its own."""
+        """Makes tensors the outputs; copies those that are inputs, constants or outputs already."""
         taken = set(inputs)
         for i, tensor in enumerate(outputs):
             if not isinstance(tensor, Tensor):
@@ -275,7 +260,7 @@ class ModelReader(StoredTensors):
         if not declared.type.HasField("tensor_type"):
             raise Unsupported(f"{place}: a {declared.type.WhichOneof('value') or 'value without type'}")
         if not declared.type.tensor_type.HasField("shape"):
-            raise Unsupported(f"{place}: its shape is not given")
+            raise Unsupported(f"{place}: the model does not state its shape")
         shape = []
         for dim in declared.type.tensor_type.shape.dim:
             if dim.HasField("dim_value"):
@@ -284,7 +269,7 @@ class ModelReader(StoredTensors):
                 shape.append(int(self.sizes[dim.dim_param]))
             else:
                 raise user_error(
-                    "a symbolic dimension without a size",
+                    "missing size of a symbolic dimension",
                     place=place,
                     value=f"'{dim.dim_param}'",
                     suggestion=f"Give it: sizes={{'{dim.dim_param}': 1}}, or --batch and --context",

@@ -24,7 +24,7 @@ def constant(scope: OnnxScope, node: Node) -> Sequence[Value]:
         if name in node.attributes:
             return [scope.tensor(node.get(name), dtype)]
     if "value" not in node.attributes:
-        raise Unsupported("a constant that is sparse or text")
+        raise Unsupported("a constant of sparse elements or text")
     return [scope.constant(scope.model.array(node.get("value"), node.place))]
 
 
@@ -39,7 +39,7 @@ def constant_of_shape(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def checked(shape: list[int], node: Node) -> list[int]:
-    """A shape of a size that can be meant."""
+    """Checks that a shape has no negative extent and at most LIMIT elements."""
     count = 1
     for extent in shape:
         count *= extent
@@ -50,7 +50,7 @@ def checked(shape: list[int], node: Node) -> list[int]:
 
 @handles("Shape", "Size")
 def shape(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Static here."""
+    """A constant: shapes are static."""
     x = scope.get(node, 0)
     if node.op == "Size":
         return [scope.scalar(int(np.prod(x.shape)), "i64")]
@@ -104,7 +104,7 @@ def concat(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("Split")
 def split(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Parts of given, or nearly equal size."""
+    """Parts of given or nearly equal sizes."""
     x = scope.get(node, 0)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
     extent, count = x.shape[axis], node.integer("num_outputs", len(node.outputs))
@@ -112,9 +112,7 @@ def split(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if not sizes:
         if count != len(node.outputs):
             allowed = str(len(node.outputs))
-            raise user_error(
-                "a split has as many parts as outputs", place=node.place, value=str(count), allowed=allowed
-            )
+            raise user_error("a split needs one output per part", place=node.place, value=str(count), allowed=allowed)
         part = -(-extent // count)
         sizes = [max(0, min(part, extent - i * part)) for i in range(count)]
     scope.model.counted(len(sizes))
@@ -124,7 +122,7 @@ def split(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("Slice")
 def slice_(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """numpy's slices; backwards ones reverse first."""
+    """numpy's slices; a negative step reverses the axis first."""
     x = scope.get(node, 0)
     if node.opset < 10:
         starts, ends, axes = node.integers("starts"), node.integers("ends"), node.integers("axes")
@@ -199,7 +197,7 @@ def range_(scope: OnnxScope, node: Node) -> Sequence[Value]:
     """Steps from start to limit."""
     start, limit, step = (scope.numbers(node, i, "a range").reshape(()) for i in range(3))
     if step == 0:
-        raise user_error("a range without a step", place=node.place)
+        raise user_error("the step of a range is 0", place=node.place)
     count = max(0, int(np.ceil((float(limit) - float(start)) / float(step))))
     bounded(count, "a range")
     values = start + np.arange(count).astype(start.dtype) * step
@@ -227,7 +225,7 @@ def trilu(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("OneHot")
 def one_hot(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """On and off values by index; what is out of range is off."""
+    """On and off values by index; indices out of range give off values."""
     indices, values = scope.get(node, 0), scope.get(node, 2)
     depth = int(scope.numbers(node, 1, "the depth").reshape(-1)[0])
     axis = axis_of(node.integer("axis", -1), indices.ndim + 1, node.place)
@@ -264,7 +262,7 @@ def depth_space(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("NonZero", "Unique", "Compress")
 def data_sized(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Results whose size depends on data: of known operands alone."""
+    """Results whose size depends on data, for constant operands only."""
     if node.op == "NonZero":
         return [scope.tensor(np.array(np.nonzero(scope.numbers(node, 0, "the number of results"))), "i64")]
     if node.op == "Compress":

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._core import Unsupported
-from ...graph.building import bounded
+from ...graph.building import bounded, gathered
 from ...graph.tensor import Tensor
 from .scope import Node, OnnxScope, Value, axis_of, handles
 
@@ -22,7 +22,7 @@ def per_channel(scope: OnnxScope, part: Tensor, x: Tensor) -> Tensor:
 
 @handles("BatchNormalization")
 def batch_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Inference, or training with running statistics as further results."""
+    """Inference, or training with running statistics as additional results."""
     x, scale, bias, mean, variance = scope.operands(node)
     epsilon, dtype = node.number("epsilon", 1e-5), x.dtype
     scale, bias = scope.convert(scale, dtype), scope.convert(bias, dtype)
@@ -90,7 +90,7 @@ def normalized(
 
 @handles("LpNormalization")
 def lp_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Divided by the norm along an axis; zero rows stay zero."""
+    """Divides by the norm along an axis; zero rows stay zero."""
     x = scope.get(node, 0)
     axis = axis_of(node.integer("axis", -1), x.ndim, node.place)
     if node.integer("p", 2) == 1:
@@ -103,7 +103,7 @@ def lp_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("LRN")
 def local_response(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Divided by a power of the sum of squares of neighbouring channels."""
+    """Divides by a power of the sum of squares of adjacent channels."""
     x, size = scope.get(node, 0), node.integer("size")
     window, pads = [1] * x.ndim, [0] * (2 * x.ndim)
     window[1], pads[2], pads[3] = size, (size - 1) // 2, size - 1 - (size - 1) // 2
@@ -253,7 +253,7 @@ def targets(scope: OnnxScope, node: Node, x: Tensor, axes: list[int]) -> tuple[l
 
 @handles("GridSample")
 def grid_sample(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Interpolation at given places: each corner of the cell is looked up and weighted."""
+    """Interpolation at given positions: a weighted sum of the corners of the cell."""
     x, grid = scope.operands(node)
     mode = {"bilinear": "linear", "linear": "linear", "nearest": "nearest", "bicubic": "cubic", "cubic": "cubic"}[
         node.text("mode", "linear")
@@ -301,7 +301,7 @@ def tap_weight(scope: OnnxScope, mode: str, distance: Tensor) -> Tensor:
 
 
 def reflected(scope: OnnxScope, g: Tensor, extent: int, aligned: bool) -> Tensor:
-    """Places beyond the border, mirrored at the outer elements' centres or edges."""
+    """Positions beyond the border, mirrored at the centres or edges of the outer elements."""
     low, high = (0.0, extent - 1.0) if aligned else (-0.5, extent - 0.5)
     span = high - low
     if span == 0:
@@ -315,8 +315,8 @@ def reflected(scope: OnnxScope, g: Tensor, extent: int, aligned: bool) -> Tensor
 
 
 def picked(scope: OnnxScope, x: Tensor, index: list[Tensor], padding: str, aligned: bool) -> Tensor:
-    """Elements of [N, C, ..] at whole-numbered places [N, ..]; what lies outside follows `padding`."""
-    n, c, *extents = x.shape
+    """Elements of [N, C, ..] at integer positions [N, ..]; `padding` decides about positions outside."""
+    n, _, *extents = x.shape
     inside: Tensor | None = None
     parts = []
     for part, extent in zip(index, extents, strict=True):
@@ -332,17 +332,8 @@ def picked(scope: OnnxScope, x: Tensor, index: list[Tensor], padding: str, align
         parts.append(scope.reshape(scope.convert(clamped, "i64"), [*part.shape, 1]))
     own = scope.op("iota", shape=list(parts[0].shape), dtype="i64", dim=0)
     places = parts[0].ndim - 2
-    found = scope.op(
-        "gather",
-        x,
-        scope.concat([own, *parts], parts[0].ndim - 1),
-        offset_dims=[places + 1],
-        collapsed_slice_dims=[0, *range(2, x.ndim)],
-        start_index_map=[0, *range(2, x.ndim)],
-        index_vector_dim=parts[0].ndim - 1,
-        slice_sizes=[1, c, *[1] * len(extents)],
-        mode="clip",
-    )
+    index = scope.concat([own, *parts], parts[0].ndim - 1)
+    found = gathered(scope.op, x, index, [0, *range(2, x.ndim)], parts[0].ndim - 1)
     found = scope.transpose(found, [0, places + 1, *range(1, places + 1)])
     found = scope.convert(found, "f32") if x.dtype != "f64" else found
     if padding != "zeros" or inside is None:

@@ -8,7 +8,8 @@ from typing import Any
 from ..._core import Unsupported
 from ...graph.builder import GraphBuilder
 from ...graph.tensor import Tensor
-from ..recurrent import Cell, behind, over_steps, parts
+from ..recurrent import Cell, over_steps, parts, projected
+from .elementwise import activation
 from .scope import Node, OnnxScope, Value, handles
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -21,7 +22,7 @@ class Activation:
     def __init__(
         self, scope: OnnxScope, name: str, alpha: float | None, beta: float | None, clip: float | None
     ) -> None:
-        """Holds one activation."""
+        """Stores name and parameters."""
         self.scope, self.name, self.alpha, self.beta, self.clip = scope, name.lower(), alpha, beta, clip
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -29,28 +30,7 @@ class Activation:
         scope = self.scope
         if self.clip is not None:
             x = scope.apply("clamp", scope.like(-self.clip, x), x, scope.like(self.clip, x))
-        if self.name in ("sigmoid", "tanh", "relu", "softplus"):
-            return scope.apply(self.name, x)
-        zero = scope.like(0, x)
-        if self.name == "leakyrelu":
-            slope = x * (0.01 if self.alpha is None else self.alpha)
-            return scope.apply("select", scope.apply("less", x, zero), slope, x)
-        if self.name == "thresholdedrelu":
-            limit = scope.like(1.0 if self.alpha is None else self.alpha, x)
-            return scope.apply("select", scope.apply("greater", x, limit), x, zero)
-        if self.name == "hardsigmoid":
-            y = x * (0.2 if self.alpha is None else self.alpha) + (0.5 if self.beta is None else self.beta)
-            return scope.apply("clamp", zero, y, scope.like(1, x))
-        if self.name == "elu":
-            low = scope.apply("expm1", x) * (1.0 if self.alpha is None else self.alpha)
-            return scope.apply("select", scope.apply("less", x, zero), low, x)
-        if self.name == "affine":
-            return x * (1.0 if self.alpha is None else self.alpha) + (0.0 if self.beta is None else self.beta)
-        if self.name == "scaledtanh":
-            return scope.apply("tanh", x * (1.0 if self.beta is None else self.beta)) * (self.alpha or 1.0)
-        if self.name == "softsign":
-            return x / (scope.apply("abs", x) + 1.0)
-        raise Unsupported(f"activation '{self.name}' of a recurrent operator")
+        return activation(scope, self.name, x, self.alpha, self.beta)
 
 
 def activations(scope: OnnxScope, node: Node, directions: int) -> list[list[Activation]]:
@@ -74,7 +54,7 @@ def activations(scope: OnnxScope, node: Node, directions: int) -> list[list[Acti
 
 @handles("LSTM", "GRU", "RNN")
 def recurrent(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """One, or two directions; sequences of one length, or of lengths of their own."""
+    """One or two directions; sequences of equal or individual lengths."""
     x, w, r = (scope.get(node, i) for i in range(3))
     swapped = [1, 0, 2] if node.integer("layout") else [0, 1, 2]
     x = scope.transpose(x, swapped)
@@ -94,9 +74,9 @@ def recurrent(scope: OnnxScope, node: Node) -> Sequence[Value]:
         before = [zero if state is None else pick(scope, state, i) for state in states]
         bias, holes = pick(scope, scope.get(node, 3), i), pick(scope, scope.get(node, 7), i)
         half = GATES[node.op] * hidden
-        ahead, back = (None if bias is None else scope.along(bias, 0, at, at + half) for at in (0, half))
-        # the part of all gates that no step waits for is one product
-        given = scope.op("contract", x, pick(scope, w, i), ahead, a_contract=[2], b_contract=[1])
+        outer, back = (None if bias is None else scope.along(bias, 0, at, at + half) for at in (0, half))
+        # one product computes the input part of all gates for all steps
+        given = scope.op("contract", x, pick(scope, w, i), outer, a_contract=[2], b_contract=[1])
         fixed = [one for one in (pick(scope, r, i), back, holes) if one is not None]
         cell = CELLS[node.op](scope, node, functions[i], bias is not None)
         found.append(
@@ -126,7 +106,7 @@ def rnn_cell(scope: OnnxScope, node: Node, act: list[Activation], biased: bool) 
     """H = f(X W + H R + b)."""
 
     def cell(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
-        return [inside(scope, b, act)[0](row + behind(b, states[0], *fixed))]
+        return [inside(scope, b, act)[0](row + projected(b, states[0], *fixed))]
 
     return cell
 
@@ -138,13 +118,13 @@ def gru_cell(scope: OnnxScope, node: Node, act: list[Activation], biased: bool) 
     def cell(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
         f, g = inside(scope, b, act)
         (h,), hidden = states, states[0].shape[1]
-        ahead = parts(row, 3)
-        # the hidden gate reads the state before the reset, or after it: then it is a product of its own
+        outer = parts(row, 3)
+        # a hidden gate that reads the state after the reset needs a separate product
         cut = 3 * hidden if late else 2 * hidden
-        inner = parts(behind(b, h, *(one[:cut] for one in fixed)), cut // hidden)
-        update, reset = f(ahead[0] + inner[0]), f(ahead[1] + inner[1])
-        last = reset * inner[2] if late else behind(b, reset * h, *(one[cut:] for one in fixed))
-        new = g(ahead[2] + last)
+        inner = parts(projected(b, h, *(one[:cut] for one in fixed)), cut // hidden)
+        update, reset = f(outer[0] + inner[0]), f(outer[1] + inner[1])
+        last = reset * inner[2] if late else projected(b, reset * h, *(one[cut:] for one in fixed))
+        new = g(outer[2] + last)
         return [(1.0 - update) * new + update * h]
 
     return cell
@@ -158,7 +138,7 @@ def lstm_cell(scope: OnnxScope, node: Node, act: list[Activation], biased: bool)
         f, g, last = inside(scope, b, act)
         h, c = states
         holes = parts(fixed[-1], 3) if len(fixed) > 1 + biased else None
-        sums = parts(row + behind(b, h, *fixed[: 1 + biased]), 4)
+        sums = parts(row + projected(b, h, *fixed[: 1 + biased]), 4)
 
         def peek(i: int, state: Tensor) -> Tensor:
             return sums[i] + holes[i] * state if holes else sums[i]

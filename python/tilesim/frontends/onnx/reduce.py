@@ -40,7 +40,7 @@ def reduce(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def reduced(scope: OnnxScope, name: str, given: Tensor, dims: Sequence[int], keep: bool) -> Tensor:
-    """One reduction with what comes before and after."""
+    """One reduction with the functions before and after it."""
     dtype, x = given.dtype, scope.wide(given)
     if name == "ReduceL1":
         x = scope.apply("abs", x)
@@ -86,7 +86,7 @@ def cumulative(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("TopK")
 def top_k(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Ordered; smallest ones too."""
+    """The k largest or smallest elements, in order."""
     x = scope.get(node, 0)
     k = int(scope.numbers(node, 1, "k").reshape(-1)[0]) if node.has(1) else node.integer("k")
     axis = axis_of(node.integer("axis", -1), x.ndim, node.place)
@@ -156,7 +156,7 @@ def einsum(scope: OnnxScope, node: Node) -> Sequence[Value]:
     left, arrow, right = text.partition("->")
     terms, tensors = left.split(","), scope.operands(node)
     if len(terms) != len(tensors):
-        raise user_error("an equation that does not fit its operands", place=node.place, value=text)
+        raise user_error("the equation does not fit its operands", place=node.place, value=text)
     free = [letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in text]
     extra = max((x.ndim - len(term.replace("...", "")) for x, term in zip(tensors, terms, strict=True)), default=0)
     dots = "".join(free[:extra])
@@ -180,7 +180,7 @@ def einsum(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def diagonal(scope: OnnxScope, term: str, x: Tensor) -> tuple[str, Tensor]:
-    """A letter that is there twice takes the diagonal."""
+    """The diagonal over each letter that occurs twice."""
     while len(set(term)) < len(term):
         letter = next(c for c in term if term.count(c) > 1)
         first, second = [i for i, c in enumerate(term) if c == letter][:2]
@@ -194,7 +194,7 @@ def diagonal(scope: OnnxScope, term: str, x: Tensor) -> tuple[str, Tensor]:
 
 
 def pair(scope: OnnxScope, a: tuple[str, Tensor], b: tuple[str, Tensor], needed: set[str]) -> tuple[str, Tensor]:
-    """The product of two terms; letters that nobody needs any more are summed."""
+    """The product of two terms, summed over letters that no later term needs."""
     (p, x), (q, y) = a, b
     for letter in set(p) - set(q) - needed:
         x, p = scope.reduce(x, [p.index(letter)], "add", keep=False), p.replace(letter, "")
@@ -220,10 +220,10 @@ def pair(scope: OnnxScope, a: tuple[str, Tensor], b: tuple[str, Tensor], needed:
 
 
 def arranged(scope: OnnxScope, labels: str, x: Tensor, output: str) -> Tensor:
-    """Letters that are left over are summed, the others put in order."""
+    """Sums over letters that the output lacks, and puts the others in order."""
     gone = [axis for axis, letter in enumerate(labels) if letter not in output]
     if gone:
         x, labels = scope.reduce(x, gone, "add", keep=False), "".join(c for c in labels if c in output)
     if set(labels) != set(output):
-        raise Unsupported(f"an equation whose result has the letters '{output}'")
+        raise Unsupported(f"an equation whose operands lack letters of its result '{output}'")
     return scope.transpose(x, [labels.index(letter) for letter in output])

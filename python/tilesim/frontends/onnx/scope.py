@@ -1,4 +1,4 @@
-"""Where nodes of an ONNX model become operations of a graph."""
+"""The scope in which nodes of an ONNX model become graph operations."""
 
 from __future__ import annotations
 
@@ -12,34 +12,15 @@ from ..._core import Unsupported
 from ...base.dtypes import NUMPY
 from ...base.errors import user_error
 from ...graph.builder import GraphBuilder
-from ...graph.building import Building
+from ...graph.building import Building, gathered
 from ...graph.tensor import Tensor
 
-# onnx.proto, TensorProto.DataType
-DTYPES = {
-    1: "f32",
-    2: "u8",
-    3: "i8",
-    4: "u16",
-    5: "i16",
-    6: "i32",
-    7: "i64",
-    9: "bool",
-    10: "f16",
-    11: "f64",
-    12: "u32",
-    13: "u64",
-    14: "c64",
-    16: "bf16",
-    17: "f8e4m3fn",
-    18: "f8e4m3fnuz",
-    19: "f8e5m2",
-    20: "f8e5m2fnuz",
-    21: "u4",
-    22: "i4",
-    23: "f4e2m1fn",
-    24: "f8e8m0fnu",
-}
+# onnx.proto, TensorProto.DataType: types by number, from 1 on; "-" is unsupported
+_NUMBERED = """
+    f32 u8 i8 u16 i16 i32 i64 - bool f16 f64 u32 u64 c64 - bf16 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz u4 i4 f4e2m1fn
+    f8e8m0fnu
+"""
+DTYPES = {number: name for number, name in enumerate(_NUMBERED.split(), 1) if name != "-"}
 OTHER_TYPES = {8: "string", 15: "complex128", 25: "uint2", 26: "int2"}
 
 Value = Any  # Tensor, or a list of values (a sequence), or None (an absent optional)
@@ -125,11 +106,11 @@ class OnnxScope(Building):
             self.known, self.spread, self.stored = outer.known, outer.spread, outer.stored
 
     def value(self, name: str) -> Value:
-        """What a name means here."""
+        """The value of a name."""
         if name in self.names:
             return self.names[name]
         if self.outer is None:
-            raise user_error("a value that no node computes", value=f"'{name}'")
+            raise user_error("no node computes a value that is used", value=f"'{name}'")
         found = self.outer.value(name)
         if isinstance(found, Tensor) and found.builder is not self.builder:
             found = self.model.brought_in(self, name, found)
@@ -151,7 +132,7 @@ class OnnxScope(Building):
         return [self.get(node, i) for i in range(len(node.inputs))]
 
     def numbers(self, node: Node, index: int, what: str) -> NDArray[Any]:
-        """Elements of an operand that must be known to build the graph."""
+        """Elements of an operand that must be constant."""
         tensor = self.get(node, index)
         array = self.array(tensor) if tensor is not None else None
         if array is None:
@@ -159,7 +140,7 @@ class OnnxScope(Building):
             error = Unsupported(
                 f"{what} depends on data (operand '{node.inputs[index]}'"
                 + (f" from input {', '.join(map(repr, origins))}" if origins else "")
-                + "): give inputs that shapes depend on with fixed={name: array}, or export with static shapes"
+                + "): fix the inputs that shapes depend on with fixed={name: array}, or export with static shapes"
             )
             error.needed = tuple(origins)  # type: ignore[attr-defined]
             raise error
@@ -178,7 +159,7 @@ class OnnxScope(Building):
         return self.convert(x, "f32") if x.dtype in ("f16", "bf16") else x
 
     def reduce(self, x: Tensor, dims: Sequence[int], combiner: str, keep: bool = True, **more: Any) -> Tensor:
-        """A reduction; none for no dims."""
+        """A reduction."""
         result: Tensor = self.op("reduce", x, dims=list(dims), combiner=combiner, keep_dims=keep, **more)
         return result
 
@@ -189,18 +170,7 @@ class OnnxScope(Building):
             width = int(np.prod(shape[1:]))
             rows = self.op("embedding", self.reshape(x, [shape[0], width]), indices)
             return self.reshape(rows, [*indices.shape, *shape[1:]])
-        result: Tensor = self.op(
-            "gather",
-            x,
-            indices,
-            offset_dims=[*range(axis), *range(axis + rank, x.ndim - 1 + rank)],
-            collapsed_slice_dims=[axis],
-            start_index_map=[axis],
-            index_vector_dim=rank,
-            slice_sizes=[*shape[:axis], 1, *shape[axis + 1 :]],
-            mode="clip",
-        )
-        return result
+        return gathered(self.op, x, indices, [axis], rank, front=axis)
 
     def wrapped(self, indices: Tensor, extent: int) -> Tensor:
         """Indices whose negative ones count from the end."""
@@ -220,5 +190,5 @@ class OnnxScope(Building):
 def axis_of(axis: int, rank: int, place: str) -> int:
     """An axis counted from the front."""
     if not -rank <= axis < max(rank, 1):
-        raise user_error("an axis that does not exist", place=place, value=str(axis), allowed=f"{-rank} to {rank - 1}")
+        raise user_error("the axis does not exist", place=place, value=str(axis), allowed=f"{-rank} to {rank - 1}")
     return axis + rank if axis < 0 else axis

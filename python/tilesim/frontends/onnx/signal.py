@@ -1,4 +1,4 @@
-"""Transforms of ONNX. Complex numbers are a last axis of extent 2."""
+"""Fourier transforms of ONNX. A last axis of extent 2 holds real and imaginary parts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
 
 
 def parts_of(scope: OnnxScope, x: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Real and imaginary part, without the last axis; no imaginary one where the last axis has extent 1."""
+    """Real and imaginary part without the last axis; None for the imaginary part where that axis has extent 1."""
     shape, last = x.shape[:-1], x.ndim - 1
     re = scope.reshape(scope.along(x, last, 0, 1), shape)
     return re, scope.reshape(scope.along(x, last, 1, 2), shape) if x.shape[-1] == 2 else None
 
 
 def together(scope: OnnxScope, re: Tensor, im: Tensor) -> Tensor:
-    """The last axis of extent 2 again."""
+    """Joins both parts along a last axis of extent 2."""
     return scope.concat([scope.reshape(part, [*part.shape, 1]) for part in (re, im)], re.ndim)
 
 
@@ -50,7 +50,7 @@ def dft(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def fitted(scope: OnnxScope, x: Tensor, axis: int, length: int) -> Tensor:
-    """Cut off or padded with zeros."""
+    """An axis cut off or padded with zeros to a length."""
     if x.shape[axis] >= length:
         return scope.along(x, axis, 0, length)
     high = [length - x.shape[axis] if other == axis else 0 for other in range(x.ndim)]

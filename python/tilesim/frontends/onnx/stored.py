@@ -1,4 +1,4 @@
-"""Tensors that an ONNX model holds: in its file, or beside it."""
+"""Tensors of an ONNX model, in its file or in external data files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKED = {"i4", "u4", "f4e2m1fn"}
 
 
 class StoredTensors:
-    """Reads the tensors of a model, whose external data lie beside or below it."""
+    """Reads the tensors of a model; external data must lie in the model's directory or below it."""
 
     def __init__(self, directory: str) -> None:
         """Reads nothing yet."""
@@ -58,7 +58,7 @@ class StoredTensors:
         return np.asarray(array).astype(NUMPY[dtype], copy=False).reshape(shape)
 
     def shape(self, shape: list[int], place: str) -> list[int]:
-        """A shape of a size that can be meant."""
+        """Checks that a shape has no negative extent and at most MAX_ELEMENTS elements."""
         if any(extent < 0 for extent in shape) or int(np.prod(shape, dtype=object)) > MAX_ELEMENTS:
             raise user_error(
                 "a shape is negative or too large", place=place, value=str(shape), allowed=f"{MAX_ELEMENTS} elements"
@@ -78,11 +78,11 @@ class StoredTensors:
         try:
             numbers = [entries.get("offset", "0"), entries.get("length", str(wanted))]
             if not all(is_size(number) for number in numbers):  # `int` takes digits of other scripts, blanks, "_"
-                raise ValueError(f"{shown(numbers)} are no numbers of bytes")
+                raise ValueError(f"{shown(numbers)} are not byte counts")
             offset, length = map(int, numbers)
             size = os.path.getsize(path)
             if not os.path.isfile(path):
-                raise ValueError(f"'{location}' is no regular file")
+                raise ValueError(f"'{location}' is not a regular file")
         except (ValueError, OSError) as error:
             raise user_error("external data cannot be read", place=place, value=str(error)) from None
         if offset < 0 or length != wanted or offset + wanted > size:

@@ -11,19 +11,11 @@ import numpy as np
 
 from ..._core import Unsupported
 from ...base.errors import user_error
-from ...graph.building import bounded
+from ...graph.building import bounded, convolved, scattered
 from ...graph.tensor import Tensor
 from .scope import Node, OnnxScope, Value, handles
 
-LETTERS = "DHW"
-TAPS = 4096  # of a window that is built tap by tap
-
-
-def spatial_labels(lead: str, rank: int) -> str:
-    """Labels of a convolution's operand, as "NCHW"."""
-    if rank > len(LETTERS):
-        raise Unsupported(f"windows over {rank} axes")
-    return lead + LETTERS[len(LETTERS) - rank :]
+TAPS = 4096  # most elements of a window that is built element by element
 
 
 class Window:
@@ -50,7 +42,7 @@ class Window:
                     allowed=f"{count} integers",
                 )
         if min([*self.strides, *self.dilations, *self.kernel], default=1) < 1:
-            raise user_error("strides, dilations and kernels are positive", place=node.place)
+            raise user_error("strides, dilations and kernels must be positive", place=node.place)
         self.low, self.high = pads[:rank], pads[rank:]
         self.extra = [0] * rank  # further padding at the end that ceil_mode makes the last window reach into
         auto = node.text("auto_pad", "NOTSET")
@@ -93,28 +85,16 @@ def conv(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 def convolution(scope: OnnxScope, node: Node, x: Tensor, w: Tensor, bias: Tensor | None, **more: Any) -> Tensor:
     """One convolution with the node's window."""
-    rank = x.ndim - 2
     window = Window(node, x.shape[2:], w.shape[2:])
-    result: Tensor = scope.op(
-        "convolution",
-        x,
-        w,
-        *([bias] if bias is not None else []),
-        x_labels=spatial_labels("NC", rank),
-        w_labels=spatial_labels("OI", rank),
-        y_labels=spatial_labels("NC", rank),
-        strides=window.strides,
-        pads=window.pads,
-        window_dilation=window.dilations,
-        groups=node.integer("group", 1),
-        **more,
-    )
-    return result
+    return convolved(
+        scope.op, x, w, bias, strides=window.strides, pads=window.pads, window_dilation=window.dilations,
+        groups=node.integer("group", 1), **more,
+    )  # fmt: skip
 
 
 @handles("ConvTranspose")
 def conv_transpose(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """The gradient of a convolution: holes between elements, and the kernel turned around."""
+    """The gradient of a convolution: a dilated input and a reversed kernel."""
     x, w, bias = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     rank, groups = x.ndim - 2, node.integer("group", 1)
     strides, dilations = node.integers("strides", [1] * rank), node.integers("dilations", [1] * rank)
@@ -136,21 +116,13 @@ def conv_transpose(scope: OnnxScope, node: Node) -> Sequence[Value]:
     swapped = scope.transpose(grouped, [0, 2, 1, *range(3, 3 + rank)])
     kernel = scope.reshape(swapped, [groups * outputs, channels // groups, *w.shape[2:]])
     kernel = scope.op("reverse", kernel, dims=list(range(2, 2 + rank)))
-    y = scope.op(
-        "convolution",
-        x,
-        kernel,
-        *([bias] if bias is not None else []),
-        x_labels=spatial_labels("NC", rank),
-        w_labels=spatial_labels("OI", rank),
-        y_labels=spatial_labels("NC", rank),
-        strides=[1] * rank,
-        pads=[p for i in range(rank) for p in (reach[i] - 1 - low[i], reach[i] - 1 - high[i] + added[i])],
-        input_dilation=strides,
-        window_dilation=dilations,
-        groups=groups,
-    )
-    return [y]
+    pads = [p for i in range(rank) for p in (reach[i] - 1 - low[i], reach[i] - 1 - high[i] + added[i])]
+    return [
+        convolved(
+            scope.op, x, kernel, bias, strides=[1] * rank, pads=pads, input_dilation=strides,
+            window_dilation=dilations, groups=groups,
+        )
+    ]  # fmt: skip
 
 
 def over(window: Window, lead: int = 2) -> dict[str, list[int]]:
@@ -166,7 +138,7 @@ def over(window: Window, lead: int = 2) -> dict[str, list[int]]:
 
 @handles("MaxPool")
 def max_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """With the positions of the maxima where asked."""
+    """The maxima, and their positions as an optional second result."""
     x = scope.get(node, 0)
     window = Window(node, x.shape[2:], node.integers("kernel_shape"))
     y = scope.op("window_reduce", x, combiner="maximum", **over(window))
@@ -236,7 +208,7 @@ def average_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def tap_counts(node: Node, window: Window, x: Tensor, y: Tensor) -> Any:
-    """How many taps of each window count."""
+    """Number of elements in each window, padding included where the node asks for it."""
     counts: Any = np.ones([1] * (x.ndim - 2))
     padding = node.integer("count_include_pad") != 0
     bounded(math.prod(y.shape[2:]) + max(y.shape[2:], default=0) * max(window.kernel, default=0), "a table of taps")
@@ -273,7 +245,7 @@ def global_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 @handles("MaxUnpool")
 def max_unpool(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Values go where their indices say, in a tensor of zeros."""
+    """Scatters values to their indices in a tensor of zeros."""
     x, indices = scope.get(node, 0), scope.get(node, 1)
     rank = x.ndim - 2
     kernel, pads = node.integers("kernel_shape"), node.integers("pads", [0] * (2 * rank))
@@ -285,17 +257,8 @@ def max_unpool(scope: OnnxScope, node: Node) -> Sequence[Value]:
     shape = scope.integers(node, 2, "the shape") if node.has(2) else natural
     count = math.prod(natural)
     zeros = scope.broadcast(scope.like(0, x), [count])
-    flat = scope.op(
-        "scatter",
-        zeros,
-        scope.reshape(indices, [math.prod(x.shape), 1]),
-        scope.reshape(x, [math.prod(x.shape)]),
-        update_window_dims=[],
-        inserted_window_dims=[0],
-        scatter_dims_to_operand_dims=[0],
-        index_vector_dim=1,
-        combiner="set",
-    )
+    index, updates = scope.reshape(indices, [math.prod(x.shape), 1]), scope.reshape(x, [math.prod(x.shape)])
+    flat = scattered(scope.op, zeros, index, updates, [0], 1, combiner="set")
     whole = scope.reshape(flat, natural)
     if shape == natural:
         return [whole]

@@ -1,4 +1,4 @@
-"""pytorch-ir JSON: a program of ATen overloads with its tensors, weights by name. Reading; needs torch."""
+"""Reads pytorch-ir JSON, a program of ATen overloads with its tensors and weights by name. Needs torch."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ DTYPES = {
 MAX_BYTES = 1 << 30  # of the text
 MAX_ELEMENTS = 1 << 40  # of one tensor
 NAME = re.compile(r"(?!__)[A-Za-z0-9_]+")  # of a library, an operation, an overload
-#: Arguments of overloads that choose among meanings. An overload with another text is refused: aten.from_file opens it.
+#: Text arguments of overloads that are safe. Overloads with other texts raise an error: aten.from_file opens a file.
 TEXTS = {
     *("rounding_mode", "approximate", "mode", "pad_mode", "reduce", "interpolation", "indexing", "norm", "side"),
     *("padding", "padding_side", "equation", "ord", "p", "UPLO", "driver"),
-    *("assert_msg", "api_name"),  # told, not opened
+    *("assert_msg", "api_name"),
 }
 
 
@@ -65,7 +65,7 @@ def field(entry: Any, name: str, kind: type, place: str) -> Any:
 
 @contextmanager
 def _unlogged(name: str) -> Iterator[None]:
-    """Without what a logger says of errors that are raised too."""
+    """Silences a logger that repeats raised errors."""
     log = logging.getLogger(name)
     level = log.level
     log.setLevel(logging.CRITICAL)
@@ -76,10 +76,10 @@ def _unlogged(name: str) -> Iterator[None]:
 
 
 class Reader:
-    """A file on its way to a torch.fx graph, which torch.export then reads."""
+    """Converts a file to a torch.fx graph, which torch.export then reads."""
 
     def __init__(self, data: Any, stored: Mapping[str, Stored]) -> None:
-        """Checks the outline."""
+        """Checks the top-level fields."""
         self.torch, self.stored = need("torch", "torch"), stored
         self.fx = need("torch.fx", "torch")
         self.data = data
@@ -112,7 +112,7 @@ class Reader:
         count = 1
         for extent in shape:
             if type(extent) is not int or extent < 0:
-                raise user_error("a shape holds integers of at least 0", place=place, value=str(shape)[:100])
+                raise user_error("extents of a shape are integers of at least 0", place=place, value=str(shape)[:100])
             count *= max(1, extent)
         if count > MAX_ELEMENTS:
             raise user_error("a tensor is too large", place=place, value=str(shape), allowed=f"{MAX_ELEMENTS} elements")
@@ -146,7 +146,7 @@ class Reader:
             try:
                 values = self.torch.tensor(entry.get("data"), dtype=dtype)
             except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-                raise user_error("these are no elements", place=place, value=str(error)[:200]) from None
+                raise user_error("the data do not fit the dtype", place=place, value=str(error)[:200]) from None
             self.attach(name, f"constant.{name}", values, place)
 
     def table(self, name: str) -> Mapping[str, Any]:
@@ -157,7 +157,7 @@ class Reader:
         return found
 
     def attach(self, name: str, key: str, tensor: Any, place: str) -> None:
-        """A tensor of the module under a name of our own, and the node that reads it; equal keys are one tensor."""
+        """A tensor of the module under a safe name, and the node that reads it; equal keys share one tensor."""
         own = self._own.get(key)
         if own is None:
             own = self._own[key] = f"stored_{len(self._own)}"
@@ -168,7 +168,7 @@ class Reader:
                 self.root.register_buffer(own, tensor)
         known = getattr(self.root, own)
         if (known.shape, known.dtype) != (tensor.shape, tensor.dtype):
-            raise user_error("a name stands for two weights of different types", place=place, value=f"'{key}'")
+            raise user_error("two weights of different types share a name", place=place, value=f"'{key}'")
         self.values[name] = self.graph.get_attr(own)
 
     def operand(self, entry: Any, place: str) -> Any:
@@ -176,7 +176,7 @@ class Reader:
         name = field(entry, "name", str, place)
         if name not in self.values:
             raise user_error(
-                "a tensor that nothing before it computes",
+                "no earlier node computes this tensor",
                 place=place,
                 value=f"'{name}'",
                 suggestion=nearest(name, self.values),
@@ -204,12 +204,13 @@ class Reader:
                 self.values[name] = self.graph.call_function(operator.getitem, (node, number)) if several else node
 
     def item(self, entries: list[Any], inputs: list[Any], index: Any, place: str) -> Any:
-        """One of several results: the node's, of which any result may be named, or that of a list."""
+        """One of several results: of a node, named by any of them, or of a list."""
         if not inputs or type(index) is not int or not -1 << 31 < index < 1 << 31:
-            raise user_error("getitem takes a value and an index", place=place)
+            raise user_error("getitem needs a value and an index", place=place)
         if len(inputs) > 1:
             if not 0 <= index < len(inputs):
-                raise user_error("getitem leaves its list", place=place, value=str(index))
+                raise user_error("the index of getitem is out of range", place=place, value=str(index),
+                                 allowed=f"0 to {len(inputs) - 1}")  # fmt: skip
             return inputs[index]
         group = self.groups.get(str(entries[0]["name"]), inputs[0])
         return self.graph.call_function(operator.getitem, (group, index))
@@ -221,12 +222,12 @@ class Reader:
             parts.append("default")
         known = len(parts) == 3 and parts[0] in ("aten", "prims") and all(NAME.fullmatch(part) for part in parts)
         if not known:
-            raise Unsupported(f"{place}: no meaning for operation '{kind[:200]}'")
+            raise Unsupported(f"{place}: unsupported operation '{kind[:200]}'")
         try:
             found = getattr(getattr(getattr(self.torch.ops, parts[0]), parts[1]), parts[2])
         except (AttributeError, RuntimeError):
             raise Unsupported(f"{place}: torch has no overload '{kind}'") from None
-        if not isinstance(found, self.torch._ops.OpOverload):  # names that torch's objects have themselves
+        if not isinstance(found, self.torch._ops.OpOverload):  # attributes of torch's own objects
             raise Unsupported(f"{place}: torch has no overload '{kind[:200]}'")
         if any(str(a.type) in ("str", "Optional[str]") and a.name not in TEXTS for a in found._schema.arguments):
             raise Unsupported(f"{place}: '{kind}' takes a text that may name a file")
@@ -237,7 +238,7 @@ class Reader:
     ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """An overload with its arguments: tensors in the order of the schema, the others by name."""
         if kind.replace("::", ".") in ("aten.view.default", "aten._unsafe_view.default") and "size" in attributes:
-            # which views are legal hangs on strides, which the format leaves out
+            # strides decide which views are legal, and the format leaves strides out
             kind, attributes["shape"] = "aten.reshape.default", attributes.pop("size")
         target = self.overload(kind, place)
         rest = iter(inputs)
@@ -257,7 +258,7 @@ class Reader:
                     keywords[name] = value
         if attributes or next(rest, None) is not None:
             raise user_error(
-                "arguments that the overload does not take", place=place, value=", ".join(attributes) or "tensors"
+                "the overload does not take these arguments", place=place, value=", ".join(attributes) or "tensors"
             )
         order = [a.name for a in target._schema.arguments if not a.kwarg_only]
         leading = []
@@ -288,7 +289,8 @@ class Reader:
             return self.torch.device("cpu")
         for item in value if isinstance(value, list) else [value]:
             if not isinstance(item, (bool, int, float, str, type(None))):
-                raise user_error("an argument is no number, text or list", place=place, value=type(item).__name__)
+                raise user_error("unsupported type of an argument", place=place, value=type(item).__name__,
+                                 allowed="numbers, texts, lists of them")  # fmt: skip
         return value
 
     def read(self, name: str) -> Graph:
@@ -331,8 +333,8 @@ def from_pytorch_ir(
         A graph whose inputs and outputs are the program's in order.
 
     Raises:
-        UserError: for a file that is no such program; naming what to install where torch is missing.
-        Unsupported: naming the overload.
+        UserError: for a file of another format; names the package to install where torch is missing.
+        Unsupported: for an unsupported overload, which the message names.
     """
     place, data = "pytorch-ir program", source
     if not isinstance(source, Mapping):

@@ -1,4 +1,4 @@
-"""pytorch-ir JSON of PyTorch modules. Needs torch."""
+"""Writes PyTorch modules as pytorch-ir JSON. Needs torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def described(name: str, meta: Any, producer: str = "", index: int = 0) -> dict[
 
 
 class Writer:
-    """An exported program on its way to JSON."""
+    """Converts an exported program to JSON."""
 
     def __init__(self, program: Any) -> None:
         """Holds the program."""
@@ -84,33 +84,18 @@ class Writer:
         """The one tensor of a node."""
         found = self.entries.get(node)
         if not found:
-            raise Unsupported(f"'{node}': only tensors can be written")
+            raise Unsupported(f"'{node}' is not a tensor: pytorch-ir holds tensors only")
         return found[0]
 
     def node(self, node: Any) -> dict[str, Any]:
         """One call."""
         if node.target is operator.getitem:
             source, index = node.args
-            self.entries[node] = [self.entries[source][index]]
-            inputs, attributes = [self.entries[source][index]], {"index": index}
-            own = self.tensors(node, node.name)
-            self.entries[node] = own
-            return {
-                "name": node.name,
-                "op_type": "<built-in function getitem>",
-                "inputs": inputs,
-                "outputs": own,
-                "attrs": attributes,
-            }
-        inputs, attributes = self.arguments(node)
-        self.entries[node] = self.tensors(node, node.name)
-        return {
-            "name": node.name,
-            "op_type": str(node.target),
-            "inputs": inputs,
-            "outputs": self.entries[node],
-            "attrs": attributes,
-        }
+            kind, inputs, attributes = "<built-in function getitem>", [self.entries[source][index]], {"index": index}
+        else:
+            kind, (inputs, attributes) = str(node.target), self.arguments(node)
+        self.entries[node] = outputs = self.tensors(node, node.name)
+        return {"name": node.name, "op_type": kind, "inputs": inputs, "outputs": outputs, "attrs": attributes}
 
     def arguments(self, node: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Tensors in the order of the schema, and the other arguments by name."""
@@ -157,10 +142,10 @@ def to_pytorch_ir(module: Any, args: Sequence[Any], path: str | os.PathLike[str]
         path: of a JSON file to write too.
 
     Returns:
-        The object: inputs, outputs, weights by name and nodes; elements of weights are left to a weight file.
+        The object with inputs, outputs, weights by name and nodes. Elements of weights belong in a weight file.
 
     Raises:
-        UserError: naming what to install where torch is missing.
+        UserError: names the package to install where torch is missing.
         Unsupported: for a module that torch cannot export.
     """
     need("torch", "torch")

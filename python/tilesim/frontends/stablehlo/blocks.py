@@ -1,4 +1,4 @@
-"""Systems of complex numbers as real ones of blocks [[re, -im], [im, re]]: what is triangular stays triangular."""
+"""Complex linear systems as real ones of blocks [[re, -im], [im, re]]; triangular matrices stay triangular."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def turned(scope: Scope, x: Complex) -> Complex:
 
 
 def adjoint(scope: Scope, x: Complex) -> Complex:
-    """The conjugate of that."""
+    """The conjugate transpose."""
     found = turned(scope, x)
     return Complex(found.re, scope.apply("negate", found.im))
 
 
 def masked(scope: Scope, x: Complex, mask: Any) -> Complex:
-    """x where a mask over the last two axes holds, else zeros."""
+    """x where a mask over the last two axes is true, else zeros."""
     where = scope.constant(mask)
     kept: Complex = each(lambda part: scope.apply("select", where, part, scope.scalar(0, part.dtype)), x)
     return kept
 
 
 def hermitian(scope: Scope, lower: Complex) -> Complex:
-    """The whole of a matrix of which the lower triangle is given; its diagonal is real."""
+    """The full matrix of its lower triangle; its diagonal is real."""
     n = lower.shape[-1]
     below, middle = masked(scope, lower, np.tri(n, k=-1, dtype=bool)), masked(scope, lower, np.eye(n, dtype=bool))
     above = adjoint(scope, below)
@@ -50,7 +50,7 @@ def by_blocks(scope: Scope, x: Complex) -> Tensor:
 
 
 def from_blocks(scope: Scope, x: Tensor) -> Complex:
-    """The opposite: the first column of each block."""
+    """The inverse of `by_blocks`, from the first column of each block."""
     *lead, rows, columns = x.shape
     blocks = scope.reshape(x, [*lead, rows // 2, 2, columns // 2, 2])
     first = scope.along(blocks, x.ndim + 1, 0, 1)
@@ -59,7 +59,7 @@ def from_blocks(scope: Scope, x: Tensor) -> Complex:
 
 
 def complex_solve(scope: Scope, a: Complex, b: Complex, settings: dict[str, Any]) -> Complex:
-    """x of a x = b with one triangle of a, whose rows are divided by the diagonal first: so its blocks are units."""
+    """x of a x = b with one triangle of a; its rows are divided by the diagonal first, which makes the blocks units."""
     if not settings["left_side"]:  # x a = b is a' x' = b'
         aside = {**settings, "left_side": True, "transpose_a": not settings["transpose_a"]}
         return turned(scope, complex_solve(scope, a, turned(scope, b), aside))

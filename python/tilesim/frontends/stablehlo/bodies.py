@@ -1,4 +1,4 @@
-"""Meaning of the bodies of reductions, scatters and sorts: by structure, and by what they give on special values."""
+"""Recognises the bodies of reductions, scatters and sorts by structure and by their results on special values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def producer(value: Any) -> Any:
 
 
 def unmarked(value: Any) -> Any:
-    """The value that an annotation is about."""
+    """The value below annotations and copies."""
     op = producer(value)
     while op is not None and (
         named(op) in ("sdy.sharding_constraint", "sdy.reshard", "mhlo.copy")
@@ -76,7 +76,7 @@ def combiner_of(block: Any, index: int, count: int, replace: bool = False) -> st
 
 
 def promoted(scope: Scope, block: Any, values: Sequence[Value]) -> list[Value]:
-    """Operands in the element types of a body's first arguments, which may be wider (StableHLO, is_promotable)."""
+    """Operands in the element types of a body's arguments, which may be wider (StableHLO, is_promotable)."""
     types = [Shaped(argument.type, "a body").dtype for argument in block.arguments]
     return [
         each(lambda part, dtype=dtype: scope.convert(part, dtype), value)
@@ -110,7 +110,7 @@ def evaluated(module: Any, block: Any, columns: Sequence[NDArray[Any]]) -> list[
 
 
 def special(dtype: str, nan: bool) -> list[Any]:
-    """Values that tell orders apart."""
+    """Values that distinguish orders."""
     if dtype == "bool":
         return [False, True]
     if dtype in FLOATS:
@@ -120,7 +120,7 @@ def special(dtype: str, nan: bool) -> list[Any]:
 
 
 def arg_combiner(module: Any, block: Any) -> str | None:
-    """ "argmax" or "argmin" where a body of two pairs (value, index) is one: the first index wins, NaN beats all."""
+    """ "argmax" or "argmin" where a body of two pairs (value, index) computes it: first index, NaN above numbers."""
     if len(block.arguments) != 4 or not choosing(block):
         return None
     dtypes = [Shaped(argument.type, "a body").dtype for argument in block.arguments]
@@ -139,7 +139,7 @@ def arg_combiner(module: Any, block: Any) -> str | None:
         same = np.array(value, dtype=np.float64)
         if np.array_equal(np.where(left, i, j), index) and np.array_equal(wanted, same, equal_nan=True):
             return name
-        # JAX keeps the first argument of two NaN: over a row in rising order that is the first one too
+        # JAX keeps the first of two NaN arguments, which is the lower index where indices rise
         left = np.where(left_nan & right_nan, True, left)
         if np.array_equal(np.where(left, i, j), index) and np.array_equal(np.where(left, a, b), same, equal_nan=True):
             return name
@@ -147,8 +147,8 @@ def arg_combiner(module: Any, block: Any) -> str | None:
 
 
 def sort_order(module: Any, block: Any) -> tuple[int, bool, bool] | None:
-    """Number of leading keys, whether they descend, and whether NaN and zeros have their signs (total order), where a
-    comparator is an order of keys; else None."""
+    """(leading keys, descending, total order) of a comparator that orders keys, else None. The total order also orders
+    NaN and zeros by sign."""
     if not choosing(block, (0.0, np.nan)):
         return None
     count = len(block.arguments) // 2
@@ -181,7 +181,7 @@ def sort_order(module: Any, block: Any) -> tuple[int, bool, bool] | None:
 
 
 def _ranks(a: NDArray[Any], b: NDArray[Any], signed: bool) -> NDArray[Any]:
-    """Places of the elements of both in their order: all NaN behind the numbers, or each with its sign."""
+    """Ranks of the elements of both arrays: NaN after all numbers, or by sign bits if `signed`."""
     both = np.concatenate([a, b])
     if both.dtype.kind not in "iub" and both.dtype not in (NUMPY["i4"], NUMPY["u4"], NUMPY["i2"], NUMPY["u2"]):
         both = both.astype(np.float64)

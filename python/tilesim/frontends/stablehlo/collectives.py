@@ -1,4 +1,4 @@
-"""Operations of several devices in StableHLO, kept as kinds."""
+"""Collective operations of StableHLO."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .manual import groups_along
 from .scope import Scope, Value, each, handles
 from .types import flag, integer, integers
 
-#: whose groups are of partitions where they have a channel; those of others are of replicas, or of both
+#: operations with a channel whose groups consist of partitions; other groups consist of replicas, or of both
 PARTITIONED = ("all_to_all", "collective_permute", "collective_broadcast")
 
 
@@ -35,7 +35,7 @@ def mesh_rows(scope: Scope, attribute: str) -> list[list[int]]:
     named = re.search(r'mesh = @"?([\w.$-]+)"?', attribute)
     own = devices.meshes.get(named[1], "") if named else inline_mesh(attribute)
     if not own:
-        raise Unsupported(f"groups along axes of a mesh that the module does not have: {attribute[:200]}")
+        raise Unsupported(f"groups along axes of an unknown mesh: {attribute[:200]}")
     axes = []
     for name, sub in re.findall(r'axis_ref<name = "([^"]+)"(?:, sub_axis_info = ([^>]*>?\d*))?', attribute):
         numbers = re.findall(r"\d+", sub or "")
@@ -45,7 +45,7 @@ def mesh_rows(scope: Scope, attribute: str) -> list[list[int]]:
 
 
 def inline_mesh(attribute: str) -> str:
-    """A mesh that is written inside of the attribute."""
+    """A mesh that the attribute itself defines."""
     axes = re.findall(r'mesh_axis<name = "([^"]+)", size = (\d+)>', attribute)
     ids = re.search(r"device_ids = dense<([^>]*)>", attribute)
     text = ", ".join(f"{name}={size}" for name, size in axes)
@@ -55,7 +55,7 @@ def inline_mesh(attribute: str) -> str:
 
 
 def stated_rows(op: Any) -> list[list[int]]:
-    """Groups as the operation writes them; -1 ends shorter ones."""
+    """Groups as the operation states them; -1 pads shorter ones."""
     if "replica_groups" not in op.attributes:
         return []
     matrix = np.array(op.attributes["replica_groups"])
@@ -65,7 +65,7 @@ def stated_rows(op: Any) -> list[list[int]]:
 
 
 def flattened(scope: Scope, op: Any, name: str, rows: list[list[int]]) -> list[list[int]]:
-    """Groups of device numbers, replica * partitions + partition, by StableHLO's four ways to state them."""
+    """Groups of device numbers, replica * partitions + partition, from StableHLO's four group modes."""
     found = scope.module.devices
     replicas, partitions = found.replicas, found.partitions
     channel = channel_of(op)
@@ -81,7 +81,7 @@ def flattened(scope: Scope, op: Any, name: str, rows: list[list[int]]) -> list[l
 
 
 def open_count(scope: Scope, op: Any, name: str, members: Sequence[int]) -> None:
-    """Takes the number of devices from groups in a module that does not state it."""
+    """Infers the number of devices from groups where the module does not state it."""
     found = scope.module.devices
     most = max(members, default=0) + 1
     channel = channel_of(op) > 0
@@ -135,15 +135,15 @@ def groups_of(scope: Scope, op: Any) -> dict[str, Any]:
 
 
 def combiner(op: Any) -> str:
-    """Of the body."""
+    """The combiner of the body."""
     found = combiner_of(op.regions[0].blocks[0], 0, 1)
     if found is None:
-        raise Unsupported("a reduction among devices whose body is no sum, product or extreme")
+        raise Unsupported("an all-reduce with a body other than a sum, product, maximum or minimum")
     return found
 
 
 def by_parts(scope: Scope, op: Any, kind: str, **attributes: Any) -> list[Value]:
-    """Each operand by itself; of complex ones each part."""
+    """Applies a kind to each operand, and to both parts of complex ones."""
     values = [scope.value(operand) for operand in op.operands]
     if op.regions:
         values = promoted(scope, op.regions[0].blocks[0], values)
@@ -152,27 +152,27 @@ def by_parts(scope: Scope, op: Any, kind: str, **attributes: Any) -> list[Value]
 
 @handles("stablehlo.all_reduce")
 def all_reduce(scope: Scope, op: Any) -> Sequence[Value]:
-    """Each operand by itself."""
+    """One all-reduce per operand."""
     return by_parts(scope, op, "all_reduce", combiner=combiner(op), **groups_of(scope, op))
 
 
 @handles("stablehlo.all_gather")
 def all_gather(scope: Scope, op: Any) -> Sequence[Value]:
-    """Each operand by itself."""
+    """One all-gather per operand."""
     dim = integer(op, "all_gather_dim")
     return by_parts(scope, op, "all_gather", dim=dim, **groups_of(scope, op))
 
 
 @handles("stablehlo.reduce_scatter")
 def reduce_scatter(scope: Scope, op: Any) -> Sequence[Value]:
-    """The combined tensor, divided along one axis."""
+    """The combined tensor, sharded along one axis."""
     dim, groups = integer(op, "scatter_dimension"), groups_of(scope, op)
     return by_parts(scope, op, "reduce_scatter", dim=dim, combiner=combiner(op), **groups)
 
 
 @handles("stablehlo.all_to_all")
 def all_to_all(scope: Scope, op: Any) -> Sequence[Value]:
-    """Parts of one axis change places."""
+    """Exchanges parts of one axis."""
     dims = {"split_dim": integer(op, "split_dimension"), "concat_dim": integer(op, "concat_dimension")}
     return by_parts(scope, op, "all_to_all", **dims, **groups_of(scope, op))
 
@@ -191,13 +191,13 @@ def collective_permute(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.collective_broadcast")
 def collective_broadcast(scope: Scope, op: Any) -> Sequence[Value]:
-    """The first device of each group gives."""
+    """The first device of each group sends."""
     return by_parts(scope, op, "broadcast_devices", **groups_of(scope, op))
 
 
 @handles("stablehlo.partition_id", "stablehlo.replica_id")
 def device_index(scope: Scope, op: Any) -> Sequence[Value]:
-    """Which partition or replica runs this; devices are numbered replica * partitions + partition."""
+    """Number of the partition or replica; devices are numbered replica * partitions + partition."""
     axis = "partition" if op.name.endswith("partition_id") else "replica"
     scope.module.meets()
     found = scope.module.devices
@@ -214,7 +214,7 @@ def device_index(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.async_start", "mhlo.async_start")
 def async_start(scope: Scope, op: Any) -> Sequence[Value]:
-    """What it starts, at once: a graph's order is that of its data."""
+    """The operation that it starts: data dependences order a graph."""
     values = [scope.value(operand) for operand in op.operands]
     if op.regions and len(op.regions[0].blocks) > 0:
         return [scope.inline(op.regions[0].blocks[0], values)]
@@ -223,12 +223,12 @@ def async_start(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("mhlo.async_update")
 def async_update(scope: Scope, op: Any) -> Sequence[Value]:
-    """Nothing new."""
+    """The value of the start."""
     return [scope.value(op.operands[0])]
 
 
 @handles("stablehlo.async_done", "mhlo.async_done")
 def async_done(scope: Scope, op: Any) -> Sequence[Value]:
-    """What the start gave."""
+    """The results of the start."""
     found: list[Value] = scope.value(op.operands[0])
     return found

@@ -1,4 +1,4 @@
-"""Functions of complex numbers, from real ones of their parts."""
+"""Complex functions as real functions of both parts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ...graph.tensor import Tensor
 from .movement import as_complex
 from .scope import Complex, Scope, Value, each
 
-#: exp(2x) is beyond a quarter of the largest number from here on (W. Kahan, Branch cuts for complex elementary
+#: from here on exp(2x) exceeds a quarter of the largest number (W. Kahan, Branch cuts for complex elementary
 #: functions, 1987)
 STEEP = {"f32": 22.0, "f64": 177.0}
 
 
 def number(scope: Scope, like: Complex, re: float) -> Complex:
-    """A real number beside complex ones."""
+    """A real number as a complex one."""
     return as_complex(scope, scope.scalar(re, like.re.dtype))
 
 
@@ -32,7 +32,7 @@ def product(scope: Scope, x: Complex, y: Complex) -> Complex:
 
 
 def quotient(scope: Scope, x: Complex, y: Complex) -> Complex:
-    """x / y; y is divided by its larger part first, so that its square stays in range. By zero part by part."""
+    """x / y; y is divided by its larger part first, so that its square stays in range. Division by zero is by parts."""
     size = scope.apply("maximum", scope.apply("abs", y.re), scope.apply("abs", y.im))
     none = scope.apply("equal", size, scope.scalar(0, size.dtype))
     a = scope.apply("select", none, scope.scalar(1, size.dtype), y.re / size)
@@ -42,7 +42,7 @@ def quotient(scope: Scope, x: Complex, y: Complex) -> Complex:
 
 
 def magnitude(scope: Scope, x: Complex) -> Tensor:
-    """The root of the sum of squares, with the larger part outside of it."""
+    """The root of the sum of squares, scaled by the larger part."""
     parts = [scope.apply("abs", part) for part in (x.re, x.im)]
     large, small = (scope.apply(name, *parts) for name in ("maximum", "minimum"))
     ratio = small / large
@@ -55,7 +55,7 @@ def magnitude(scope: Scope, x: Complex) -> Tensor:
 def exponential(scope: Scope, x: Complex) -> Complex:
     """exp(re) (cos(im) + i sin(im))."""
     size = scope.apply("exp", x.re)
-    real = scope.apply("equal", x.im, scope.scalar(0, x.im.dtype))  # of an infinite size as well
+    real = scope.apply("equal", x.im, scope.scalar(0, x.im.dtype))  # also for an infinite magnitude
     return Complex(size * scope.apply("cos", x.im), scope.apply("select", real, x.im, size * scope.apply("sin", x.im)))
 
 
@@ -81,7 +81,7 @@ def tangent(scope: Scope, x: Complex) -> Complex:
 
 
 def logarithm(scope: Scope, x: Complex) -> Complex:
-    """ln|x| + i arg(x); of a size near 1 by ln(1 + (|x|^2 - 1)) / 2."""
+    """ln|x| + i arg(x); for |x| near 1 by ln(1 + (|x|^2 - 1)) / 2."""
     size = magnitude(scope, x)
     large, small = (
         scope.apply(name, *(scope.apply("abs", part) for part in (x.re, x.im))) for name in ("maximum", "minimum")
@@ -94,7 +94,7 @@ def logarithm(scope: Scope, x: Complex) -> Complex:
 
 
 def logarithm_of_more(scope: Scope, x: Complex) -> Complex:
-    """ln(1 + x); of small x by ln(1 + (|1 + x|^2 - 1)) / 2."""
+    """ln(1 + x); for small x by ln(1 + (|1 + x|^2 - 1)) / 2."""
     more = Complex(x.re + 1.0, x.im)
     beyond = x.re * (x.re + 2.0) + x.im * x.im
     close = scope.apply("less", scope.apply("abs", beyond), scope.scalar(0.5, x.re.dtype))
@@ -104,7 +104,7 @@ def logarithm_of_more(scope: Scope, x: Complex) -> Complex:
 
 
 def root(scope: Scope, x: Complex) -> Complex:
-    """The square root with re >= 0: w = sqrt((|re| + |x|) / 2) and im / 2 w, which change places where re < 0."""
+    """The square root with re >= 0: w = sqrt((|re| + |x|) / 2) and im / 2 w, swapped where re < 0."""
     zero = scope.scalar(0, x.re.dtype)
     w = scope.apply("sqrt", scope.apply("abs", x.re) * 0.5 + magnitude(scope, x) * 0.5)
     none = scope.apply("equal", w, zero)
@@ -118,7 +118,7 @@ def root(scope: Scope, x: Complex) -> Complex:
 
 
 def power(scope: Scope, x: Complex, y: Complex) -> Complex:
-    """exp(y ln x); of zero 1, 0 or an infinity as `y` is 0, has a positive real part or another."""
+    """exp(y ln x); for x = 0: 1 where y is 0, 0 where its real part is positive, else infinity."""
     found = exponential(scope, product(scope, y, logarithm(scope, x)))
     zero = scope.scalar(0, x.re.dtype)
     none = scope.apply("logical_and", scope.apply("equal", x.re, zero), scope.apply("equal", x.im, zero))
@@ -132,7 +132,7 @@ def power(scope: Scope, x: Complex, y: Complex) -> Complex:
 
 
 def sign(scope: Scope, x: Complex) -> Complex:
-    """x / |x|, and 0 of 0."""
+    """x / |x|, and 0 for 0."""
     size = magnitude(scope, x)
     none = scope.apply("equal", size, scope.scalar(0, size.dtype))
     safe = scope.apply("select", none, scope.scalar(1, size.dtype), size)
@@ -170,7 +170,7 @@ def compared(
 
 
 def larger(scope: Scope, name: str, a: Complex, b: Complex) -> Complex:
-    """The later or earlier of two in that order."""
+    """The maximum or minimum in the order of `compared`."""
 
     def compare(direction: str, x: Tensor, y: Tensor) -> Tensor:
         return scope.apply({"EQ": "equal", "GT": "greater", "LT": "less"}[direction], x, y)
@@ -180,7 +180,7 @@ def larger(scope: Scope, name: str, a: Complex, b: Complex) -> Complex:
 
 
 def angle(scope: Scope, y: Complex, x: Complex) -> Complex:
-    """-i ln((x + i y) / sqrt(x^2 + y^2)), which is atan2 of real numbers."""
+    """-i ln((x + i y) / sqrt(x^2 + y^2)), the complex atan2."""
     length = root(scope, FUNCTIONS["add"](scope, product(scope, x, x), product(scope, y, y)))
     found = logarithm(scope, quotient(scope, Complex(x.re - y.im, x.im + y.re), length))
     return Complex(found.im, scope.apply("negate", found.re))
@@ -224,5 +224,5 @@ def add_one(scope: Scope, x: Complex) -> Complex:
 def complex_function(scope: Scope, name: str, x: list[Any]) -> Value:
     """An operation of StableHLO on complex numbers."""
     if name not in FUNCTIONS:
-        raise Unsupported(f"'{name}' of complex numbers")
+        raise Unsupported(f"'{name}' for complex numbers")
     return FUNCTIONS[name](scope, *x)

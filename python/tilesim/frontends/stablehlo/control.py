@@ -18,14 +18,14 @@ from .types import Shaped, dense, integer, text
 def run_functions(
     scope: Scope, kind: str, operands: Sequence[Tensor], names: Sequence[str], types: Sequence[Any], **attributes: Any
 ) -> list[Value]:
-    """An operation that holds functions; its results by the module's types."""
+    """An operation that runs functions, with results in the module's types."""
     values = scope.builder.core.op(kind, [x.value for x in operands], attributes, "", 0, list(names))
     return rebuilt(types, [Tensor(scope.builder, value) for value in values])
 
 
 @handles("func.call", "stablehlo.call")
 def call(scope: Scope, op: Any) -> Sequence[Value]:
-    """Small functions, and those that are called once, are built in place."""
+    """Inlines small functions and those with one call."""
     name = text(op, "callee")
     values = [scope.value(operand) for operand in op.operands]
     function = scope.module.function(name)
@@ -64,7 +64,7 @@ def captured_by(blocks: Sequence[Any]) -> list[Any]:
 
 
 def split_captured(scope: Scope, blocks: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Values from outside: those to pass as operands, and known constants to make again inside."""
+    """Captured values: those to pass as operands, and constants to create again inside."""
     passed: list[Any] = []
     remade: list[Any] = []
     for mlir in captured_by(blocks):
@@ -76,7 +76,7 @@ def split_captured(scope: Scope, blocks: Sequence[Any]) -> tuple[list[Any], list
 
 @handles("stablehlo.if", "stablehlo.case")
 def branch(scope: Scope, op: Any) -> Sequence[Value]:
-    """A known choice is built in place."""
+    """A known condition selects its branch while the graph is built."""
     which = scope.real(op.operands[0])
     blocks = [region.blocks[0] for region in op.regions]
     known = scope.array(which)
@@ -92,7 +92,7 @@ def branch(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.while")
 def while_loop(scope: Scope, op: Any) -> Sequence[Value]:
-    """A loop; values from outside become state that does not change."""
+    """A loop; captured values become invariant state."""
     condition, body = (region.blocks[0] for region in op.regions)
     state = [scope.value(operand) for operand in op.operands]
     passed, remade = split_captured(scope, [condition, body])
@@ -106,7 +106,7 @@ def while_loop(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def known_integer(scope: Scope, mlir: Any) -> int | None:
-    """The integer that a value is known to be."""
+    """The integer value of a constant."""
     op = producer(mlir)
     if op is not None and named(op) == "stablehlo.constant":
         shaped = Shaped(mlir.type, "a constant")
@@ -119,7 +119,7 @@ def known_integer(scope: Scope, mlir: Any) -> int | None:
 
 
 def trip_count(scope: Scope, condition: Any, body: Any, state: Sequence[Value]) -> int:
-    """How often a counted loop runs: a counter below a constant that grows by a constant; 0 where it is not known."""
+    """Trip count of a loop whose counter grows by a constant up to a constant; 0 for other loops."""
     test = producer(terminator(condition).operands[0])
     if test is None or named(test) != "stablehlo.compare":
         return 0
@@ -143,7 +143,7 @@ def trip_count(scope: Scope, condition: Any, body: Any, state: Sequence[Value]) 
 
 
 def ranked(scope: Scope, x: Tensor, k: int, dtype: str, largest: bool = True) -> list[Tensor]:
-    """The k largest or smallest along the last axis and their places; floats in total order, by their bits."""
+    """The k largest or smallest along the last axis and their indices; floats in total order, by their bits."""
     keys = total_order(scope, x) if x.dtype in FLOATS else scope.convert(x, "u8") if x.dtype == "bool" else x
     values, places = scope.op("top_k", keys, results=2, dim=x.ndim - 1, k=k, dtype=dtype, largest=largest)
     if x.dtype in FLOATS:
@@ -160,7 +160,7 @@ IDENTITIES = {
 
 
 def custom_call(scope: Scope, op: Any) -> Sequence[Value]:
-    """By meaning of the target's name; any other is an error."""
+    """Handles known targets; other targets raise an error."""
     target = text(op, "call_target_name")
     results = [Shaped(result.type, target) for result in op.results]
     if target in IDENTITIES:
@@ -171,7 +171,7 @@ def custom_call(scope: Scope, op: Any) -> Sequence[Value]:
         return [scope.apply(target[5:], scope.real(op.operands[0]))]
     if target.startswith(("lapack_s", "lapack_d")) and target[8:] in LAPACK:
         return LAPACK[target[8:]](scope, op)
-    raise Unsupported(f"custom_call '{target}': its meaning is not known")
+    raise Unsupported(f"custom_call '{target}': unknown target")
 
 
 def letter(op: Any, name: str) -> str:
@@ -180,7 +180,7 @@ def letter(op: Any, name: str) -> str:
 
 
 def potrf(scope: Scope, op: Any) -> Sequence[Value]:
-    """LAPACK's Cholesky factor: the other triangle keeps what it had. The status names the pivot that is no number."""
+    """LAPACK's Cholesky factor; the other triangle keeps its elements. The status is the failing pivot's number."""
     a = scope.real(op.operands[0])
     lower = letter(op, "uplo") == "L"
     factor = scope.op("linear_solve", a, mode="cholesky", lower=lower)
@@ -193,7 +193,7 @@ def potrf(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def getrf(scope: Scope, op: Any) -> Sequence[Value]:
-    """LAPACK's LU factors; the status names the first pivot that is zero."""
+    """LAPACK's LU factors; the status is the number of the first zero pivot."""
     packed, pivots, _ = factors.lu(scope.builder, scope.real(op.operands[0]))
     k = min(packed.shape[-2:])
     square = packed[(..., slice(0, k), slice(0, k))]
@@ -245,7 +245,7 @@ def batch_norm(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.batch_norm_training")
 def batch_norm_training(scope: Scope, op: Any) -> Sequence[Value]:
-    """With the statistics of the batch, which are results too."""
+    """With the statistics of the batch, which are also results."""
     x, scale, offset = scope.operands(op)
     feature, epsilon = integer(op, "feature_index"), float(op.attributes["epsilon"].value)
     dims = batch_shape(scope, x, feature)

@@ -1,4 +1,4 @@
-"""Elementwise operations of StableHLO and CHLO. Handlers look at operands alone, so that bodies take any shape."""
+"""Elementwise operations of StableHLO and CHLO. Handlers read operands only, so that bodies accept any shape."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def short(op: Any) -> str:
 
 @handles(*PLAIN)
 def plain(scope: Scope, op: Any) -> Sequence[Value]:
-    """Functions that the graph has under one name."""
+    """Operations that are one elementwise function."""
     name = short(op)
     values = [scope.value(operand) for operand in op.operands]
     if any(isinstance(value, Complex) for value in values):
@@ -101,7 +101,7 @@ def round_away(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.count_leading_zeros")
 def leading_zeros(scope: Scope, op: Any) -> Sequence[Value]:
-    """Ones below the leading one are smeared, and what is left is counted (Warren, Hacker's Delight, 5-3)."""
+    """Smears ones to the right and counts the remaining zeros (Warren, Hacker's Delight, 5-3)."""
     (x,) = scope.operands(op)
     bits = BITS[x.dtype]
     smeared = scope.bitcast(x, f"u{bits}")
@@ -120,12 +120,12 @@ def total_order(scope: Scope, x: Tensor) -> Tensor:
 
 
 def from_total_order(scope: Scope, order: Tensor, dtype: str) -> Tensor:
-    """The opposite."""
+    """The inverse of `total_order`."""
     return scope.convert(scope.bitcast(_without_sign(scope, order), dtype if BITS[dtype] >= 8 else "f32"), dtype)
 
 
 def _without_sign(scope: Scope, signed: Tensor) -> Tensor:
-    """Magnitudes of negative numbers turned, which changes them back as well."""
+    """Flips the magnitude bits of negative numbers; applied twice it is the identity."""
     bits = BITS[signed.dtype]
     sign = scope.apply("shift_right", signed, scope.scalar(bits - 1, signed.dtype))
     mask = scope.apply("bitwise_and", sign, scope.scalar(2 ** (bits - 1) - 1, signed.dtype))
@@ -161,7 +161,7 @@ def select(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.convert")
 def convert(scope: Scope, op: Any) -> Sequence[Value]:
-    """Floats to integers saturate, as XLA's do on every processor."""
+    """Floats to integers saturate, as in XLA."""
     x = scope.value(op.operands[0])
     target = Shaped(op.results[0].type, named(op))
 
@@ -183,7 +183,7 @@ FORMATS = {(8, 7): "bf16", (5, 10): "f16", (8, 23): "f32", (11, 52): "f64"}
 
 @handles("stablehlo.reduce_precision")
 def reduce_precision(scope: Scope, op: Any) -> Sequence[Value]:
-    """By the bits (StableHLO, reduce_precision); f32 to 8 and 7 bits through bf16, which has them."""
+    """Rounds by the bits (StableHLO, reduce_precision); f32 to 8 and 7 bits goes through bf16."""
     (x,) = scope.operands(op)
     exponent, mantissa = integer(op, "exponent_bits"), integer(op, "mantissa_bits")
     if x.dtype == "f32" and (exponent, mantissa) == (8, 7):
@@ -193,7 +193,7 @@ def reduce_precision(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def _rounded(scope: Scope, x: Tensor, exponent: int, mantissa: int) -> Tensor:
-    """x to the nearest of a format's normal numbers, ties to even; beyond them infinities, below them zeros."""
+    """x rounded to the nearest normal number of a format, ties to even; overflow gives infinity, underflow zero."""
     own_exponent, own = next(bits for bits, dtype in FORMATS.items() if dtype == x.dtype)
     word = f"u{BITS[x.dtype]}"
     dropped = max(0, own - mantissa)
@@ -243,7 +243,7 @@ def small(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("chlo.asinh", "chlo.acosh", "chlo.atanh")
 def inverse_hyperbolic(scope: Scope, op: Any) -> Sequence[Value]:
-    """Abramowitz and Stegun 4.6.20 to 4.6.22, in forms that keep their precision for small operands."""
+    """Abramowitz and Stegun 4.6.20 to 4.6.22, in forms that stay precise for small operands."""
     (x,) = scope.operands(op)
     if short(op) == "atanh":
         size = scope.apply("log1p", x) - scope.apply("log1p", scope.apply("negate", x))

@@ -24,10 +24,10 @@ from .passes import QUANTIZED, know_quantized, run
 __all__ = ["from_jax", "from_stablehlo"]
 
 MAX_BYTES = 1 << 30  # of a module's text or bytecode
-MAX_SECONDS = 600  # of wall time for the translation of bytecode, on however loaded a machine
-MAX_WORK = 4  # seconds of process time for it, and one more per MiB: damaged bytecode can make MLIR's reader spin
-MAX_KEPT = 1 << 26  # of a module for one device that a graph keeps
-MAX_MEMORY = 4 << 30  # bytes for it, and 64 per byte of the module
+MAX_SECONDS = 600  # of wall time for the translation of bytecode
+MAX_WORK = 4  # seconds of process time for it, plus one per MiB: damaged bytecode can make MLIR's reader loop
+MAX_KEPT = 1 << 26  # bytes of a module for one device that a graph keeps
+MAX_MEMORY = 4 << 30  # bytes for it, plus 64 per byte of the module
 MAX_NESTING = 256  # of brackets: the parser recurses
 
 
@@ -44,8 +44,8 @@ def nesting(text: str) -> int:
     return deepest
 
 
-# The dialects of jax.interpreters.mlir.make_ir_context, straight from jaxlib: to import jax as well takes a second.
-# Where another jaxlib keeps them elsewhere, jax is asked.
+# Takes the dialects of jax.interpreters.mlir.make_ir_context from jaxlib, because importing jax takes a second more.
+# Falls back to jax for versions of jaxlib that keep them elsewhere.
 TRANSLATE = """
 import resource, sys
 from jaxlib.mlir import ir
@@ -75,7 +75,7 @@ try:
     with open("/proc/self/statm") as file:
         memory += int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-except (OSError, ValueError):  # a system that does not say, or does not limit
+except (OSError, ValueError):  # unsupported by the system
     pass
 source = sys.stdin.buffer.read()
 with made, ir.Location.unknown():
@@ -91,7 +91,7 @@ sys.stdout.buffer.write(text.encode("utf-8"))
 
 
 def translated(source: bytes, place: str) -> str:
-    """Text of a module in bytecode. Another process translates it: MLIR's reader aborts on some damaged input."""
+    """Text of a module in bytecode. A subprocess translates it because MLIR's reader aborts on some damaged input."""
     limits = [str(MAX_WORK + (len(source) >> 20)), str(MAX_MEMORY + 64 * len(source))]
     command = [sys.executable, "-c", TRANSLATE, *limits]
     try:
@@ -102,7 +102,7 @@ def translated(source: bytes, place: str) -> str:
         raise user_error("bytecode takes too long to read", place=place, allowed=f"{limits[0]} seconds of process time")
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["the reader stopped"]
-        raise user_error("this is no bytecode of MLIR that can be read", place=place, value=lines[-1][:300])
+        raise user_error("the MLIR bytecode cannot be read", place=place, value=lines[-1][:300])
     return done.stdout.decode("utf-8")
 
 
@@ -134,7 +134,7 @@ def parsed(source: str | bytes, place: str) -> Any:
     except Exception as error:
         detail = " ".join(str(error).split())[:300]
         raise user_error(
-            "this is no module that can be parsed", place=place, value=detail, allowed="StableHLO text or bytecode"
+            "the module cannot be parsed", place=place, value=detail, allowed="StableHLO text or bytecode"
         ) from None
 
 
@@ -147,14 +147,14 @@ def from_stablehlo(
     Args:
         source: text or bytecode of a module, or the path of a file with it (.mlir, .mlirbc).
         name: of the graph; the module's own, or the file's, by default.
-        passes: what is recognised in operations that are spelled out, as `tilesim.optimize`; "none" for nothing.
+        passes: names of the pattern recognition passes to run, as for `tilesim.optimize`; "none" for none.
 
     Returns:
         A graph with the entry function's inputs (named by their locations, else arg0, arg1, ..) and outputs.
 
     Raises:
-        UserError: for a file or text that is no module; naming what to install where jax is missing.
-        Unsupported: naming operation and place.
+        UserError: for a file or text that is not a module; names the package to install where jax is missing.
+        Unsupported: for an unsupported operation, which the message names with its place.
     """
     place = "module"
     contents: str | bytes
@@ -168,13 +168,13 @@ def from_stablehlo(
         try:
             contents = contents.decode("utf-8")
         except UnicodeDecodeError:
-            raise user_error("this is neither text nor bytecode of MLIR", place=place) from None
+            raise user_error("neither MLIR text nor bytecode", place=place) from None
     graph = graph_of(parsed(contents, place), name, passes)
     return _kept(graph, contents)
 
 
 def _kept(graph: Graph, contents: str | bytes) -> Graph:
-    """The graph, with its module for those who compile it; of one device it may be too long to keep."""
+    """The graph with its module attached, unless a module for one device is too long."""
     if graph.devices > 1 or graph.mesh or len(contents) <= MAX_KEPT:
         graph.module = contents
     return graph
@@ -204,20 +204,20 @@ def from_jax(
 
     Args:
         function: any function that `jax.jit` takes, or one that it made.
-        args: arrays, or `jax.ShapeDtypeStruct`, or trees of them: their values do not matter.
+        args: arrays, `jax.ShapeDtypeStruct`, or trees of them; their values do not matter.
         name: of the graph; the function's own by default.
-        passes: what is recognised in operations that are spelled out, as `tilesim.optimize`; "none" for nothing.
+        passes: names of the pattern recognition passes to run, as for `tilesim.optimize`; "none" for none.
         kwargs: as args.
 
     Returns:
         A graph whose inputs are the leaves of args and kwargs in order, and outputs the leaves of the result.
 
     Raises:
-        UserError: naming what to install where jax is missing; for arguments that do not fit the function.
-        Unsupported: naming operation and place.
+        UserError: for arguments that do not fit the function; names the package to install where jax is missing.
+        Unsupported: for an unsupported operation, which the message names with its place.
     """
     if not callable(function):
-        raise user_error("this is no function", value=shown(function), allowed="what jax.jit takes, then its arguments")
+        raise user_error("not a function", value=shown(function), allowed="what jax.jit takes, then its arguments")
     jax = need("jax", "jax")
     try:
         inspect.signature(function).bind(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Tuples, tokens, and what a program exchanges with its host: inputs and outputs of the graph."""
+"""Tuples, tokens, and transfers to and from the host, which become inputs and outputs of the graph."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from .types import flag, integer
 
 @handles("stablehlo.tuple")
 def made(scope: Scope, op: Any) -> Sequence[Value]:
-    """Values side by side."""
+    """A tuple of values."""
     return [[scope.value(operand) for operand in op.operands]]
 
 
 @handles("stablehlo.get_tuple_element")
 def element(scope: Scope, op: Any) -> Sequence[Value]:
-    """One of them."""
+    """One element of a tuple."""
     return [scope.value(op.operands[0])[integer(op, "index")]]
 
 
 @handles("stablehlo.after_all", "stablehlo.create_token")
 def token(scope: Scope, op: Any) -> Sequence[Value]:
-    """An order of side effects, which is that of the data here."""
+    """An empty tuple: data dependences order a graph."""
     return [[]]
 
 
 def entry_only(scope: Scope, op: Any) -> None:
-    """The host meets a graph at its border: Unsupported inside of a function, loop or branch."""
+    """Raises an error inside functions, loops and branches: host transfers are inputs and outputs of the graph."""
     if scope.builder is not scope.module.root:
-        raise Unsupported(f"'{named(op)}' inside of a loop, a branch or a function that is called")
+        raise Unsupported(f"'{named(op)}' inside a loop, a branch or a called function")
 
 
 def received(scope: Scope, op: Any, stem: str) -> list[Value]:
-    """Further inputs of the graph, and the token."""
+    """Additional inputs of the graph, and the token."""
     entry_only(scope, op)
     values = [scope.module.formal(scope, mlir.type, scope.module.fresh(stem)) for mlir in list(op.results)[:-1]]
     scope.module.from_host += values
@@ -45,7 +45,7 @@ def received(scope: Scope, op: Any, stem: str) -> list[Value]:
 
 
 def given(scope: Scope, op: Any, stem: str) -> list[Value]:
-    """Further outputs of the graph; the token."""
+    """Additional outputs of the graph; returns the token."""
     entry_only(scope, op)
     for operand in list(op.operands)[:-1]:
         value = scope.value(operand)

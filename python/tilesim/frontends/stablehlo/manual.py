@@ -1,4 +1,4 @@
-"""Regions whose tensors are a device's own already: their borders become slices and gathers that any device can run."""
+"""Regions with per-device tensors (shard_map): their borders become slices and all-gathers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def written(axes: Sequence[Sequence[str]]) -> str:
 
 
 def divided(mesh: str, axes: Sequence[Sequence[str]]) -> tuple[list[int], NDArray[np.int64]]:
-    """Parts of each axis, and the indices of each device's parts [devices, axes]."""
+    """Number of shards of each axis, and the indices of each device's shards [devices, axes]."""
     counts, indices = _core.sharding_division(written(axes), mesh)
     return list(counts), np.asarray(indices, np.int64).reshape(len(indices), len(counts))
 
 
 def groups_along(mesh: str, axis: Sequence[str]) -> tuple[list[int], int]:
-    """Devices that differ in these axes of the mesh alone, in their order, group after group; the size of a group."""
+    """Groups of devices that differ only in these axes of the mesh, flattened, and the size of a group."""
     sizes, order = _core.mesh_axes(mesh)
     shape = [size for _, size in sizes]
     places = np.stack(np.unravel_index(np.arange(int(np.prod(shape))), shape), axis=1)
@@ -54,10 +54,9 @@ def _crossed(
     scope: Scope, stem: str, x: Tensor, axes: Sequence[Sequence[str]], manual: Sequence[str], shape: Sequence[int],
     build: Any,
 ) -> Tensor:  # fmt: skip
-    """A tensor beyond a border: by a call, in the role of `stem`, of a function that is made once.
+    """A tensor across the border of a region: calls a function in the role of `stem`, created once per signature.
 
-    The whole tensor in it is said to be divided by the axes over which parts are a device's own, and replicated over
-    those of them that do not divide it.
+    The full tensor in it is annotated as sharded over its axes and replicated over the other manual axes.
     """
     used = {part for axis in axes for part in axis}
     rest = [part for part in (name if name[0] == '"' else f'"{name}"' for name in manual) if part not in used]
@@ -76,12 +75,12 @@ def _crossed(
 
 
 def full_to_shard(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str], shape: Sequence[int]) -> Tensor:
-    """Each device's own part of a tensor that all have."""
+    """Each device's shard of a full tensor."""
     mesh = scope.module.devices.mesh
     axes = over(sharding, manual)
     counts, indices = divided(mesh, axes)
     if [extent * count for extent, count in zip(shape, counts, strict=True)] != list(x.shape):
-        raise Unsupported(f"parts of {list(shape)} of a tensor of {list(x.shape)}, which is divided in {counts}")
+        raise Unsupported(f"shards of {list(shape)} of a tensor of {list(x.shape)} with {counts} shards per axis")
 
     def build(inner: Scope, given: Tensor) -> Tensor:
         if max(counts, default=1) == 1:
@@ -100,12 +99,12 @@ def full_to_shard(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str],
 
 
 def shard_to_full(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str], shape: Sequence[int]) -> Tensor:
-    """The whole tensor on all devices, from each device's own part; arguments as of `full_to_shard`."""
+    """The full tensor on all devices from their shards; arguments as for `full_to_shard`."""
     mesh = scope.module.devices.mesh
     axes = over(sharding, manual)
     counts, _ = divided(mesh, axes)
     if [extent * count for extent, count in zip(x.shape, counts, strict=True)] != list(shape):
-        raise Unsupported(f"a tensor of {list(shape)} from parts of {list(x.shape)}, divided in {counts}")
+        raise Unsupported(f"a tensor of {list(shape)} from shards of {list(x.shape)} with {counts} shards per axis")
 
     def build(inner: Scope, given: Tensor) -> Tensor:
         if max(counts, default=1) == 1:
@@ -120,15 +119,15 @@ def shard_to_full(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str],
 
 
 def real_only(value: Value) -> Tensor:
-    """A tensor; complex ones are not divided."""
+    """Raises an error for complex values, tuples and tokens."""
     if not isinstance(value, Tensor):
-        raise Unsupported("complex tensors, tuples or tokens in a region of a device's own tensors")
+        raise Unsupported("complex tensors, tuples or tokens in a region of per-device tensors")
     return value
 
 
 @handles("sdy.manual_computation")
 def manual_computation(scope: Scope, op: Any) -> Sequence[Value]:
-    """The body on each device's own parts (shard_map)."""
+    """The body on each device's shards (shard_map)."""
     devices = scope.module.devices
     manual = names_in(str(op.attributes["manual_axes"]))
     inside = devices.shardy(str(op.attributes["in_shardings"]))
@@ -157,7 +156,7 @@ def constraint(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("sdy.propagation_barrier", "sdy.data_flow_edge", "sdy.constant_splat")
 def passed(scope: Scope, op: Any) -> Sequence[Value]:
-    """What only steers propagation."""
+    """The operand: the operation only guides propagation."""
     return [scope.value(op.operands[0])]
 
 
@@ -177,28 +176,28 @@ def constant(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("sdy.sharding_group")
 def sharding_group(scope: Scope, op: Any) -> Sequence[Value]:
-    """Values that shall be divided alike: a wish to propagation, which has no results."""
-    scope.module.assume("sdy.sharding_group: values that shall be divided alike are not tied to each other")
+    """Notes that values of one sharding group are not tied together."""
+    scope.module.assume("sdy.sharding_group is ignored: its values may get different shardings")
     return []
 
 
 def _manual_axes(scope: Scope, op: Any, rank: int) -> list[str]:
-    """Axes over which the value of an annotation is a device's own."""
+    """Manual axes of an annotation."""
     _, manual = scope.module.devices.gspmd(str(op.attributes[GSPMD].value), [rank])[0]
     return re.findall(r'"[^"]*"(?::\(\d+\)\d+)?', manual)
 
 
 def marked(scope: Scope, mlir: Any, target: str) -> Any:
-    """The `@Sharding` before a border."""
+    """The `@Sharding` operation before a border."""
     op = producer(mlir)
     if op is None or named(op) != "stablehlo.custom_call" or GSPMD not in op.operation.attributes:
-        raise Unsupported(f"custom_call '{target}' whose operand has no sharding of its own (custom_call 'Sharding')")
+        raise Unsupported(f"custom_call '{target}' whose operand is not a custom_call 'Sharding'")
     return op.operation
 
 
 @handles("stablehlo.custom_call")
 def call_by_name(scope: Scope, op: Any) -> Sequence[Value]:
-    """Annotations and borders of GSPMD; any other name elsewhere."""
+    """Annotations and borders of GSPMD; `custom_call` handles other targets."""
     target = text(op, "call_target_name")
     if target not in ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding"):
         return custom_call(scope, op)

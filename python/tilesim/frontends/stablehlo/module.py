@@ -1,4 +1,4 @@
-"""A parsed StableHLO module on its way to a graph."""
+"""Converts a parsed StableHLO module to a graph."""
 
 from __future__ import annotations
 
@@ -16,31 +16,19 @@ from ...graph.graph import Graph
 from ...graph.tensor import Tensor
 from ..complex_bits import WHOLE, joined
 from ..complex_bits import parts as parts_at_border
-from . import collectives, elementwise, host, indexing, manual, movement, products, random, reduce
+from . import collectives, elementwise, host, indexing, manual, movement, products, random, reduce  # noqa: F401
 from .passes import expanded
 from .scope import Complex, Handler, Scope, Value, flat
 from .shardings import Devices, devices_of
 from .types import Shaped, parts_of
 
-TABLES = (
-    collectives,
-    elementwise,
-    host,
-    indexing,
-    manual,
-    movement,
-    products,
-    random,
-    reduce,
-)
-
 SEED = "rng_seed"  # input of graphs that draw numbers
-SMALL_FUNCTION = 12  # operations of a function that is always built in place
+SMALL_FUNCTION = 12  # most operations of a function that is always inlined
 MAX_BUILT = 1 << 20  # operations, each call counted
 
 
 class ModuleReader:
-    """A parsed module on its way to a graph."""
+    """Converts a parsed module to a graph."""
 
     def __init__(self, module: Any, name: str) -> None:
         """Finds the functions."""
@@ -54,15 +42,15 @@ class ModuleReader:
         }
         self.devices = Devices(module)
         self.annotates = bool(self.devices.mesh)
-        self.borders: dict[tuple[Any, ...], str] = {}  # functions between whole tensors and devices' own, by meaning
+        self.borders: dict[tuple[Any, ...], str] = {}  # functions between full tensors and shards, by signature
         self.calls = self._count_calls()
         self._check_built()
         self.done: dict[str, str] = {}
         self.open: list[str] = []
         self.aliases: list[tuple[int, int]] = []
-        #: what the graph says it assumed
+        #: assumptions that the graph reports
         self.assumptions: list[str] = []
-        #: what the host gives, and the names and tensors of what it gets
+        #: values from the host, and names and tensors for the host
         self.from_host: list[Value] = []
         self.to_host: list[tuple[str, Tensor]] = []
         self.keep: list[Any] = []  # modules of expansions, whose operations are still read
@@ -85,7 +73,7 @@ class ModuleReader:
         return counts
 
     def _check_built(self) -> None:
-        """A few lines of functions that call each other must not stand for billions of operations."""
+        """Raises an error where nested calls expand to more than MAX_BUILT operations."""
         built: dict[str, int] = {}
 
         def count(operation: Any) -> int:
@@ -100,11 +88,11 @@ class ModuleReader:
 
         def of(name: str) -> int:
             if name not in built:
-                built[name] = 0  # of a cycle, which is refused where it is met
+                built[name] = 0  # of a cycle, for which `function` raises an error
                 built[name] = count(self.functions[name]) if name in self.functions else 0
                 if built[name] > MAX_BUILT:
                     raise user_error(
-                        "a function has too many operations, each call counted",
+                        "a function expands to too many operations",
                         value=f"'{name}': over {MAX_BUILT}",
                         allowed=f"at most {MAX_BUILT}",
                     )
@@ -118,9 +106,7 @@ class ModuleReader:
     def function(self, name: str) -> Any:
         """A function of the module; UserError where it does not exist or calls itself."""
         if name not in self.functions:
-            raise user_error(
-                "a function that is called does not exist", value=f"'{name}'", allowed=", ".join(self.functions)
-            )
+            raise user_error("call of an unknown function", value=f"'{name}'", allowed=", ".join(self.functions))
         if name in self.open:
             raise user_error("functions call each other in a cycle", value=" -> ".join([*self.open, name]))
         if not self.functions[name].regions[0].blocks:
@@ -145,7 +131,7 @@ class ModuleReader:
         return results
 
     def converted(self, name: str) -> str:
-        """A function of the graph for one of the module, made once."""
+        """The graph function of a module function, converted once."""
         if name not in self.done:
             block = self.function(name).regions[0].blocks[0]
             self.open.append(name)
@@ -191,7 +177,7 @@ class ModuleReader:
         return Complex(*(scope.builder.input(name + end, shaped.shape, shaped.dtype) for end in (".re", ".im")))
 
     def _finish(self, scope: Scope, outputs: list[Tensor], inputs: set[int], names: Sequence[str] = ()) -> None:
-        """Outputs, each a value of its own."""
+        """Makes tensors the outputs; copies those that are inputs, constants or outputs already."""
         taken = set(inputs)
         for i, tensor in enumerate(outputs):
             if tensor.value in taken or tensor.value in scope.known:
@@ -202,13 +188,13 @@ class ModuleReader:
     # --- devices ---
 
     def meets(self) -> None:
-        """Says that devices have tensors of their own, in a module that may leave open how many devices there are."""
+        """Notes a per-device operation: the mesh gives the number of devices where the module does not state it."""
         found = self.devices
         if found.devices == 1 and found.mesh:
             found.partitions = found.devices = devices_of(found.mesh)
 
     def assume(self, text: str) -> None:
-        """Something that the graph says it assumed."""
+        """Adds an assumption that the graph reports."""
         self.assumptions.append(text)
 
     # --- random numbers ---
@@ -216,9 +202,7 @@ class ModuleReader:
     def random_seed(self, scope: Scope) -> tuple[Tensor, int]:
         """The seed of operations that draw numbers (an input with a default), and a number for each draw."""
         if scope.builder is not self.root:
-            raise Unsupported(
-                "random numbers without a state of their own inside a loop, a branch or a function that is called"
-            )
+            raise Unsupported("stateless random numbers inside a loop, a branch or a called function")
         if self.seed is None:
             self.seed = self.root.input(SEED, (2,), "u32")
         self.draws += 1
@@ -230,14 +214,14 @@ class ModuleReader:
         if self.seed is not None:
             graph.defaults[SEED] = np.zeros(2, np.uint32)
             graph.assumptions.append(
-                f"stablehlo.rng: {self.draws} draws by Threefry-2x32 with the input '{SEED}' as its key, [0, 0] unless "
-                "given; the specification leaves the stream open, so other implementations draw other numbers"
+                f"stablehlo.rng: {self.draws} draws by Threefry-2x32 with the input '{SEED}' (default [0, 0]) as key; "
+                "other implementations draw other numbers, because the specification leaves the stream open"
             )
 
     # --- operations of other dialects ---
 
     def foreign(self, name: str) -> Handler | None:
-        """A handler for an operation of CHLO without one of its own: what the dialect's own expansion makes of it."""
+        """The handler of other CHLO operations: it runs the dialect's expansion."""
         return expanded if name.startswith("chlo.") else None
 
     # --- the entry ---
@@ -291,7 +275,7 @@ class ModuleReader:
         return {tensor.value for tensor in flat([scope.values[argument] for argument in block.arguments])}
 
     def _divided(self, scope: Scope, function: Any, outputs: list[Tensor]) -> list[Tensor]:
-        """Outputs with what the function says of their shardings."""
+        """Outputs annotated with the shardings that the function states."""
         said = function.attributes.get("res_attrs", [])
         return [
             scope.annotated(tensor, self.devices.said(said[i], [tensor.ndim])[0]) if i < len(said) else tensor
@@ -306,12 +290,12 @@ class ModuleReader:
 
 
 def leaves(values: Sequence[Value]) -> list[Value]:
-    """Tensors and complex ones of values, those in tuples included."""
+    """Tensors and complex tensors among values, including those in tuples."""
     return [leaf for value in values for leaf in (leaves(value) if isinstance(value, list) else [value])]
 
 
 def output_names(function: Any, count: int) -> list[str]:
-    """Names of outputs: what the exporter noted, or their number."""
+    """Names of outputs as the exporter noted them, else their numbers."""
     attributes = function.attributes.get("res_attrs", [])
     names: list[str] = []
     for i in range(count):

@@ -54,7 +54,7 @@ def reshape(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim")
 def broadcast(scope: Scope, op: Any) -> Sequence[Value]:
-    """Axes are named; new ones and those of extent 1 repeat."""
+    """Repeats axes of extent 1 and new axes."""
     shape, dims = result(op).shape, integers(op, "broadcast_dimensions")
 
     def move(x: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ def concatenate(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.pad", "stablehlo.dynamic_pad")
 def pad(scope: Scope, op: Any) -> Sequence[Value]:
-    """Low, high and interior; negative ones cut off."""
+    """Low, high and interior padding; negative padding cuts off."""
     names = ("edge_padding_low", "edge_padding_high", "interior_padding")
     sizes = list(op.operands)[2:]
     low, high, interior = (scope.sizes(size) for size in sizes) if sizes else (integers(op, name) for name in names)
@@ -139,7 +139,7 @@ def bitcast(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def _complex_bits(scope: Scope, x: Complex, shaped: Shaped) -> Complex:
-    """Two numbers of single precision are the parts of one of double precision: low bits, then high ones."""
+    """Bits of complex numbers of another width: each double corresponds to two singles, low bits first."""
     if x.re.dtype == shaped.dtype:
         return x
     if shaped.dtype == "f32":
@@ -190,7 +190,7 @@ def dynamic_update(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.real_dynamic_slice")
 def real_dynamic_slice(scope: Scope, op: Any) -> Sequence[Value]:
-    """Of constant borders, or of a constant size: the result's type has it."""
+    """A slice with constant borders, or with the constant size of the result's type."""
     stride, shape = scope.sizes(op.operands[3]), result(op).shape
     first = scope.real(op.operands[1])
     known = scope.array(scope.spread.get(first.value, first))
@@ -210,7 +210,7 @@ def dimension_size(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.optimization_barrier")
 def unchanged(scope: Scope, op: Any) -> Sequence[Value]:
-    """Values pass; only a compiler's freedom changes."""
+    """The operands: a barrier only limits compilers."""
     return [scope.value(operand) for operand in op.operands]
 
 

@@ -1,4 +1,4 @@
-"""Passes of the dialects themselves, for what they express by simpler operations."""
+"""The dialects' own passes, which expand operations into simpler ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(module: Any, pipeline: str) -> None:
 
 
 def know_quantized(context: Any) -> None:
-    """Loads the dialect of quantized types, which a pass depends on, into a context."""
+    """Loads the dialect of quantized types into a context; a pass depends on it."""
     from jaxlib.mlir import ir
 
     with context, ir.Location.unknown():
@@ -30,7 +30,7 @@ def know_quantized(context: Any) -> None:
 
 
 def expanded(scope: Scope, op: Any) -> Sequence[Value]:
-    """Runs the dialect's own expansion on a module with this operation alone, and builds what it gives."""
+    """Runs the dialect's expansion on a module with only this operation, and builds the result."""
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import func
 
@@ -48,9 +48,9 @@ def expanded(scope: Scope, op: Any) -> Sequence[Value]:
         try:
             run(module, "func.func(chlo-legalize-to-stablehlo)")
         except Exception as error:
-            raise placed(Unsupported(f"{place_of(op)}: no meaning for operation '{op.name}'")) from error
+            raise placed(Unsupported(f"{place_of(op)}: unsupported operation '{op.name}'")) from error
     body = next(iter(module.body.operations)).operation.regions[0].blocks[0]
     if any(str(inner.operation.name) == str(op.name) for inner in body.operations):
-        raise placed(Unsupported(f"{place_of(op)}: no meaning for operation '{op.name}'"))
+        raise placed(Unsupported(f"{place_of(op)}: unsupported operation '{op.name}'"))
     scope.module.keep.append(module)
     return scope.inline(body, [scope.value(operand) for operand in op.operands])

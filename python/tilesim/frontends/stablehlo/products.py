@@ -16,7 +16,7 @@ LETTERS = "DHWXYZ"
 
 
 def common(scope: Scope, a: Tensor, b: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
-    """Operands of a product in dtypes that the kind takes: both floats or both integers."""
+    """Operands of a product as both floats or both integers."""
     if (a.dtype in FLOATS) != (b.dtype in FLOATS) or "bool" in (a.dtype, b.dtype):
         wide = dtype if dtype != "bool" else "i32"
         return scope.convert(a, wide), scope.convert(b, wide)
@@ -47,7 +47,7 @@ def dot(scope: Scope, op: Any, axes: dict[str, list[int]]) -> Sequence[Value]:
 
 @handles("stablehlo.dot_general")
 def dot_general(scope: Scope, op: Any) -> Sequence[Value]:
-    """Axes are named on both sides; the result's are batch, free of a, free of b."""
+    """A product over named axes; the result has batch axes, free axes of a, free axes of b."""
     from jaxlib.mlir.dialects import stablehlo
 
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
@@ -79,7 +79,7 @@ def labels(lead: dict[int, str], spatial: Sequence[int]) -> str:
 
 @handles("stablehlo.convolution", "stablehlo.dynamic_conv")
 def convolution(scope: Scope, op: Any) -> Sequence[Value]:
-    """Window settings follow the numbers of spatial axes; those of the kind follow the order in x."""
+    """A convolution; window settings are reordered from the numbering of spatial axes to their order in x."""
     from jaxlib.mlir.dialects import stablehlo
 
     n = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
@@ -146,7 +146,7 @@ def triangular_solve(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.fft")
 def fft(scope: Scope, op: Any) -> Sequence[Value]:
-    """Transforms over the last axes; real ones keep half of the last axis, or rebuild it."""
+    """Transforms over the last axes; real transforms keep half of the last axis, or rebuild it."""
     x, kind, lengths = scope.value(op.operands[0]), text(op, "fft_type"), integers(op, "fft_length")
     re, im = (x.re, x.im) if isinstance(x, Complex) else (x, None)  # type: Tensor, Any
     dims = list(range(re.ndim - len(lengths), re.ndim))
@@ -166,7 +166,7 @@ def fft(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def _hermitian(scope: Scope, re: Tensor, im: Tensor | None, dim: int, extent: int) -> tuple[Tensor, Tensor]:
-    """The whole spectrum of a real signal from its first half; the mean and the highest frequency are real."""
+    """The full spectrum of a real signal from its first half; mean and highest frequency are real."""
     if im is None:
         im = scope.apply("subtract", re, re)
     half = re.shape[dim]

@@ -22,7 +22,7 @@ def halved(shape: Sequence[int]) -> tuple[int, list[int]]:
 
 
 def by_threefry(scope: Scope, key: Tensor, low: Tensor, high: Tensor, shape: list[int], wide: bool) -> tuple[Any, int]:
-    """Bits of Threefry and how many counters they took."""
+    """Bits of Threefry and the number of counters used."""
     if wide or not shape:
         count = math.prod(shape)
         a, b = threefry(scope, words(scope, key), counters(scope, count, low, high))
@@ -39,7 +39,7 @@ def by_threefry(scope: Scope, key: Tensor, low: Tensor, high: Tensor, shape: lis
 def by_philox(
     scope: Scope, key: Tensor, low: Tensor, high: Tensor, upper: Tensor, shape: list[int], wide: bool
 ) -> tuple[Any, int]:
-    """Bits of Philox and how many counters they took: four words for each."""
+    """Bits of Philox and the number of counters used; each gives four words."""
     size = math.prod(shape)
     count = -(-size // (2 if wide else 4))
     first, second = counters(scope, count, low, high)
@@ -55,17 +55,16 @@ def by_philox(
 
 @handles("stablehlo.rng_bit_generator")
 def rng_bit_generator(scope: Scope, op: Any) -> Sequence[Value]:
-    """Threefry and Philox as XLA runs them; DEFAULT, which the specification leaves open, is Philox as on XLA's
-    processors and GPUs."""
+    """Threefry and Philox as XLA runs them. The specification leaves DEFAULT open; it is Philox, as in XLA."""
     state = scope.real(op.operands[0])
     shaped = Shaped(op.results[1].type, "rng_bit_generator")
     algorithm = text(op, "rng_algorithm", "DEFAULT")
     if state.dtype != "u64" or state.ndim != 1 or state.shape[0] not in ((2,) if algorithm == "THREE_FRY" else (2, 3)):
         raise Unsupported(
-            f"rng_bit_generator with a state of {state.dtype}{list(state.shape)}: it is u64[2], or u64[3]"
+            f"rng_bit_generator with a state of {state.dtype}{list(state.shape)}: allowed are u64[2] and u64[3]"
         )
     if shaped.dtype in FLOATS or shaped.dtype == "bool":
-        raise Unsupported(f"rng_bit_generator of {shaped.dtype}: bits come as integers")
+        raise Unsupported(f"rng_bit_generator of {shaped.dtype}: its results are integers")
     if shaped.size == 0:
         return [state, scope.op("iota", shape=shaped.shape, dtype=shaped.dtype, dim=0)]
     each = [scope.reshape(scope.along(state, 0, i, i + 1), []) for i in range(state.shape[0])]
@@ -76,7 +75,7 @@ def rng_bit_generator(scope: Scope, op: Any) -> Sequence[Value]:
     else:
         if algorithm == "DEFAULT":
             scope.module.assumptions.append(
-                "rng_bit_generator of algorithm DEFAULT is Philox-4x32, as XLA's processors and GPUs have it"
+                "rng_bit_generator of algorithm DEFAULT is Philox-4x32, as in XLA for CPUs and GPUs"
             )
         bits, count = by_philox(scope, each[0], low, high, each[-1 if len(each) == 3 else 0], shaped.shape, wide)
     following = scope.apply("add", each[1], scope.scalar(count, "u64"))
@@ -90,21 +89,21 @@ def rng_bit_generator(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def flipped(scope: Scope, x: Tensor) -> Tensor:
-    """u64 with its highest bit turned: as signed numbers in the order of the unsigned ones."""
+    """u64 with its highest bit flipped: signed comparison then orders the unsigned numbers."""
     return scope.apply("bitwise_xor", x, scope.scalar(1 << 63, "u64"))
 
 
 @handles("stablehlo.rng")
 def rng(scope: Scope, op: Any) -> Sequence[Value]:
-    """Numbers of a distribution whose stream the specification leaves to each implementation: here Threefry-2x32 with
-    the graph's input "rng_seed" as its key."""
+    """Random numbers of a distribution by Threefry-2x32 with the graph's input "rng_seed" as its key; the specification
+    leaves the stream open."""
     a, b = (scope.real(operand) for operand in list(op.operands)[:2])
     shaped = Shaped(op.results[0].type, "rng")
     distribution = text(op, "rng_distribution")
     if distribution == "NORMAL" and shaped.dtype not in FLOATS:
         raise Unsupported(f"rng of normally distributed {shaped.dtype}")
     if BITS[shaped.dtype] == 64:
-        raise Unsupported(f"rng of {shaped.dtype}: numbers of at most 32 bits are drawn")
+        raise Unsupported(f"rng of {shaped.dtype}: numbers have at most 32 bits")
     seed, stream = scope.module.random_seed(scope)
     bits = random_words(scope, seed, stream, shaped.size)
     draw = normal if distribution == "NORMAL" else uniform

@@ -18,12 +18,12 @@ from .elementwise import from_total_order, total_order
 from .scope import Complex, Scope, Value, each, flat, handles, named, rebuilt
 from .types import Shaped, integer, integers, text
 
-WINDOW_LIMIT = 4096  # taps of a window whose body is built tap by tap
+WINDOW_LIMIT = 4096  # most elements of a window with a custom body
 Body = Callable[[list[Value], list[Value]], list[Value]]
 
 
 def neutral(combiner: str, dtype: str) -> Any:
-    """The start value that changes nothing."""
+    """The neutral element of a combiner."""
     if combiner in ("add", "logical_or"):
         return 0
     if combiner in ("multiply", "logical_and"):
@@ -38,7 +38,7 @@ def neutral(combiner: str, dtype: str) -> Any:
 
 
 def is_neutral(scope: Scope, init: Tensor, combiner: str) -> bool:
-    """Whether a start value is known to change nothing."""
+    """Whether a start value is the neutral element."""
     known = scope.array(init)
     return known is not None and bool(known == np.asarray(neutral(combiner, init.dtype)).astype(known.dtype))
 
@@ -61,7 +61,7 @@ def body_of(scope: Scope, block: Any) -> Body:
 
 
 def folded(scope: Scope, xs: list[Value], dim: int, body: Body) -> list[Value]:
-    """One axis reduced to extent 1 by halves; StableHLO leaves the order of a reduction open."""
+    """Reduces one axis to extent 1 by halves; StableHLO leaves the order of a reduction open."""
 
     def parts(start: int, limit: int) -> list[Value]:
         return [each(lambda part: scope.along(part, dim, start, limit), x) for x in xs]
@@ -78,7 +78,7 @@ def folded(scope: Scope, xs: list[Value], dim: int, body: Body) -> list[Value]:
 
 
 def known_combiners(block: Any, xs: Sequence[Value]) -> list[str | None]:
-    """Of each result; of complex numbers only sums, which their parts have by themselves."""
+    """The combiner of each result; of complex results only sums, which act on both parts separately."""
     found = [combiner_of(block, i, len(xs)) for i in range(len(xs))]
     return [None if isinstance(x, Complex) and name != "add" else name for x, name in zip(xs, found, strict=True)]
 
@@ -90,7 +90,7 @@ def without(shape: Sequence[int], dims: Sequence[int]) -> list[int]:
 
 @handles("stablehlo.reduce")
 def reduce(scope: Scope, op: Any) -> Sequence[Value]:
-    """Known combiners and index searches are one operation; any other body is a tree of elementwise ones."""
+    """One operation for known combiners and index searches; a tree of elementwise operations for other bodies."""
     block = op.regions[0].blocks[0]
     operands = promoted(scope, block, [scope.value(operand) for operand in op.operands])
     count = len(operands) // 2
@@ -129,7 +129,7 @@ def index_search(scope: Scope, op: Any, xs: list[Tensor], inits: list[Tensor], d
 
 
 def general(scope: Scope, xs: list[Value], inits: list[Value], dims: Sequence[int], body: Body) -> list[Value]:
-    """Any body, axis by axis; the start value comes first, so that it is the left operand."""
+    """A reduction with any body, axis by axis; the start value is the left operand."""
     shape = without(xs[0].shape, dims)
     start = [each(lambda part: scope.broadcast(part, shape), init) for init in inits]
     if any(xs[0].shape[dim] == 0 for dim in dims):
@@ -152,7 +152,7 @@ def window_settings(op: Any, rank: int) -> dict[str, list[int]]:
 
 @handles("stablehlo.reduce_window")
 def reduce_window(scope: Scope, op: Any) -> Sequence[Value]:
-    """Pooling, running sums, and any other body tap by tap."""
+    """Pooling and running sums; other bodies element by element of the window."""
     block = op.regions[0].blocks[0]
     operands = promoted(scope, block, [scope.value(operand) for operand in op.operands])
     count = len(operands) // 2
@@ -174,7 +174,7 @@ def reduce_window(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def cumulative(scope: Scope, x: Tensor, s: dict[str, list[int]], combiner: str) -> Tensor | None:
-    """A window that reaches from each element to one end of its axis is a running combination."""
+    """A running combination, where each window reaches from its element to one end of the axis; else None."""
     axes = [axis for axis, size in enumerate(s["window"]) if size > 1]
     if len(axes) != 1 or set(s["strides"]) | set(s["base"]) | set(s["window_dilation"]) != {1}:
         return None
@@ -214,10 +214,10 @@ def pooled(scope: Scope, x: Tensor, init: Tensor, s: dict[str, list[int]], combi
 
 
 def taps_of(s: dict[str, list[int]], shape: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """First element and limit of what each tap of a window meets along padded axes, in the order of the taps."""
+    """Start and limit, along padded axes, of the elements at each position of the window, in order."""
     taps = int(np.prod(s["window"]))
     if taps > WINDOW_LIMIT:
-        raise Unsupported(f"a window of {taps} taps with a body of its own: at most {WINDOW_LIMIT}")
+        raise Unsupported(f"a window of {taps} elements with a custom body: at most {WINDOW_LIMIT}")
     counts = window_counts(s, shape)
     for tap in itertools.product(*(range(size) for size in s["window"])):
         start = [position * step for position, step in zip(tap, s["window_dilation"], strict=True)]
@@ -239,7 +239,7 @@ def window_counts(s: dict[str, list[int]], shape: Sequence[int]) -> list[int]:
 
 
 def tapped(scope: Scope, xs: list[Value], inits: list[Value], s: dict[str, list[int]], body: Body) -> list[Value]:
-    """Any body: one elementwise step per tap of the window."""
+    """A window reduction with any body: one elementwise step per element of the window."""
     xs = [each(lambda x, init: padded(scope, x, init, s), x, init) for x, init in zip(xs, inits, strict=True)]
     counts = window_counts(s, xs[0].shape)
     total = [each(lambda part: scope.broadcast(part, counts), init) for init in inits]
@@ -255,7 +255,7 @@ def tapped(scope: Scope, xs: list[Value], inits: list[Value], s: dict[str, list[
 
 @handles("stablehlo.select_and_scatter")
 def select_and_scatter(scope: Scope, op: Any) -> Sequence[Value]:
-    """The gradient of pooling: the extreme element of each window gets what arrives there; other bodies tap by tap."""
+    """The gradient of pooling: the extreme element of each window receives the source; other bodies by element."""
     x = scope.value(op.operands[0])
     source, init = promoted(scope, op.regions[1].blocks[0], [scope.value(operand) for operand in list(op.operands)[1:]])
     block = op.regions[0].blocks[0]
@@ -278,7 +278,7 @@ def select_and_scatter(scope: Scope, op: Any) -> Sequence[Value]:
 def selected_and_scattered(
     scope: Scope, x: Value, source: Value, init: Value, s: dict[str, list[int]], bodies: Sequence[Body]
 ) -> Value:
-    """Each window keeps one of its elements by the first body; by the second it combines with what arrives there."""
+    """The first body selects an element of each window; the second combines the source values that arrive there."""
     low, high = s["pads"][::2], s["pads"][1::2]
 
     def pad(part: Tensor, fill: Tensor) -> Tensor:
@@ -317,7 +317,7 @@ def selected_and_scattered(
 
 @handles("stablehlo.sort")
 def sort(scope: Scope, op: Any) -> Sequence[Value]:
-    """By keys where the comparator is an order of keys, else by the comparator."""
+    """Sorts by keys where the comparator orders keys, else by the comparator as a function."""
     xs = [scope.value(operand) for operand in op.operands]
     dim, block = integer(op, "dimension", -1), op.regions[0].blocks[0]
     dim = dim + xs[0].ndim if dim < 0 else dim
@@ -335,7 +335,7 @@ def sort(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def by_comparator(scope: Scope, op: Any, xs: list[Value], dim: int) -> list[Value]:
-    """Sorted by the body as a function; scalars from outside that it uses go along as operands."""
+    """Sorts by the body as a function; captured scalars become operands."""
     block = op.regions[0].blocks[0]
     passed, remade = split_captured(scope, [block])
     outer = [each(lambda part: scope.broadcast(part, xs[0].shape), scope.value(mlir)) for mlir in passed]
@@ -343,7 +343,7 @@ def by_comparator(scope: Scope, op: Any, xs: list[Value], dim: int) -> list[Valu
     inner = Scope(scope.module, scope.module.root.function(name))
 
     def formal(x: Value, stem: str) -> tuple[Value, Value]:
-        """Two elements, part by part: as the kind has them."""
+        """Two elements, part by part, in the order of kind sort."""
         pairs = [
             [inner.builder.input(f"{stem}{i}{end}", (), part.dtype) for end in "ab"] for i, part in enumerate(flat([x]))
         ]
@@ -376,7 +376,7 @@ def top_k(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.map")
 def mapped(scope: Scope, op: Any) -> Sequence[Value]:
-    """A body on every element."""
+    """Applies a body to every element."""
     shape = Shaped(op.results[0].type, "stablehlo.map").shape
     found = scope.inline(op.regions[0].blocks[0], [scope.value(operand) for operand in op.operands])
     return [each(lambda part: scope.broadcast(part, shape), value) for value in found]

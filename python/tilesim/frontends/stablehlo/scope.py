@@ -1,4 +1,4 @@
-"""Where an operation of a module becomes operations of a graph."""
+"""The scope in which operations of a module become graph operations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Complex:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of both parts."""
+        """Shape of both parts."""
         return self.re.shape
 
     @property
@@ -36,14 +36,14 @@ class Complex:
 
 
 def each(build: Callable[..., Any], *values: Value) -> Value:
-    """Applies `build` to tensors, or to real parts and to imaginary ones."""
+    """Applies `build` to tensors, or to real and imaginary parts separately."""
     if not isinstance(values[0], Complex):
         return build(*values)
     return Complex(build(*(value.re for value in values)), build(*(value.im for value in values)))
 
 
 def flat(values: Sequence[Value]) -> list[Tensor]:
-    """Tensors of values: two of a complex one, those of a tuple's parts."""
+    """All tensors of values: two for a complex value, several for a tuple."""
     found: list[Tensor] = []
     for value in values:
         found += (
@@ -53,7 +53,7 @@ def flat(values: Sequence[Value]) -> list[Tensor]:
 
 
 def rebuilt(types: Sequence[Any], tensors: Iterable[Tensor]) -> list[Value]:
-    """The opposite of `flat`, by the module's types."""
+    """The inverse of `flat`, by the module's types."""
     rest = iter(tensors)
     found: list[Value] = []
     for mlir_type in types:
@@ -89,7 +89,7 @@ def named(op: Any) -> str:
 
 
 def source_of(op: Any) -> str:
-    """Place of an operation in the user's code where the module says it, else in the module: "name (file:line)"."""
+    """Place of an operation in the user's code, if the module states it, else in the module: "name (file:line)"."""
     location = str(op.operation.location)
     name = re.match(r'loc\("([^"]*)"\(', location)
     files = [(file, line) for file, line in re.findall(r'"([^"]*)":(\d+)', location) if "/jax/" not in file]
@@ -98,13 +98,13 @@ def source_of(op: Any) -> str:
 
 
 def place_of(op: Any) -> str:
-    """Where an operation comes from, for messages: its name, and its location in the module or the user's code."""
+    """Name of an operation with its location in the module or the user's code, for messages."""
     where = source_of(op)
     return f"{named(op)} at {where}" if where else named(op)
 
 
 def marked(attributes: Any) -> bool:
-    """Whether attributes say a sharding."""
+    """Whether attributes state a sharding."""
     return any(name in attributes for name in ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes"))
 
 
@@ -133,7 +133,7 @@ class Scope(Building):
         self.values: dict[Any, Value] = {}
 
     def inner(self) -> Scope:
-        """A scope for a body that is built in place: same function, own names."""
+        """A scope for an inlined body: same function, separate names."""
         scope = Scope(self.module, self.builder)
         scope.values, scope.known, scope.spread = dict(self.values), self.known, self.spread
         return scope
@@ -141,16 +141,17 @@ class Scope(Building):
     # --- values ---
 
     def value(self, mlir: Any) -> Value:
-        """What a value of the module is here."""
+        """The value of an SSA value of the module."""
         if mlir not in self.values:
-            raise Unsupported(f"{mlir}: a value that no operation before it computes")
+            raise Unsupported(f"{mlir}: no earlier operation computes this value")
         return self.values[mlir]
 
     def real(self, mlir: Any) -> Tensor:
-        """The same, where complex numbers have no meaning."""
+        """The same, as a real tensor."""
         value = self.value(mlir)
         if not isinstance(value, Tensor):
-            raise Unsupported(f"{mlir}: {'a tuple or token' if isinstance(value, list) else 'complex numbers'} here")
+            found = "a tuple or token" if isinstance(value, list) else "complex numbers"
+            raise Unsupported(f"{mlir}: {found} as operand")
         return value
 
     def sizes(self, mlir: Any) -> list[int]:
@@ -189,7 +190,7 @@ class Scope(Building):
         if handler is None:
             reason = EXCLUDED.get(name.replace("mhlo.", "stablehlo."), "")
             why = f" ({reason})" if reason else ""
-            raise placed(Unsupported(f"{place_of(op)}: no meaning for operation '{name}'{why}"))
+            raise placed(Unsupported(f"{place_of(op)}: unsupported operation '{name}'{why}"))
         source = source_of(op)
         self.builder.core.set_source(source)
         self.builder.stem = path_of(source)
@@ -207,7 +208,7 @@ class Scope(Building):
     # --- shardings ---
 
     def said(self, op: Any, results: Sequence[Value]) -> Sequence[Value]:
-        """Results of an operation with what it says of their shardings."""
+        """Results of an operation, annotated with the shardings that it states."""
         if any(parts_of(mlir.type) is not None for mlir in op.results):
             return results
         ranks = [len(self.shaped(mlir).shape) for mlir in op.results]
@@ -215,7 +216,7 @@ class Scope(Building):
         return [self.annotated(result, sharding) for result, sharding in zip(results, found, strict=True)]
 
     def annotated(self, value: Value, sharding: str) -> Value:
-        """A value that is said to be divided so: itself, or a copy where something else was said of it before."""
+        """A value with a sharding annotation; a copy where the value has another annotation already."""
         if not sharding or self.builder.graph is not self.module.root.graph:
             return value
         if isinstance(value, Complex):

@@ -37,7 +37,7 @@ class Devices:
     """Replicas, partitions and the mesh of a module, and its shardings in terms of that mesh."""
 
     def __init__(self, module: Any) -> None:
-        """Looks through a module."""
+        """Reads devices, meshes and shardings of a module."""
         attributes = module.operation.attributes
         counts = [
             int(attributes[name].value) if name in attributes else 0
@@ -70,7 +70,7 @@ class Devices:
             return ""
         if self.stated and self.partitions not in (1, sizes[largest]):
             raise user_error(
-                "the mesh and the module have different numbers of devices",
+                "the mesh and the module differ in their number of devices",
                 value=largest,
                 allowed=f"{self.partitions} devices (mhlo.num_partitions)",
             )
@@ -78,7 +78,7 @@ class Devices:
 
     @staticmethod
     def _of_gspmd(texts: list[str]) -> str:
-        """A mesh whose axes express all of these."""
+        """A mesh whose axes can express all of these shardings."""
         devices = max(_devices(text) for text in texts if "devices=[" in text)
         return str(_core.gspmd_mesh(list(dict.fromkeys(texts)), devices)) if devices > 1 else ""
 
@@ -100,10 +100,10 @@ class Devices:
             return ""
         if dict(_core.mesh_axes(own)[0]) == dict(_core.mesh_axes(self.mesh)[0]) and not _core.mesh_axes(own)[1]:
             return sharding
-        raise Unsupported(f"shardings over two meshes that differ: <{own}> and <{self.mesh}>")
+        raise Unsupported(f"shardings over two different meshes: <{own}> and <{self.mesh}>")
 
     def gspmd(self, text: str, ranks: Sequence[int], note: str = "") -> list[tuple[str, str]]:
-        """Shardings of GSPMD's text; axes that are a device's own already stand in another text, as replicated ones."""
+        """Shardings of GSPMD's text, each with the text of its manual axes."""
         if not self.mesh:
             return [("", "")] * len(ranks)
         dims = re.search(r"unspecified_dims=\[[\d,]*\]", note)
@@ -112,7 +112,7 @@ class Devices:
         return [(sharding or "", manual) for sharding, manual in _core.gspmd_shardings(text, self.mesh, list(ranks))]
 
     def said(self, attributes: Any, ranks: Sequence[int]) -> list[str]:
-        """Shardings of an argument, a result or an operation; one per rank, empty where nothing is said."""
+        """Shardings of an argument, a result or an operation: one per rank, empty without annotation."""
         found: list[str] = []
         if "sdy.sharding" in attributes:
             found = self.shardy(str(attributes["sdy.sharding"]))
@@ -147,7 +147,7 @@ def devices_of(mesh: str) -> int:
 
 
 def _devices(text: str) -> int:
-    """Of the first tiled sharding of a text."""
+    """Number of devices of the first tiled sharding of a text."""
     return math.prod(int(size) for size in re.findall(r"devices=\[([\d,]+)\]", text)[0].split(","))
 
 
@@ -157,11 +157,11 @@ def names_in(text: str) -> list[str]:
 
 
 def parts(sharding: str) -> list[list[str]]:
-    """Axes of a mesh, or parts of them, that divide each axis of a tensor."""
+    """Mesh axes, or parts of them, that shard each axis of a tensor."""
     body = sharding[sharding.index("[") + 1 : sharding.index("]")]
     return [[part.strip() for part in axis.split(",") if part.strip() not in ("", "?")] for axis in AXES.findall(body)]
 
 
 def over(sharding: str, axes: Sequence[str]) -> list[list[str]]:
-    """The same over these axes (or parts of axes, as they are written) alone."""
+    """The same, restricted to these axes (or parts of axes, as written)."""
     return [[part for part in axis if part in axes or names_in(part)[0] in axes] for axis in parts(sharding)]

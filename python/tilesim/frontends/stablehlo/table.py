@@ -1,20 +1,20 @@
-"""Operations of StableHLO that are left out, each with the reason."""
+"""Unsupported operations of StableHLO and CHLO with their reasons."""
 
 from __future__ import annotations
 
-#: operations without a meaning here, and why
+#: unsupported operations, and why
 EXCLUDED: dict[str, str] = {
     **{
-        f"stablehlo.{name}": "left the specification; write dot_general, gather or all_reduce"
+        f"stablehlo.{name}": "removed from the specification; use dot_general, gather or all_reduce"
         for name in ("cross-replica-sum", "einsum", "torch_index_select", "unary_einsum")
     },
-    "stablehlo.set_dimension_size": "shapes that are known only when it runs; export with static shapes",
+    "stablehlo.set_dimension_size": "dynamic shapes; export with static shapes",
 }
 
 #: read through `stablehlo-legalize-quant-to-math`
 QUANTIZED = ("stablehlo.uniform_dequantize", "stablehlo.uniform_quantize")
 
-#: operations that end a region, or belong to the printed form
+#: operations that end a region
 STRUCTURE = ("stablehlo.return",)
 
 

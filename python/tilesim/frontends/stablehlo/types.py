@@ -11,27 +11,17 @@ from numpy.typing import NDArray
 from ..._core import Unsupported
 from ...base.dtypes import FLOATS, NUMPY
 
+_FLOATS = (
+    "f64 f32 f16 bf16 f8E4M3FN f8E5M2 f8E4M3FNUZ f8E5M2FNUZ f8E8M0FNU f4E2M1FN f8E3M4 f8E4M3B11FNUZ f6E2M3FN f6E3M2FN"
+)
 DTYPES = {
-    "f64": "f64",
-    "f32": "f32",
-    "f16": "f16",
-    "bf16": "bf16",
-    "f8E4M3FN": "f8e4m3fn",
-    "f8E5M2": "f8e5m2",
-    "f8E4M3FNUZ": "f8e4m3fnuz",
-    "f8E5M2FNUZ": "f8e5m2fnuz",
-    "f8E8M0FNU": "f8e8m0fnu",
-    "f4E2M1FN": "f4e2m1fn",
+    **{name: name.lower() for name in _FLOATS.split()},
     "f8E4M3": "f8e4m3ieee",
-    "f8E3M4": "f8e3m4",
-    "f8E4M3B11FNUZ": "f8e4m3b11fnuz",
-    "f6E2M3FN": "f6e2m3fn",
-    "f6E3M2FN": "f6e3m2fn",
     "i1": "bool",
     **{f"{prefix}{bits}": f"i{bits}" for prefix in ("i", "si") for bits in (2, 4, 8, 16, 32, 64)},
     **{f"ui{bits}": f"u{bits}" for bits in (2, 4, 8, 16, 32, 64)},
 }
-#: of an element's value, as StableHLO counts them
+#: bits of an element's value, as StableHLO counts them
 BITS = {name: 1 if name == "bool" else int(re.findall(r"\d+", name)[0]) for name in NUMPY if name[0] != "c"}
 
 NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|nan)|true|false")
@@ -61,7 +51,7 @@ class Shaped:
 
 
 def parts_of(mlir_type: Any) -> list[Any] | None:
-    """Types in a tuple; a token is an empty one, since a graph's order is that of its data. None for any other type."""
+    """Element types of a tuple; none for a token, because data dependences order a graph. None for other types."""
     if str(mlir_type) == "!stablehlo.token":
         return []
     return [mlir_type.get_type(i) for i in range(mlir_type.num_types)] if hasattr(mlir_type, "num_types") else None
@@ -110,12 +100,12 @@ def dense(op: Any, shaped: Shaped, place: str) -> tuple[NDArray[Any], bool]:
     except (TypeError, ValueError, BufferError):
         values = _parsed(str(attribute).split(" : ")[0], shaped.dtype, shaped.size, width)
     if values.size != shaped.size:
-        raise Unsupported(f"{place}: a constant of {values.size} elements for {shaped.size}")
+        raise Unsupported(f"{place}: a constant of {values.size} elements for a type of {shaped.size}")
     return np.ascontiguousarray(values.astype(NUMPY[shaped.dtype], copy=False)).reshape(shaped.shape), False
 
 
 def integers(op: Any, name: str, fallback: list[int] | None = None) -> list[int]:
-    """A list of integers, however it is written."""
+    """A list of integers, in any form of attribute."""
     if name not in op.attributes:
         return list(fallback or [])
     attribute = op.attributes[name]
@@ -134,7 +124,7 @@ def flag(op: Any, name: str, fallback: bool = False) -> bool:
     """A boolean attribute."""
     if name not in op.attributes:
         return fallback
-    return bool(getattr(op.attributes[name], "value", True))  # a unit attribute says yes by being there
+    return bool(getattr(op.attributes[name], "value", True))  # the presence of a unit attribute means true
 
 
 def text(op: Any, name: str, fallback: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Activation functions: one function of our table, or a short composition computed in f32 or wider."""
+"""Activation functions: one elementwise function, or a short composition computed in f32 or wider."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .table import handles
 
 
 def in_float(importer: Importer, x: Any, formula: Any) -> Tensor:
-    """A formula of several steps, computed in f32 for narrow dtypes as torch does, rounded once."""
+    """A formula of several steps, computed in f32 for narrow dtypes and rounded once, as in torch."""
     compute = "f64" if importer.dtype == "f64" else "f32"
     result: Tensor = formula(importer.tensor(x, compute))
     return result.convert(importer.dtype)
@@ -64,7 +64,7 @@ def _six(importer: Importer, t: Tensor) -> Tensor:
 
 @handles("aten.softplus.default")
 def _softplus(importer: Importer, x: Any, beta: float = 1, threshold: float = 20) -> Tensor:
-    """Above the threshold torch gives x itself; our function differs from it by less than exp(-20)."""
+    """Above the threshold torch returns x; the function here differs from it by less than exp(-20)."""
 
     def formula(t: Tensor) -> Tensor:
         soft = importer.apply("softplus", t * beta if beta != 1 else t)

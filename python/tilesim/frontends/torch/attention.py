@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention: masks that are known are recognised, repeated key heads are undone."""
+"""scaled_dot_product_attention: recognises constant masks and removes repeated key heads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COPIES = ("aten.clone.default", "aten.contiguous.default")
 
 
 def _repeated_from(importer: Importer, node: Any) -> Any:
-    """The node before heads are repeated: view(clone(expand(unsqueeze(k, 2)))), or None."""
+    """The node before repeated heads, view(clone(expand(unsqueeze(k, 2)))), or None."""
     chain = node
     if not isinstance(chain, torch.fx.Node) or str(chain.target) not in _VIEWS:
         return None
@@ -45,10 +45,10 @@ def causal_offset(keep: Any) -> int | None:
 
 
 def _known_mask(mask: Any) -> tuple[bool, int | None]:
-    """Of a mask that depends on no input: (does it hide anything, causal offset if that is all it does)."""
+    """For a constant mask: (whether it hides anything, the causal offset if it is a causal mask)."""
     keep = mask if mask.dtype == torch.bool else mask == 0
     if mask.dtype != torch.bool and not bool((keep | (mask <= torch.finfo(mask.dtype).min)).all()):
-        return True, None  # a bias
+        return True, None  # a bias of scores
     if bool(keep.all()):
         return False, None
     planes = keep.reshape(-1, *keep.shape[-2:])
@@ -71,7 +71,7 @@ def _attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     if dropout > 0:
-        raise importer.unsupported("dropout in attention draws random numbers", suggestion="call module.eval()")
+        raise importer.unsupported("dropout in attention draws random numbers", suggestion="Call module.eval()")
     settings: dict[str, Any] = {} if scale is None else {"scale": float(scale)}
     if causal:
         settings.update(causal=True, causal_offset=0)
@@ -95,13 +95,13 @@ def _attention(
         added = importer.tensor(mask)
         operands.append(_four(added) if added.ndim > 4 or len(lead) > 2 else added)
     if len(lead) > 2 and mask is not None and operands[3].shape[0] not in (1, operands[0].shape[0]):
-        raise importer.unsupported("a mask that broadcasts over several batch axes has no meaning here yet")
+        raise importer.unsupported("a mask that broadcasts over several batch axes")
     result: Tensor = importer.op("attention", *operands, **settings)
     return result.reshape(*lead, *result.shape[-2:]) if len(lead) != 2 else result
 
 
 def _same_batches(importer: Importer, *operands: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """q, k, v with batch axes of 1, or none, repeated as torch broadcasts them; few heads of keys stay so."""
+    """q, k, v with broadcast batch axes; the number of key heads stays as it is."""
     rank = max(tensor.ndim for tensor in operands)
     lead = [(1,) * (rank - tensor.ndim) + tuple(tensor.shape[:-2]) for tensor in operands]
     wide = [max(sizes) for sizes in zip(*lead, strict=True)]
@@ -118,7 +118,7 @@ def _same_batches(importer: Importer, *operands: Tensor) -> tuple[Tensor, Tensor
 
 
 def _four(tensor: Tensor) -> Tensor:
-    """[..., H, S, D] as [B, H, S, D]; [B, S, D] has one head."""
+    """[..., H, S, D] as [B, H, S, D]; [B, S, D] gets one head."""
     if tensor.ndim == 4:
         return tensor
     if tensor.ndim == 3:
@@ -135,7 +135,7 @@ def _four(tensor: Tensor) -> Tensor:
 def _flash_attention(
     importer: Importer, q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False, *_: Any, **more: Any
 ) -> tuple[Any, ...]:
-    """What AOTAutograd makes of attention; only its first result has a meaning here."""
+    """Attention as AOTAutograd writes it; only its first result is supported."""
     out = _attention(importer, q, k, v, more.get("attn_mask"), dropout, causal, more.get("scale"))
     return (out, *[None] * 8)
 

@@ -1,4 +1,4 @@
-"""Complex numbers between two views (rotary positions as rotations): a pair of real tensors."""
+"""Complex numbers as pairs of real tensors, as for rotary positions written as rotations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Complex:
 
 
 def parts_of(importer: Any, value: Any) -> Complex:
-    """A value as a complex one; a real one has no imaginary part."""
+    """A value as a complex one; a real value gets an imaginary part of 0."""
     if isinstance(value, Complex):
         return value
     if isinstance(value, torch.Tensor) and value.is_complex():
@@ -54,7 +54,7 @@ def product(importer: Any, x: Any, y: Any) -> Complex:
 
 
 def each(handler: Any) -> Any:
-    """A handler for both parts of complex operands: views, copies, and what is linear."""
+    """Applies a handler of a view, a copy or a linear operation to both parts of complex operands."""
 
     def build(importer: Any, *args: Any, **keywords: Any) -> Any:
         if not any(isinstance(one, Complex) for one in _leaves((args, keywords))):
@@ -108,7 +108,7 @@ def _conjugate(importer: Any, x: Any) -> Any:
 
 @handles("aten.angle.default")
 def _angle(importer: Any, x: Any) -> Tensor:
-    """atan2 of the parts; of real numbers 0, pi below 0, NaN for NaN."""
+    """atan2 of the parts; for real numbers 0, pi below 0, NaN for NaN."""
     if isinstance(x, Complex):
         return importer.apply("atan2", x.im, x.re)
     real = importer.tensor(x, importer.dtype)
@@ -119,7 +119,7 @@ def _angle(importer: Any, x: Any) -> Tensor:
 
 
 def magnitude(importer: Any, x: Complex) -> Tensor:
-    """|a + bi| by the larger part times a root: squares neither overflow nor vanish."""
+    """|a + bi| as the larger part times a root, so that squares neither overflow nor underflow."""
     a, b = importer.apply("abs", x.re), importer.apply("abs", x.im)
     large, small = importer.apply("maximum", a, b), importer.apply("minimum", a, b)
     zero, one = importer.builder.scalar(0, a.dtype), importer.builder.scalar(1, a.dtype)
@@ -130,7 +130,7 @@ def magnitude(importer: Any, x: Complex) -> Tensor:
 
 
 def quotient(importer: Any, x: Any, y: Any) -> Complex:
-    """(a + bi) / (c + di); by a real number both parts."""
+    """(a + bi) / (c + di); a real divisor divides both parts."""
     a = parts_of(importer, x)
     if not isinstance(y, Complex) and not (isinstance(y, torch.Tensor) and y.is_complex()):
         c = importer.tensor(y, a.re.dtype)

@@ -1,4 +1,4 @@
-"""Elementwise overloads: torch's type promotion, then one function of our table, or a short composition."""
+"""Elementwise overloads: torch's type promotion, then one elementwise function or a short composition."""
 
 from __future__ import annotations
 
@@ -23,36 +23,25 @@ _IDENTITY_ON_INTEGERS = ("ceil", "floor", "round_even", "trunc")
 
 # two operands of one dtype
 _BINARY = {
-    "aten.atan2.default": "atan2",
-    "aten.bitwise_and.Tensor": "bitwise_and",
-    "aten.bitwise_and.Scalar": "bitwise_and",
-    "aten.__and__.Tensor": "bitwise_and",
-    "aten.__and__.Scalar": "bitwise_and",
-    "aten.bitwise_or.Tensor": "bitwise_or",
-    "aten.bitwise_or.Scalar": "bitwise_or",
-    "aten.__or__.Tensor": "bitwise_or",
-    "aten.__or__.Scalar": "bitwise_or",
-    "aten.bitwise_xor.Tensor": "bitwise_xor",
-    "aten.bitwise_xor.Scalar": "bitwise_xor",
-    "aten.__xor__.Tensor": "bitwise_xor",
-    "aten.__xor__.Scalar": "bitwise_xor",
-    "aten.fmod.Tensor": "remainder",
-    "aten.fmod.Scalar": "remainder",
-    "aten.maximum.default": "maximum",
-    "aten.minimum.default": "minimum",
-    "aten.mul.Tensor": "multiply",
-    "aten.mul.Scalar": "multiply",
-    "aten.div.Tensor": "divide",
-    "aten.div.Scalar": "divide",
-    "aten.pow.Tensor_Tensor": "power",
-    "aten.pow.Scalar": "power",
-    "aten.floor_divide.default": "floor_divide",
-    "aten.floor_divide.Scalar": "floor_divide",
-}
+    f"aten.{overload}": function
+    for function, overloads in {
+        "atan2": "atan2.default",
+        **{f"bitwise_{x}": f"bitwise_{x}.Tensor bitwise_{x}.Scalar __{x}__.Tensor __{x}__.Scalar"
+           for x in ("and", "or", "xor")},
+        "remainder": "fmod.Tensor fmod.Scalar",
+        "maximum": "maximum.default",
+        "minimum": "minimum.default",
+        "multiply": "mul.Tensor mul.Scalar",
+        "divide": "div.Tensor div.Scalar",
+        "power": "pow.Tensor_Tensor pow.Scalar",
+        "floor_divide": "floor_divide.default floor_divide.Scalar",
+    }.items()
+    for overload in overloads.split()
+}  # fmt: skip
 
 
 def _float_of(value: Any) -> float | None:
-    """A number that is known now: a Python one, or a tensor without axes."""
+    """The value of a Python number or a constant tensor without axes, else None."""
     if isinstance(value, (bool, int, float)):
         return float(value)
     if isinstance(value, torch.Tensor) and value.ndim == 0 and not value.is_complex():
@@ -66,7 +55,7 @@ def _exact(number: float, dtype: str) -> bool:
 
 
 def _wide_scalar(dtype: str, operands: tuple[Any, ...]) -> bool:
-    """Whether torch takes a number with more digits than the dtype has (scalars enter narrow sums in f32)."""
+    """Whether an operand has more digits than a narrow dtype: torch then computes in f32."""
     if dtype not in ("f16", "bf16"):
         return False
     numbers = [number for number in map(_float_of, operands) if number is not None]
@@ -74,7 +63,7 @@ def _wide_scalar(dtype: str, operands: tuple[Any, ...]) -> bool:
 
 
 def elementwise(importer: Importer, function: str, *operands: Any, dtype: str | None = None) -> Tensor:
-    """One function in the result's dtype; f32 inside where a scalar has more digits than a narrow dtype."""
+    """One function in the result's dtype; in f32 where a scalar has more digits than a narrow dtype."""
     result = dtype or importer.dtype
     compute = "f32" if _wide_scalar(result, operands) else result
     value = importer.apply(function, *[importer.tensor(operand, compute) for operand in operands])
@@ -187,7 +176,7 @@ def _div_mode(importer: Importer, x: Any, y: Any, rounding_mode: str | None = No
 
 @handles("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
 def _remainder(importer: Importer, x: Any, y: Any) -> Tensor:
-    """With the divisor's sign: the truncated rest, moved by one divisor where the signs differ."""
+    """The remainder with the divisor's sign: the truncated one plus the divisor where the signs differ."""
     dtype = importer.dtype
     a, b = importer.tensor(x, dtype), importer.tensor(y, dtype)
     rest = importer.apply("remainder", a, b)

@@ -1,4 +1,4 @@
-"""Where users enter the PyTorch front end; torch is imported here at the first call."""
+"""Entry points of the PyTorch front end; they import torch at the first call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["from_torch", "from_transformers", "is_module", "is_pretrained"]
 
 
 def is_module(value: Any) -> bool:
-    """Whether a value is a torch.nn.Module, found out without importing torch."""
+    """Whether a value is a torch.nn.Module; does not import torch."""
     return any(base.__module__ == "torch.nn.modules.module" for base in type(value).__mro__)
 
 
@@ -32,33 +32,33 @@ def from_torch(
     shardings: Mapping[str, str] | None = None,
     mesh: Mapping[str, int] | str | None = None,
 ) -> Graph:
-    """A graph of a PyTorch module, by torch.export.
+    """Reads a PyTorch module by torch.export.
 
-    What depends on no input (masks, positions, rotary tables) is evaluated while reading. Parameters become weights in
-    the module's own memory; meta and fake ones serve for timing (integer and bool buffers count as 0). A buffer that
-    the module changes becomes an input whose new value is an output (an alias); its present value is the default.
+    Values that depend on no input (masks, positions, rotary tables) are evaluated while reading. Parameters become
+    weights in the module's memory; meta and fake parameters are enough for timing (integer and bool buffers count as
+    0). A buffer that the module changes becomes an input whose new value is an output (an alias); its present value is
+    the input's default.
 
     Args:
-        module: a torch.nn.Module, in the mode (train or eval) that is meant; or a torch.export.ExportedProgram, which
-            needs no arguments.
-        args: positional arguments: tensors of the shapes and dtypes to import for.
+        module: a torch.nn.Module in train or eval mode, or a torch.export.ExportedProgram, which needs no arguments.
+        args: positional arguments: example tensors that set shapes and dtypes.
         kwargs: keyword arguments.
         name: of the graph; the module's class by default.
         strict: let torch.export trace the Python bytecode; some static caches need it.
-        functions: whether layers that repeat become one function of the graph, called once per layer.
-        passes: what is recognised in operations that are spelled out, as `tilesim.optimize`; "none" for nothing.
-        fixed: tensor arguments, and buffers that the module changes, that are constants of the graph: patterns of
-            names, or a mapping to their values (by default those given). With the position in a static cache fixed
-            its mask is known, and attention reads the filled part alone.
-        shardings: by name of an input how it is divided over the mesh, as {"x": '[{"d"}, {}]'}: see `Graph.annotate`.
-        mesh: axes of the mesh of devices with their sizes, as {"d": 4}.
+        functions: whether repeated layers become one function of the graph, called once per layer.
+        passes: names of the pattern recognition passes to run, as for `tilesim.optimize`; "none" for none.
+        fixed: tensor arguments and changed buffers that become constants of the graph: name patterns, or a mapping
+            from them to values (by default the values given). With a fixed position in a static cache, attention
+            reads only the filled part.
+        shardings: sharding over the mesh by input name, as {"x": '[{"d"}, {}]'}: see `Graph.annotate`.
+        mesh: sizes of the device mesh axes, as {"d": 4}.
 
     Returns:
         The graph, with one input per tensor argument.
 
     Raises:
-        UserError: when torch is missing, or the module is none.
-        Unsupported: naming the ATen overload and its place in the user's code.
+        UserError: where torch is missing, or for another type of module.
+        Unsupported: for an unsupported ATen overload, which the message names with its place in your code.
     """
     need("torch", "torch")
     from .frontend import from_torch as build
@@ -70,7 +70,7 @@ def from_torch(
 
 
 def is_pretrained(value: Any) -> bool:
-    """Whether a value is a model or configuration of transformers, found out without importing that."""
+    """Whether a value is a model or configuration of transformers; does not import transformers."""
     names = {f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in type(value).__mro__}
     return not names.isdisjoint(
         ("transformers.PreTrainedModel", "transformers.PretrainedConfig", "transformers.PreTrainedConfig")
@@ -86,35 +86,35 @@ def from_transformers(
     dtype: str | None = None,
     image: int | None = None,
 ) -> Graph:
-    """A graph of a model of Hugging Face's transformers, from its configuration or the model itself.
+    """Reads a Hugging Face transformers model from its configuration or the model itself.
 
-    A model that writes text reads `context` tokens in phase prefill, and gives the logits of each and the keys and
-    values of all layers (cache.0.keys, ...). In phase decode it reads token number `context` against a static cache of
-    that length, which holds the earlier ones: past.0.keys, ... are inputs, updated in place. A model that reads text
-    reads `context` tokens; one that reads images, images of its own size. Nothing is fetched from the hub. Of a
-    configuration no weight is held: they are random, made when something reads them.
+    A text generation model reads `context` tokens in phase prefill, and returns the logits of each and the keys and
+    values of all layers (cache.0.keys, ...). In phase decode it reads token number `context` with a static cache of
+    that length, which holds the earlier tokens: past.0.keys, ... are inputs, updated in place. Other text models read
+    `context` tokens, image models one image of the configured size. Tilesim downloads nothing. A model built from a
+    configuration has random weights, created when something reads them.
 
-    A model with an encoder and a decoder (T5, Whisper) is read whole. In phase prefill its encoder reads the source and
-    its decoder what it begins with: of a text `context` tokens, and one; of a sound (or image) all that the model has
-    positions for, and a prompt of `context` tokens. In phase decode the decoder reads token number `context` of its
-    own; keys and values of the source are inputs too (source_0_keys, ...), and the source is as long as in prefill.
+    A model with an encoder and a decoder (T5, Whisper) is read as a whole. In phase prefill the encoder reads the
+    source: `context` tokens of text, or as much audio (or image) as the model has positions for. The decoder reads one
+    token for text, else a prompt of `context` tokens. In phase decode the decoder reads its token number `context`;
+    keys and values of the source are also inputs (source_0_keys, ...), and the source is as long as in prefill.
 
     Args:
         model: a transformers.PretrainedConfig; a model, which keeps its weights; a model type ("gpt2", "llama", ...:
             its default configuration); or the path of a config.json, or of a folder that holds one.
         phase: "prefill" or "decode".
-        context: tokens, at least 1; none: 200. Not for a model that reads no tokens.
-        batch: texts, sounds or images.
-        dtype: of weights, activations and cache; none: the configuration's, f32 where it has none.
-        image: height and width in elements; none: the configuration's. Not for a model that reads no images.
+        context: tokens, at least 1; 200 by default. Not for a model that reads no tokens.
+        batch: number of texts, sounds or images.
+        dtype: of weights, activations and cache; the configuration's by default, else f32.
+        image: height and width in elements; the configuration's by default. Not for a model that reads no images.
 
     Returns:
         The graph. Its `assumptions` name the class, dtype and phase.
 
     Raises:
-        UserError: when torch or transformers is missing, for an unknown type or phase, more tokens than positions, a
-            file that is no configuration.
-        Unsupported: for a model that torch.export cannot read, or whose state is no cache of keys and values (decode).
+        UserError: where torch or transformers is missing, for an unknown type or phase, more tokens than positions, a
+            file that is not a configuration.
+        Unsupported: for a model that torch.export cannot read, or that does not cache keys and values (decode).
     """
     need("torch", "torch")
     need("transformers", "torch")

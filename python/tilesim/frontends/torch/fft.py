@@ -1,4 +1,4 @@
-"""Fourier transforms, and which overloads take complex operands part by part."""
+"""Fourier transforms, and overloads that treat both parts of complex operands alike."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ...graph.tensor import Tensor
 from . import elementwise, layers, reduce  # noqa: F401 (their overloads are entered before)
 from .complex import Complex, each, magnitude, parts_of, quotient, sum_of
 from .importing import Importer
-from .shape import axis
+from .shape import along, axis
 from .table import TABLE, handles
 
-#: overloads that do the same to both parts
+#: overloads that treat both parts alike
 _BOTH_PARTS = (
     "view.default", "_unsafe_view.default", "reshape.default", "unsqueeze.default", "squeeze.default", "squeeze.dim",
     "squeeze.dims", "flatten.using_ints", "alias.default", "clone.default", "contiguous.default", "detach.default",
@@ -101,17 +101,10 @@ def _along(importer: Importer, x: Complex | Tensor, at: int, inverse: bool) -> C
 
 
 def _scaled(x: Complex, normalization: int, size: int, inverse: bool) -> Complex:
-    """torch's scale (0: none, 1: by the root, 2: by the size), where `fft` divides inverse transforms by the size."""
+    """torch's scale (0: none, 1: root of the size, 2: size); `fft` divides inverse transforms by the size already."""
     wanted = {0: 1.0, 1: 1 / math.sqrt(size), 2: 1 / size}[normalization]
     factor = wanted * (size if inverse else 1)
     return x if math.isclose(factor, 1, rel_tol=1e-12) else Complex(x.re * factor, x.im * factor)
-
-
-def _part(importer: Importer, x: Tensor, at: int, start: int, limit: int) -> Tensor:
-    starts, limits = [0] * x.ndim, list(x.shape)
-    starts[at], limits[at] = start, limit
-    part: Tensor = importer.op("slice", x, start=starts, limit=limits, stride=[1] * x.ndim)
-    return part
 
 
 def _size(x: Tensor, dims: Sequence[int]) -> int:
@@ -129,13 +122,13 @@ def _complex_to_complex(importer: Importer, x: Any, dims: Sequence[int], normali
 
 @handles("aten._fft_r2c.default")
 def _real_to_complex(importer: Importer, x: Any, dims: Sequence[int], normalization: int, onesided: bool) -> Complex:
-    """The last axis named first; half of it is kept where the rest follows by symmetry."""
+    """The last named axis comes first; half of it is kept where the rest follows by symmetry."""
     real = importer.tensor(x)
     last, size = axis(dims[-1], real.ndim), _size(real, dims)
     value = _along(importer, real, last, False)
     if onesided:
         half = real.shape[last] // 2 + 1
-        value = Complex(*(_part(importer, one, last, 0, half) for one in (value.re, value.im)))
+        value = Complex(*(along(one, last, slice(0, half)) for one in (value.re, value.im)))
     for dim in dims[:-1]:
         value = _along(importer, value, axis(dim, real.ndim), False)
     return _scaled(value, normalization, size, False)
@@ -143,7 +136,7 @@ def _real_to_complex(importer: Importer, x: Any, dims: Sequence[int], normalizat
 
 @handles("aten._fft_c2r.default")
 def _complex_to_real(importer: Importer, x: Any, dims: Sequence[int], normalization: int, length: int) -> Tensor:
-    """The half that is missing along the last axis named is the mirrored conjugate of the one that is there."""
+    """The missing half along the last named axis is the mirrored conjugate of the other half."""
     value = parts_of(importer, x)
     rank, last = value.re.ndim, axis(dims[-1], value.re.ndim)
     for dim in dims[:-1]:
@@ -151,12 +144,12 @@ def _complex_to_real(importer: Importer, x: Any, dims: Sequence[int], normalizat
     half = length // 2 + 1
     if value.re.shape[last] != half:
         raise importer.unsupported(
-            "a half spectrum of another length than the signal's", f"{value.re.shape[last]} for {length}",
-            "cut or pad it before the inverse transform",
+            "the half spectrum does not fit the signal's length", f"{value.re.shape[last]} for {length}",
+            "Cut or pad it before the inverse transform",
         )  # fmt: skip
     whole = []
     for part, sign in ((value.re, 1), (value.im, -1)):
-        mirrored = importer.op("reverse", _part(importer, part, last, 1, length - half + 1), dims=[last])
+        mirrored = importer.op("reverse", along(part, last, slice(1, length - half + 1)), dims=[last])
         mirrored = mirrored if sign > 0 else importer.apply("negate", mirrored)
         whole.append(importer.op("concat", part, mirrored, dim=last) if length > half else part)
     result = _along(importer, Complex(whole[0], whole[1]), last, True)

@@ -15,7 +15,7 @@ Fixed: TypeAlias = Mapping[str, Any] | Sequence[str]
 
 
 def fixed_values(program: Any, fixed: Fixed) -> dict[str, Any]:
-    """Tensors that inputs stand for in a program."""
+    """Tensors of a program's fixed inputs, by name."""
     wanted = fixed if isinstance(fixed, Mapping) else dict.fromkeys([fixed] if isinstance(fixed, str) else fixed)
     if not wanted:
         return {}
@@ -53,7 +53,8 @@ def _known(program: Any) -> dict[str, tuple[Any, Any]]:
 def _value(name: str, meta: Any, example: Any, value: Any) -> Any:
     if value is None:
         if not isinstance(example, torch.Tensor) or not is_real(example):
-            raise user_error("this input was exported without a value", place=f"fixed, {name}", allowed="name: value")
+            raise user_error("this input was exported without a value", place=f"fixed, {name}",
+                             suggestion="Give the value: fixed={name: value}")  # fmt: skip
         return example.detach().clone()
     try:
         return torch.as_tensor(value).to(meta.dtype).expand(tuple(map(int, meta.shape))).contiguous()

@@ -1,4 +1,4 @@
-"""`from_torch`: torch.export, decomposition of what the table lacks, import."""
+"""`from_torch`: torch.export, decomposition of unsupported overloads, import."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from .table import TABLE
 logger = logging.getLogger("tilesim.torch")
 
 _DATA_DEPENDENT = (
-    "replace the choice by torch.where, fix the size with torch._check, or export the parts apart; for a mixture of "
-    "experts take the grouped implementation instead of the loop over experts"
+    "Replace the choice by torch.where, fix the size with torch._check, or export the parts separately; for a mixture "
+    "of experts take the grouped implementation instead of the loop over experts"
 )
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Leaves out torch's warnings and its account of a failed export: errors say what matters."""
+    """Silences torch's warnings and its log of a failed export; errors carry the message."""
     loggers = [logging.getLogger(name) for name in ("torch.export", "torch.fx", "torch._dynamo", "torch._export")]
     with QUIET, warnings.catch_warnings(), redirect_stderr(io.StringIO()):
         levels = [one.level for one in loggers]
@@ -64,17 +64,17 @@ def _quiet() -> Iterator[None]:
                 one.setLevel(level)
 
 
-#: torch's own decomposition of each overload that was asked for, None where it has none
+#: torch's decomposition of each requested overload, or None
 _DECOMPOSITIONS: dict[Any, Any] = {}
 
-#: overloads whose further results torch's own decomposition gives
+#: overloads whose additional results need torch's decomposition
 _FURTHER = frozenset(
     ["aten.native_layer_norm.default", "aten.native_group_norm.default", "aten.max_pool2d_with_indices.default"]
 )
 
 
 def _register_caches() -> None:
-    """Lets torch see through the caches of `transformers`, where a program has imported that."""
+    """Registers the caches of `transformers` with torch.export, if `transformers` is imported."""
     if "transformers.cache_utils" in sys.modules:
         try:
             from transformers.integrations.executorch import register_dynamic_cache_export_support
@@ -84,9 +84,9 @@ def _register_caches() -> None:
 
 
 def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, strict: bool = False) -> Any:
-    """torch.export with errors named in our words."""
+    """Runs torch.export; raises Tilesim's errors."""
     if not isinstance(module, torch.nn.Module):
-        raise user_error("the model is no torch.nn.Module", value=type(module).__name__, allowed="a torch.nn.Module")
+        raise user_error("the model is not a torch.nn.Module", value=type(module).__name__, allowed="a torch.nn.Module")
     if not isinstance(args, tuple):
         args = tuple(args) if isinstance(args, (list,)) else (args,)
     args = tuple(to_torch(as_array(arg, "args")) if _is_array(arg) else arg for arg in args)
@@ -94,11 +94,11 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
     try:
         with torch.no_grad(), _quiet():
             return torch.export.export(module, args, dict(kwargs or {}), strict=strict)
-    except Exception as error:  # torch raises many sorts
+    except Exception as error:  # torch raises many types
         if holder := _custom_object(module):
-            raise unsupported("a module carries a custom object of C++, whose weights torch.export cannot read",
+            raise unsupported("torch.export cannot read the weights of a C++ object in the module",
                               place=type(module).__name__, value=holder, suggestion=_PACKED) from error  # fmt: skip
-        raise _refused(error, "torch.export cannot read this module", type(module).__name__) from error
+        raise _failed(error, "torch.export cannot read this module", type(module).__name__) from error
 
 
 _PACKED = "Quantize with torchao's PT2E flow, whose weights are tensors, or take the float module and ts.quantize"
@@ -112,24 +112,24 @@ def _custom_object(module: torch.nn.Module) -> str:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether it is an array of numpy or JAX: torch takes its own tensors only."""
+    """Whether a value is an array of numpy or JAX, which torch does not accept."""
     return hasattr(value, "__array__") and not isinstance(value, (torch.Tensor, np.generic))
 
 
-def _refused(error: Exception, what: str, place: str) -> Exception:
-    """torch's error with its first line, and the usual remedy where there is one."""
+def _failed(error: Exception, what: str, place: str) -> Exception:
+    """The first line of torch's error, with the usual fix if one is known."""
     lines, name = str(error).strip().splitlines(), type(error).__name__
     suggestion = ""
     if "DataDependent" in name or "data-dependent" in str(error):
         what, suggestion = what + ": its control flow depends on data", _DATA_DEPENDENT
     elif "Cache" in str(error) or "lifted_tensor" in str(error):
-        suggestion = "take ts.from_transformers(model, phase='decode'), or wrap the module so that it takes and "
-        suggestion += "gives the cache's keys and values as tensors"
+        suggestion = "Take ts.from_transformers(model, phase='decode'), or wrap the module so that it takes and "
+        suggestion += "returns the cache's keys and values as tensors"
     return unsupported(what, place=place, value=f"{name}: {lines[0] if lines else ''}", suggestion=suggestion)
 
 
 def decomposed(program: Any) -> Any:
-    """The program in functional form, with torch's decompositions of overloads that the table lacks."""
+    """The program in functional form, with unsupported overloads decomposed by torch."""
     _name_constants(program)
     try:
         with torch.no_grad(), _quiet():
@@ -140,13 +140,13 @@ def decomposed(program: Any) -> Any:
                 if not table:
                     break
                 program = program.run_decompositions(table)
-    except Exception as error:  # torch raises many sorts
-        raise _refused(error, "torch cannot make this program functional", "run_decompositions") from error
+    except Exception as error:  # torch raises many types
+        raise _failed(error, "torch cannot make this program functional", "run_decompositions") from error
     return program
 
 
 def _is_functional(program: Any) -> bool:
-    """Whether it is in functional form as it stands: that form takes torch milliseconds for each call of a program."""
+    """Whether a program is in functional form already: the conversion takes torch milliseconds per call."""
     return all(
         node.op in ("placeholder", "output") or (node.op == "call_function" and _is_pure(node.target))
         for node in program.graph.nodes
@@ -155,18 +155,18 @@ def _is_functional(program: Any) -> bool:
 
 @functools.cache
 def _is_pure(target: Any) -> bool:
-    """Whether an overload of the table writes to no argument, draws no number, and what it gives is a tensor of its own
-    or a plain view."""
+    """Whether an overload of the table changes no argument, draws no random number, and returns a new tensor or a plain
+    view."""
     if not isinstance(target, torch._ops.OpOverload) or str(target) not in TABLE or target._schema.is_mutable:
         return False
-    if any(word in str(target) for word in ("dropout", "norm", "lift", "alias", "detach", "rand")):  # of some modes
+    if any(word in str(target) for word in ("dropout", "norm", "lift", "alias", "detach", "rand")):  # mode-dependent
         return False
     composite = target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
     return not composite or all(argument.alias_info is None for argument in target._schema.arguments)
 
 
 def _name_constants(program: Any) -> None:
-    """torch drops the module's path from the names of lifted constants when it decomposes: both names lead to them."""
+    """Adds the short names of lifted constants: torch drops the module's path when it decomposes."""
     constants = program.constants
     for name in list(constants):
         short = name.rpartition(".")[2]
@@ -175,7 +175,7 @@ def _name_constants(program: Any) -> None:
 
 
 def _decompositions(program: Any) -> dict[Any, Any]:
-    """torch's decompositions of the overloads that the table lacks, where a result depends on an input."""
+    """torch's decompositions of unsupported overloads whose results depend on an input."""
     targets = {node.target for node in _dependent(program)}
     missing = [target for target in targets if str(target) not in TABLE and str(target) not in IGNORED]
     missing += {node.target for node in _dependent(program) if _reads_further(node)}
@@ -183,7 +183,7 @@ def _decompositions(program: Any) -> dict[Any, Any]:
     if not missing:
         return {}
     unseen = [target for target in missing if target not in _DECOMPOSITIONS]
-    if unseen:  # torch looks through all operators that are registered for each of its tables
+    if unseen:  # torch scans all registered operators for each of its tables
         composite, known = torch.export.default_decompositions(), torch._decomp.decomposition_table
         for target in unseen:
             _DECOMPOSITIONS[target] = composite[target] if target in composite else known.get(target)
@@ -191,7 +191,7 @@ def _decompositions(program: Any) -> dict[Any, Any]:
 
 
 def _reads_further(node: Any) -> bool:
-    """Whether something reads what an operation gives beside its value: statistics, places of the largest elements."""
+    """Whether the additional results of an operation (statistics, indices of maxima) are used."""
     if str(node.target) not in _FURTHER:
         return False
     return any(len(user.args) > 1 and user.args[1] != 0 for user in node.users)
@@ -252,11 +252,11 @@ def read(
     foreign: bool = False,
     results: Sequence[str] = (),
 ) -> tuple[Graph, Importer]:
-    """The graph, and what became of the program's inputs and outputs."""
+    """The graph, and the importer, which maps the program's inputs and outputs."""
     program = decomposed(program)
     importer = Importer(program, name, functions, fixed_values(program, fixed), names, foreign, results)
     graph = importer.run()
     graph.remove_dead_code()
-    graph.optimize(passes, without=["layers"])  # the importer finds those by the modules' names
+    graph.optimize(passes, without=["layers"])  # the importer finds layers by module names
     graph.defaults.update(importer.state)
     return graph, importer

@@ -1,13 +1,14 @@
-"""Overloads that only backward graphs have."""
+"""Overloads of backward graphs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from ...graph.building import window_labels
 from ...graph.tensor import Tensor
 from .importing import Importer
-from .layers import _SPATIAL, _conv, _conv_transpose, listed
+from .layers import _conv, _conv_transpose, listed
 from .reduce import reduced
 from .table import handles
 
@@ -27,7 +28,7 @@ def _convolution_backward(
     groups: int,
     wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
-    """Both gradients are convolutions: of the result's gradient with the reversed kernel, of the input with it."""
+    """Both gradients are convolutions: of the result's gradient with the reversed kernel, and of the input with it."""
     grad, image, weight = importer.tensor(gradient), importer.tensor(x), importer.tensor(w)
     count = weight.ndim - 2
     steps, pads, spread = listed(stride, count), listed(padding, count), listed(dilation, count)
@@ -39,7 +40,7 @@ def _convolution_backward(
         if wanted[1]:
             results[1] = _weight_gradient(importer, image, grad, weight, (steps, pads, spread), groups)
     elif wanted[0]:
-        # what the transposed convolution of the plain size lacks at the end
+        # output padding: the difference to the size of the plain transposed convolution
         rest = [
             extent - ((out - 1) * step - 2 * pad + far * (size - 1) + 1)
             for extent, out, step, pad, far, size in zip(
@@ -57,22 +58,15 @@ def _convolution_backward(
 def _weight_gradient(
     importer: Importer, grad: Tensor, image: Tensor, weight: Tensor, window: tuple[list[int], ...], groups: int
 ) -> Tensor:
-    """Images are what is summed over, places of the result the window; its steps are the dilation and vice versa."""
+    """Sums over images, with the result's positions as the window; strides and dilations are swapped."""
     steps, low, spread = window
-    letters, pads = _SPATIAL[weight.ndim - 2], []
+    x_labels, w_labels = (window_labels(lead, weight.ndim - 2) for lead in ("CN", "IO"))
+    pads = []
     for i, pad in enumerate(low):
         reach = (grad.shape[2 + i] - 1) * steps[i] + 1
         pads += [pad, (weight.shape[2 + i] - 1) * spread[i] + reach - image.shape[2 + i] - pad]
     result: Tensor = importer.op(
-        "convolution",
-        image,
-        grad,
-        x_labels="CN" + letters,
-        w_labels="IO" + letters,
-        y_labels="CN" + letters,
-        strides=spread,
-        pads=pads,
-        window_dilation=steps,
-        batch_groups=groups,
-    )
+        "convolution", image, grad, x_labels=x_labels, w_labels=w_labels, y_labels=x_labels, strides=spread, pads=pads,
+        window_dilation=steps, batch_groups=groups,
+    )  # fmt: skip
     return result

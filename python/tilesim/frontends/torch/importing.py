@@ -1,7 +1,7 @@
 """Walks an exported program (torch.export) and builds the graph operation by operation.
 
-A value is one of: a `Tensor` of the builder; a torch tensor, which depends on no input and is evaluated by torch as the
-graph is read (masks, positions, rotary tables); a tuple of values; a Python number.
+A value is a `Tensor` of the builder; a torch tensor, which depends on no input and which torch evaluates while the
+graph is read (masks, positions, rotary tables); a tuple of values; or a Python number.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COMPLEX = {torch.complex64: "f32", torch.complex128: "f64"}
 
 
 class Importer:
-    """One exported program on its way to a graph. Handlers of the table use its methods."""
+    """Converts one exported program to a graph. Handlers of the table use its methods."""
 
     def __init__(
         self,
@@ -54,18 +54,18 @@ class Importer:
         results: Sequence[str] = (),
     ) -> None:
         self.program, self.functions, self.fixed, self.names = program, functions, fixed or {}, names or {}
-        self.results = list(results)  # names of what the module returns; torch's own for the rest
+        self.results = list(results)  # names of the module's results; torch names the others
         self.foreign, self.folded = foreign, 0
-        self.codes: set[Any] = set()  # nodes that are known and come from bits of words
-        self.words: dict[int, Any] = {}  # integers that come from bits, by identity
+        self.codes: set[Any] = set()  # constant nodes that unpack words into bits
+        self.words: dict[int, Any] = {}  # integers unpacked from words, by identity
         self.views: set[Any] = set()  # nodes that are views of buffers
         self.builder = GraphBuilder(name)
         self.weights = WeightStore(self.builder)
         self.values: dict[Any, Any] = {}
         self.state: dict[str, Any] = {}
-        #: what the module returns, in order: the name of an output of the graph, or a value that is no tensor
+        #: results of the module, in order: the name of an output of the graph, or a value other than a tensor
         self.returned: list[tuple[str, Any]] = []
-        #: (output, input or state) pairs: what the module changes in place
+        #: (output, input or state) pairs of values that the module changes in place
         self.changed: list[tuple[str, str]] = []
         self.node: Any = None
         self._given: set[int] = set()
@@ -73,7 +73,7 @@ class Importer:
         self._name = ""
         self._prefix = ""
 
-    # --- what handlers use ---
+    # --- for handlers ---
 
     @property
     def meta(self) -> Any:
@@ -95,13 +95,11 @@ class Importer:
     def extents(self, shape: Sequence[Any]) -> list[int]:
         for extent in shape:
             if isinstance(extent, torch.SymInt):
-                raise self.unsupported(
-                    "a shape depends on data or is left open", str(list(shape)), "export with fixed shapes"
-                )
+                raise self.unsupported("a dynamic shape", str(list(shape)), "Export with fixed shapes")
         return [int(extent) for extent in shape]
 
     def unsupported(self, what: str, value: str = "", suggestion: str = "") -> Exception:
-        """An `Unsupported` that names the overload and its place in the user's code."""
+        """An `Unsupported` error that names the overload and its place in the user's code."""
         overload = str(self.node.target) if self.node is not None else ""
         place = f"{overload} at {self._place}" if self._place else overload
         return unsupported(what, place=place, value=value, suggestion=suggestion)
@@ -114,17 +112,17 @@ class Importer:
             return self.builder.scalar(float(value), dtype or self.dtype)
         if not isinstance(value, Tensor):
             if hasattr(value, "im"):
-                what = "complex numbers have no meaning here" if self.node is not None else "an output is complex"
-                raise self.unsupported(what, suggestion="take torch.view_as_real, or write it with real tensors")
-            raise self.unsupported("an argument is no tensor", repr(type(value)))
+                what = "complex numbers as operand" if self.node is not None else "a complex output"
+                raise self.unsupported(what, suggestion="Take torch.view_as_real, or write it with real tensors")
+            raise self.unsupported("an argument is not a tensor", repr(type(value)))
         return value if dtype is None or value.dtype == dtype else value.convert(dtype)
 
     def op(self, kind: str, *operands: Tensor | None, **attributes: Any) -> Any:
-        """An operation named after the module that it stands in."""
+        """An operation named after its module."""
         return self.builder.op(kind, *operands, name=self._name, **attributes)
 
     def apply(self, function: str, *operands: Tensor) -> Tensor:
-        """An elementwise function named after the module that it stands in."""
+        """An elementwise function named after its module."""
         return self.builder.apply(function, *operands, name=self._name)
 
     def broadcast(self, x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -132,7 +130,7 @@ class Importer:
         return x if list(x.shape) == list(shape) else self.builder.broadcast(x, list(shape), self._name)
 
     def source_of(self, argument: int) -> Any:
-        """The node that gives a positional argument of the current one."""
+        """The node of a positional argument of the current node."""
         return self.node.args[argument]
 
     # --- the walk ---
@@ -168,7 +166,7 @@ class Importer:
 
     @contextmanager
     def within(self, builder: GraphBuilder, values: dict[Any, Any], prefix: str) -> Iterator[None]:
-        """Builds into a function: `values` are what it knows, `prefix` is left out of the names of its operations."""
+        """Builds into a function with these known values; names of its operations drop the prefix."""
         outer = self.builder, self.values, self._prefix
         self.builder, self.values, self._prefix = builder, values, prefix
         self.weights.builder = builder
@@ -188,7 +186,7 @@ class Importer:
             elif spec.kind == InputKind.TOKEN or (spec.kind == InputKind.CUSTOM_OBJ and not node.users):
                 self.values[node] = None
             else:
-                raise user_error("an input of the exported program is neither tensor nor constant", value=str(spec))
+                raise user_error("an input of the exported program is neither a tensor nor a constant", value=str(spec))
 
     def _user_input(self, node: Any) -> Any:
         meta = node.meta.get("val")
@@ -237,7 +235,7 @@ class Importer:
         self.builder.core.set_source(self._place)
 
     def value(self, argument: Any) -> Any:
-        """What a node's argument stands for, through lists and tuples."""
+        """The value of a node's argument, through lists and tuples."""
         if isinstance(argument, torch.fx.Node):
             found = self.values[argument]
             if isinstance(found, Stored):
@@ -246,7 +244,7 @@ class Importer:
         if isinstance(argument, (list, tuple)):
             return [self.value(item) for item in argument]
         if isinstance(argument, torch.SymInt):
-            raise self.unsupported("a number depends on data", str(argument), "export with fixed shapes")
+            raise self.unsupported("a number that depends on data", str(argument), "Export with fixed shapes")
         return argument
 
     def _call(self, node: Any) -> Any:
@@ -263,17 +261,17 @@ class Importer:
             return self._python(node, args, keywords)
         handler = TABLE.get(overload)
         if handler is None:
-            raise self.unsupported("this ATen overload has no meaning here yet")
+            raise self.unsupported("unsupported ATen overload")
         return self._checked(handler(self, *args, **keywords))
 
     def _python(self, node: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
         """Arithmetic on sizes, which torch leaves as Python functions."""
         if any(isinstance(argument, Tensor) for argument in args):
-            raise self.unsupported("this function has no meaning here yet")
+            raise self.unsupported("unsupported function")
         return node.target(*args, **keywords)
 
     def _checked(self, result: Any) -> Any:
-        """The result, after comparing its type with what torch says."""
+        """The result, if its dtype and shape agree with torch's."""
         metas = self.meta if isinstance(self.meta, (tuple, list)) else [self.meta]
         values = result if isinstance(result, (tuple, list)) else [result]
         for value, meta in zip(values, metas, strict=False):
@@ -282,12 +280,12 @@ class Importer:
             wanted = (dtype_name(meta.dtype, self._place), tuple(self.extents(meta.shape)))
             if (value.dtype, value.shape) != wanted:
                 raise self.unsupported(
-                    f"was read as {value.dtype}{list(value.shape)} where torch says {wanted[0]}{list(wanted[1])}"
+                    f"Tilesim computes {value.dtype}{list(value.shape)}, torch {wanted[0]}{list(wanted[1])}"
                 )
         return result
 
     def _widens(self, node: Any, sizes: Sequence[int]) -> bool:
-        """Whether a result would be stored wider than what it is made of: floats of codes, scales written out."""
+        """Whether a folded result would take more bytes than its sources: dequantized codes, repeated scales."""
         overload, sources = str(node.target), node.all_input_nodes
         given = [x for x in (self.values[source] for source in sources) if isinstance(x, torch.Tensor)]
         if is_of_bits(overload) or any(source in self.codes for source in sources):
@@ -354,7 +352,7 @@ class Importer:
             empty = isinstance(node, torch.fx.Node) and self.values[node] is None
             if empty and node.meta.get("val") is not None:
                 self.node = node
-                raise self.unsupported("this result of an operation with several has no meaning here yet")
+                raise self.unsupported("unsupported additional result of an operation")
             if not isinstance(node, torch.fx.Node) or empty:
                 self.returned.append(("", self.value(node)))
             else:
@@ -364,7 +362,7 @@ class Importer:
             if spec.kind == OutputKind.TOKEN:
                 continue
             if spec.kind not in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
-                raise user_error("an output of the exported program is no tensor", value=str(spec))
+                raise user_error("an output of the exported program is not a tensor", value=str(spec))
             if str(spec.target) in self.fixed:
                 continue
             name = self._output(node, f"{spec.target}.new")
@@ -372,7 +370,7 @@ class Importer:
             self.changed.append((name, str(spec.target)))
 
     def _output(self, node: Any, name: str) -> str:
-        """Makes a node's value an output. Inputs, constants and values that are outputs already are copied."""
+        """Makes a node's value an output. Copies inputs, constants and values that are outputs already."""
         self._name = name
         value = self.value(node)
         tensor = joined(self.builder, value.re, value.im) if hasattr(value, "im") else self.tensor(value)

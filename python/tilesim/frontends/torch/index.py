@@ -1,4 +1,4 @@
-"""Overloads whose addresses are data: indexing, gathering, writing into a part."""
+"""Overloads with data as addresses: indexing, gathering, writing into a part."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ...graph.building import gathered
 from ...graph.tensor import Tensor
 from .importing import Importer
 from .shape import axis
@@ -15,21 +16,21 @@ from .table import handles
 
 
 def indices_of(importer: Importer, index: Any, extent: int, wraps: bool = False) -> Tensor:
-    """Indices from 0 on; where torch `wraps`, negative ones count from the end, elsewhere they end in an error."""
+    """Non-negative indices; with `wraps` negative ones count from the end, else they raise an error at run time."""
     if isinstance(index, torch.Tensor):
         if index.dtype == torch.bool:
-            raise importer.unsupported("a mask of bools chooses how many elements there are", suggestion=_MASK)
+            raise importer.unsupported("indexing by a bool mask, whose result size depends on data", suggestion=_MASK)
         return importer.tensor(torch.where(index < 0, index + extent, index) if wraps else index)
     tensor = importer.tensor(index)
     if tensor.dtype == "bool":
-        raise importer.unsupported("a mask of bools chooses how many elements there are", suggestion=_MASK)
+        raise importer.unsupported("indexing by a bool mask, whose result size depends on data", suggestion=_MASK)
     if not wraps:
         return tensor
     negative = importer.apply("less", tensor, importer.builder.scalar(0, tensor.dtype))
     return importer.apply("select", negative, tensor + extent, tensor)
 
 
-_MASK = "use torch.where, which keeps the shape"
+_MASK = "Use torch.where, which keeps the shape"
 
 
 @handles("aten.index_select.default")
@@ -42,41 +43,25 @@ def _index_select(importer: Importer, x: Any, dim: int, index: Any) -> Tensor:
 
 
 def _of_number(importer: Importer, x: Tensor, index: Any) -> Tensor:
-    """Of a tensor without axes torch takes element 0, as of a vector of one."""
+    """Indexing of a tensor without axes, which torch treats as a vector of one element."""
     places = indices_of(importer, index, 1).reshape(-1)
     return _take(importer, x.reshape(1), [0], [places], 0).reshape(*importer.shape)
 
 
 def _take(importer: Importer, x: Tensor, axes: list[int], parts: list[Tensor], front: int) -> Tensor:
-    """Index tensors of one shape address `axes` of x; their axes stand from `front` on in the result."""
+    """Gathers by index tensors of one shape on `axes` of x; their axes start at `front` in the result."""
     shape = list(parts[0].shape)
-    if 0 in shape and any(x.shape[i] == 0 for i in axes):  # nothing is taken, of a table without a row
+    if 0 in shape and any(x.shape[i] == 0 for i in axes):  # an empty gather from an empty table
         rest = [extent for i, extent in enumerate(x.shape) if i not in axes]
         return importer.broadcast(importer.builder.scalar(0, x.dtype), [*rest[:front], *shape, *rest[front:]])
-    if len(parts) == 1:
-        vectors, vector_dim = parts[0], len(shape)
-    else:
-        columns = [part.reshape(*shape, 1) for part in parts]
-        vectors, vector_dim = importer.op("concat", *columns, dim=len(shape)), len(shape)
-    rest = [i for i in range(x.ndim) if i not in axes]
-    rank = len(rest) + len(shape)
-    offsets = [i for i in range(rank) if not front <= i < front + len(shape)]
-    return importer.op(
-        "gather",
-        x,
-        vectors,
-        offset_dims=offsets,
-        collapsed_slice_dims=sorted(axes),
-        start_index_map=axes,
-        index_vector_dim=vector_dim,
-        slice_sizes=[1 if i in axes else x.shape[i] for i in range(x.ndim)],
-        mode="error",
-    )
+    columns = [part.reshape(*shape, 1) for part in parts]
+    vectors = parts[0] if len(parts) == 1 else importer.op("concat", *columns, dim=len(shape))
+    return gathered(importer.op, x, vectors, axes, len(shape), front, mode="error")
 
 
 @handles("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def _index(importer: Importer, x: Any, indices: Sequence[Any]) -> Tensor:
-    """Axes of the indices stand where the first indexed axis was if the indexed axes are adjacent, else in front."""
+    """The axes of the indices replace the first indexed axis if indexed axes are adjacent, else they come first."""
     tensor = importer.tensor(x)
     axes = [i for i, index in enumerate(indices) if index is not None]
     parts = [indices_of(importer, indices[i], tensor.shape[i], wraps=True).convert("i64") for i in axes]
@@ -121,7 +106,7 @@ def _slice_scatter(
 
 
 def _spread(importer: Importer, x: Tensor, part: Tensor, at: int, places: range) -> Tensor:
-    """Writes slices of `part` at places that are apart: padded to x's extent, chosen by a mask."""
+    """Writes slices of `part` at strided positions: padded to x's extent, selected by a mask."""
     low, high, interior = [0] * x.ndim, [0] * x.ndim, [0] * x.ndim
     if not len(places):
         return x
@@ -145,12 +130,12 @@ def _select_scatter(importer: Importer, x: Any, source: Any, dim: int, index: in
 
 @handles("aten.unfold.default", "aten.diagonal.default", "aten.as_strided.default")
 def _selection(importer: Importer, x: Any, *how: Any, **more: Any) -> Tensor:
-    """Overloads that choose elements by position alone: torch chooses among the positions, a gather follows."""
+    """Overloads that select elements by position: torch selects among position numbers, a gather follows."""
     tensor = importer.tensor(x)
     strides = importer.source_of(0).meta["val"].stride()
     count = math.prod(tensor.shape)
     places = torch.arange(count).reshape(tensor.shape)
     if "as_strided" in str(importer.node.target) and tuple(places.stride()) != tuple(strides):
-        raise importer.unsupported("a view of memory that is not in row-major order has no meaning here yet")
+        raise importer.unsupported("as_strided of memory that is not in row-major order")
     chosen = importer.node.target(places, *how, **more)
     return _take(importer, tensor.reshape(count), [0], [importer.tensor(chosen.contiguous())], 0)

@@ -8,15 +8,13 @@ from typing import Any
 
 import torch
 
+from ...graph.building import convolved
 from ...graph.tensor import Tensor
 from .. import recurrent
 from .importing import Importer
 from .reduce import reduced
 from .shape import axis
 from .table import handles
-
-_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
-
 
 # --- products ---
 
@@ -49,7 +47,7 @@ def _matmul(importer: Importer, a: Any, b: Any) -> Tensor:
 @handles("aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default", "aten.addbmm.default")
 def _addmm(importer: Importer, bias: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
     if "addbmm.default" in str(importer.node.target) and "baddbmm" not in str(importer.node.target):
-        raise importer.unsupported("a sum over the batch has no meaning here yet")
+        raise importer.unsupported("a sum over the batch")
     if alpha == 1 and beta == 1 and "addmv" not in str(importer.node.target):
         return product(importer, a, b, importer.tensor(bias))
     result = product(importer, a, b)
@@ -64,7 +62,7 @@ def _addmm(importer: Importer, bias: Any, a: Any, b: Any, *, beta: float = 1, al
 
 
 def listed(value: Any, count: int) -> list[int]:
-    """One number or several, as so many."""
+    """One number or several as a list of `count` numbers."""
     items = [value] if isinstance(value, int) else list(value)
     return [int(item) for item in (items * count if len(items) == 1 else items)]
 
@@ -79,14 +77,7 @@ def _same_padding(importer: Importer, weight: Tensor, dilation: Sequence[int], w
     return pads
 
 
-@handles(
-    "aten.conv1d.default",
-    "aten.conv2d.default",
-    "aten.conv3d.default",
-    "aten.conv1d.padding",
-    "aten.conv2d.padding",
-    "aten.conv3d.padding",
-)
+@handles(*[f"aten.conv{rank}d.{form}" for form in ("default", "padding") for rank in (1, 2, 3)])
 def _conv(
     importer: Importer,
     x: Any,
@@ -111,19 +102,10 @@ def _conv(
 
 def _convolve(importer: Importer, x: Any, weight: Tensor, bias: Any, swapped: bool = False, **settings: Any) -> Tensor:
     tensor = importer.tensor(x)
-    letters = _SPATIAL[weight.ndim - 2]
     batched = tensor.ndim == weight.ndim
-    operands = [tensor if batched else tensor.reshape(1, *tensor.shape), weight]
-    if bias is not None:
-        operands.append(importer.tensor(bias))
-    result: Tensor = importer.op(
-        "convolution",
-        *operands,
-        x_labels="NC" + letters,
-        w_labels=("IO" if swapped else "OI") + letters,
-        y_labels="NC" + letters,
-        **settings,
-    )
+    image = tensor if batched else tensor.reshape(1, *tensor.shape)
+    added = None if bias is None else importer.tensor(bias)
+    result = convolved(importer.op, image, weight, added, "IO" if swapped else "OI", **settings)
     return result if batched else result.reshape(*importer.shape)
 
 
@@ -156,16 +138,9 @@ def _conv_transpose(
         order = [0, 2, 1, *range(3, apart.ndim)]
         weight = apart.transpose(*order).reshape(groups * outputs, inputs // groups, *window)
     return _convolve(
-        importer,
-        x,
-        weight,
-        bias,
-        swapped=groups == 1,
-        pads=pads,
-        window_dilation=steps,
-        input_dilation=listed(stride, count),
-        groups=groups,
-    )
+        importer, x, weight, bias, swapped=groups == 1, pads=pads, window_dilation=steps,
+        input_dilation=listed(stride, count), groups=groups,
+    )  # fmt: skip
 
 
 @handles("aten.convolution.default", "aten._convolution.default")
@@ -190,6 +165,12 @@ def _convolution(
 # --- normalization ---
 
 
+def _normalized(importer: Importer, x: Any, *parts: Any, **attributes: Any) -> Tensor:
+    """Kind normalize with optional scale and bias."""
+    given = [None if part is None else importer.tensor(part) for part in parts]
+    return importer.op("normalize", importer.tensor(x), *given, **attributes)
+
+
 @handles("aten.layer_norm.default", "aten.native_layer_norm.default")
 def _layer_norm(
     importer: Importer, x: Any, shape: Sequence[int], w: Any = None, b: Any = None, epsilon: float = 1e-5, *_: Any
@@ -198,16 +179,8 @@ def _layer_norm(
     dims = list(range(tensor.ndim - len(shape), tensor.ndim))
     native = "native" in str(importer.node.target)
     if native and any(user.args[1] != 0 for user in importer.node.users):
-        raise importer.unsupported("mean and rstd of a normalization are used")
-    value = importer.op(
-        "normalize",
-        tensor,
-        None if w is None else importer.tensor(w),
-        None if b is None else importer.tensor(b),
-        mode="layer",
-        dims=dims,
-        epsilon=float(epsilon),
-    )
+        raise importer.unsupported("mean and rstd as results of a normalization")
+    value = _normalized(importer, tensor, w, b, mode="layer", dims=dims, epsilon=float(epsilon))
     return (value, None, None) if native else value
 
 
@@ -217,9 +190,7 @@ def _rms_norm(importer: Importer, x: Any, shape: Sequence[int], w: Any = None, e
     if epsilon is None:
         epsilon = 2.0**-52 if tensor.dtype == "f64" else 2.0**-23  # torch takes that of the dtype it computes in
     dims = list(range(tensor.ndim - len(shape), tensor.ndim))
-    value = importer.op(
-        "normalize", tensor, None if w is None else importer.tensor(w), mode="rms", dims=dims, epsilon=float(epsilon)
-    )
+    value = _normalized(importer, tensor, w, mode="rms", dims=dims, epsilon=float(epsilon))
     return (value, None) if "_fused" in str(importer.node.target) else value
 
 
@@ -227,15 +198,7 @@ def _rms_norm(importer: Importer, x: Any, shape: Sequence[int], w: Any = None, e
 def _group_norm(
     importer: Importer, x: Any, groups: int, w: Any = None, b: Any = None, epsilon: float = 1e-5, *_: Any
 ) -> Tensor:
-    return importer.op(
-        "normalize",
-        importer.tensor(x),
-        None if w is None else importer.tensor(w),
-        None if b is None else importer.tensor(b),
-        mode="group",
-        groups=int(groups),
-        epsilon=float(epsilon),
-    )
+    return _normalized(importer, x, w, b, mode="group", groups=int(groups), epsilon=float(epsilon))
 
 
 @handles("aten.instance_norm.default")
@@ -253,14 +216,7 @@ def _instance_norm(
 ) -> Tensor:
     if not use_input:
         return _batch(importer, x, w, b, mean, variance, epsilon)
-    return importer.op(
-        "normalize",
-        importer.tensor(x),
-        None if w is None else importer.tensor(w),
-        None if b is None else importer.tensor(b),
-        mode="instance",
-        epsilon=float(epsilon),
-    )
+    return _normalized(importer, x, w, b, mode="instance", epsilon=float(epsilon))
 
 
 def _batch(importer: Importer, x: Any, w: Any, b: Any, mean: Any, variance: Any, epsilon: float) -> Tensor:
@@ -272,16 +228,8 @@ def _batch(importer: Importer, x: Any, w: Any, b: Any, mean: Any, variance: Any,
             return importer.tensor(value)
         return importer.broadcast(importer.builder.scalar(neutral, dtype), [channels])
 
-    return importer.op(
-        "batch_norm",
-        tensor,
-        parameter(w, 1),
-        parameter(b, 0),
-        importer.tensor(mean),
-        importer.tensor(variance),
-        feature_dim=1,
-        epsilon=float(epsilon),
-    )
+    parts = [parameter(w, 1), parameter(b, 0), importer.tensor(mean), importer.tensor(variance)]
+    return importer.op("batch_norm", tensor, *parts, feature_dim=1, epsilon=float(epsilon))
 
 
 @handles("aten._native_batch_norm_legit_no_training.default")
@@ -302,20 +250,20 @@ def _embedding(importer: Importer, table: Any, ids: Any, *_: Any, **__: Any) -> 
 def _embedding_bag(
     importer: Importer, table: Any, ids: Any, offsets: Any, _: bool = False, mode: int = 0, *rest: Any
 ) -> Any:
-    """Bags of one size, whose offsets are known: rows of the table, reduced bag by bag."""
+    """Bags of equal size with constant offsets: rows of the table, reduced per bag."""
     if not isinstance(offsets, torch.Tensor):
         raise importer.unsupported(
-            "offsets of bags depend on inputs", suggestion="pass ids of shape [bags, ids per bag]"
+            "bag offsets that depend on inputs", suggestion="Pass ids of shape [bags, ids per bag]"
         )
     if len(rest) > 1 and rest[1] is not None:
-        raise importer.unsupported("weights of samples have no meaning here yet")
+        raise importer.unsupported("per-sample weights")
     if len(rest) > 3 and rest[3] is not None and rest[3] >= 0:
-        raise importer.unsupported("a padding index of bags has no meaning here yet")
+        raise importer.unsupported("a padding index of bags")
     tensor, bags = importer.tensor(ids), importer.shape[0]
     starts = offsets.tolist()[:bags]
     size = tensor.shape[0] // bags if bags else 0
     if tensor.ndim != 1 or starts != [i * size for i in range(bags)] or size * bags != tensor.shape[0] or not size:
-        raise importer.unsupported("bags of different sizes have no meaning here yet", str(starts[:8]))
+        raise importer.unsupported("bags of different sizes", str(starts[:8]))
     rows = importer.op("embedding", importer.tensor(table), tensor.reshape(bags, size))
     return reduced(importer, rows, ("add", "mean", "maximum")[mode], axis(1, 3)), None, None, None
 
@@ -338,7 +286,7 @@ def _layers(
 ) -> tuple[Tensor, list[list[Tensor]]]:
     """The result [steps, batch, directions * hidden], and the last states by layer and direction."""
     if train and dropout:
-        raise importer.unsupported("dropout between recurrent layers", str(dropout), "call module.eval() first")
+        raise importer.unsupported("dropout between recurrent layers", str(dropout), "Call module.eval() first")
     b, directions = importer.builder, 2 if bidirectional else 1
     x, weights = importer.tensor(x), [importer.tensor(one) for one in params]
     given = [importer.tensor(state) for state in states]
@@ -350,10 +298,10 @@ def _layers(
             number = layer * directions + turned
             inner, outer, *rest = weights[number * each : (number + 1) * each]
             bias = rest.pop(0) if has_biases else None
-            ahead = importer.op("contract", x, inner, bias, a_contract=[2], b_contract=[1])
+            projected = importer.op("contract", x, inner, bias, a_contract=[2], b_contract=[1])
             before, fixed = [state[number] for state in given], [outer, *rest]
             found, after = recurrent.over_steps(
-                b, ahead, before, fixed, cell, backwards=turned == 1, stem=importer._name or "recurrence"
+                b, projected, before, fixed, cell, backwards=turned == 1, stem=importer._name or "recurrence"
             )
             results.append(found)
             last.append(after)

@@ -11,7 +11,7 @@ from .table import handles
 
 
 def _status(importer: Importer, x: Tensor) -> Tensor:
-    """Of a factor's diagonal [.., n]: the first pivot that is not positive."""
+    """The number of the first non-positive pivot on a factor's diagonal [.., n]."""
     bad = importer.apply("logical_not", importer.apply("greater", x, importer.tensor(0.0, x.dtype)))
     return factors.first_set(importer.builder, bad)
 
@@ -28,7 +28,7 @@ def _triangle(importer: Importer, x: Tensor, upper: bool, offset: int = 0) -> Te
 
 @handles("aten.linalg_cholesky_ex.default")
 def _cholesky_ex(importer: Importer, a: Any, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    """The factor and LAPACK's status. Where torch raises, the factor is NaN from the pivot that fails."""
+    """The factor and LAPACK's status. Where torch raises an error, the factor is NaN from the failing pivot on."""
     x = importer.tensor(a)
     # torch reads the lower triangle for either factor
     factor = importer.op("linear_solve", x, mode="cholesky", lower=True)
@@ -91,7 +91,7 @@ def _regular(importer: Importer, a: Tensor) -> Tensor:
 def _solve_ex(
     importer: Importer, a: Any, b: Any, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The solution by LU factors, which come along."""
+    """The solution and the LU factors."""
     matrix, right = importer.tensor(a), importer.tensor(b)
     vector = right.ndim == matrix.ndim - 1
     if vector:
@@ -106,9 +106,9 @@ def _solve_ex(
 def _lu_factor_ex(
     importer: Importer, a: Any, *, pivot: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """LU factors in one matrix, with the exchanges from 1."""
+    """LU factors in one matrix, and the row exchanges, counted from 1."""
     if not pivot:
-        raise importer.unsupported("LU factors without exchanges", "pivot=False")
+        raise importer.unsupported("LU factors without row exchanges", "pivot=False")
     matrix = importer.tensor(a)
     packed, pivots, _ = factors.lu(importer.builder, matrix)
     return packed, pivots + 1, _regular(importer, matrix)
@@ -138,7 +138,7 @@ def _qr(importer: Importer, a: Any, mode: str = "reduced") -> tuple[Tensor, Tens
     x = importer.tensor(a)
     m, n = x.shape[-2:]
     if mode != "reduced":
-        raise importer.unsupported("a QR factorization of this mode", repr(mode), "mode='reduced'")
+        raise importer.unsupported("this mode of a QR factorization", repr(mode), "Take mode='reduced'")
     packed, taus = factors.reflectors(importer.builder, x)
     k = min(m, n)
     upper = _triangle(importer, packed[(..., slice(0, k), slice(None))], upper=True)
@@ -147,7 +147,7 @@ def _qr(importer: Importer, a: Any, mode: str = "reduced") -> tuple[Tensor, Tens
 
 @handles("aten.cholesky_inverse.default")
 def _cholesky_inverse(importer: Importer, factor: Any, upper: bool = False) -> Tensor:
-    """Two substitutions in the identity."""
+    """Two substitutions of the identity."""
     a = importer.tensor(factor)
     x = factors.identity(importer.builder, a.shape, a.dtype)
     for transpose in (upper, not upper):

@@ -1,4 +1,4 @@
-"""Nodes of an exported program: where they stand, their names, which have no meaning or are evaluated at once."""
+"""Nodes of an exported program: places, names, and which are ignored or evaluated while reading."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ import torch
 from ...graph.tensor import Tensor
 from ...graph.torch_arrays import is_real
 
-#: Overloads that check or annotate and give nothing.
-IGNORED = {
-    "aten._assert_tensor_metadata.default",
-    "aten._assert_async.msg",
-    "aten._assert_scalar.default",
-    "aten.sym_constrain_range_for_size.default",
-    "aten._log_api_usage_once.default",
-    "aten._linalg_check_errors.default",
-}
+#: Overloads that check or annotate without a result.
+_IGNORED = """
+    _assert_tensor_metadata.default _assert_async.msg _assert_scalar.default sym_constrain_range_for_size.default
+    _log_api_usage_once.default _linalg_check_errors.default
+"""
+IGNORED = {f"aten.{name}" for name in _IGNORED.split()}
 
-
-#: Larger values that depend on no input become operations instead.
+#: Elements; larger values that depend on no input become operations.
 FOLD_LIMIT = 1 << 24
 
 _FOLDED = """
@@ -32,28 +28,28 @@ _FOLDED = """
     rsqrt scalar_tensor select.int sin slice.Tensor split.Tensor split_with_sizes sqrt squeeze squeeze.dim stack
     sub.Scalar sub.Tensor t transpose.int tril triu unbind.int unsqueeze view where.self zeros zeros_like
 """
-#: Overloads that are evaluated where a file of somebody names them: they take time in proportion to their results and
-#: check their arguments (not all of torch's do: some write where their operands say).
+#: Overloads that are safe to evaluate for untrusted files: they take time in proportion to their results and check
+#: their arguments (some of torch's overloads write to unchecked addresses).
 FOLDED = {f"aten.{name}" if "." in name else f"aten.{name}.default" for name in _FOLDED.split()}
 
-#: Elements; smaller results are stored as they are, whatever they are made of.
+#: Elements; smaller results are always stored.
 KEPT_SIZE = 4096
 _BITS = ("bitwise_", "__and__", "__rshift__", "__lshift__", "__or__")
 _VIEWS = ("unsqueeze", "view", "reshape", "permute", "aten.t.", "transpose")
 
-#: Overloads that give other numbers on each call: never evaluated while reading.
+#: Random overloads, never evaluated while reading.
 _RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential", "uniform")
 
 
 class Stored:
-    """A weight that no operation has asked for yet."""
+    """A weight that no operation reads yet."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 def place_of(node: Any) -> str:
-    """The user's line that made a node: the innermost one outside torch, as "file:line: text"."""
+    """The user's source line of a node, the innermost one outside torch, as "file:line: text"."""
     lines = (node.meta.get("stack_trace") or "").strip().splitlines()
     found = ""
     for i, line in enumerate(lines):
@@ -70,7 +66,7 @@ def place_of(node: Any) -> str:
 
 
 def path_of(node: Any) -> str:
-    """Path of the innermost module that a node stands in."""
+    """Path of the innermost module of a node."""
     paths = [str(path) for path, _ in (node.meta.get("nn_module_stack") or {}).values() if path]
     return paths[-1].removeprefix("L['self'].").removeprefix("L__self___") if paths else ""
 
@@ -88,22 +84,22 @@ def name_of(node: Any) -> str:
 
 
 def is_of_bits(overload: str) -> bool:
-    """Whether it takes integers apart."""
+    """Whether an overload extracts bits of integers."""
     return any(word in overload for word in _BITS)
 
 
 def is_view(overload: str) -> bool:
-    """Whether its result is its operand in another shape or order."""
+    """Whether an overload only changes shape or order of its operand."""
     return any(word in overload for word in _VIEWS)
 
 
 def is_random(overload: str) -> bool:
-    """Whether its results are never the same."""
+    """Whether an overload draws random numbers."""
     return any(word in overload for word in _RANDOM)
 
 
 def is_known(value: Any) -> bool:
-    """Whether torch can evaluate calls that take the value: none of its parts is a tensor of the graph."""
+    """Whether torch can evaluate calls with the value, because no part of it is a tensor of the graph."""
     if isinstance(value, (list, tuple)):
         return all(is_known(item) for item in value)
     if isinstance(value, torch.Tensor):

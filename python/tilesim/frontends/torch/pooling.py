@@ -1,4 +1,4 @@
-"""Overloads of pooling: windows of torch's sizes, ceil_mode and counts included."""
+"""Pooling overloads, including ceil_mode and element counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _window(
     dilation: list[int],
     combiner: str,
 ) -> Tensor:
-    """Pads behind are what the result's shape asks for (ceil_mode)."""
+    """The result's shape (ceil_mode) sets the padding at the end."""
     count = len(size)
     lead = x.ndim - count
     pads = [0, 0] * lead
@@ -32,34 +32,35 @@ def _window(
         reach = (importer.shape[i - count] - 1) * stride[i] + dilation[i] * (size[i] - 1) + 1
         extent = x.shape[lead + i]
         pads += [padding[i], max(padding[i], reach - extent - padding[i])]
-    return importer.op(
-        "window_reduce",
-        x,
-        window=[1] * lead + size,
-        strides=[1] * lead + stride,
-        pads=pads,
-        window_dilation=[1] * lead + dilation,
-        combiner=combiner,
-    )
+    return _windows(importer, x, size, [1] * lead + stride, pads, [1] * lead + dilation, combiner)
+
+
+def _windows(
+    importer: Importer, x: Tensor, size: list[int], strides: list[int], pads: list[int], dilation: list[int],
+    combiner: str,
+) -> Tensor:  # fmt: skip
+    window = [1] * (x.ndim - len(size)) + size
+    settings = {"window": window, "strides": strides, "pads": pads, "window_dilation": dilation}
+    return importer.op("window_reduce", x, combiner=combiner, **settings)
+
+
+def _settings(importer: Importer, size: Any, stride: Any, padding: Any) -> tuple[int, list[int], list[int], list[int]]:
+    """Number of pooled axes, window, strides and pads."""
+    count = int(str(importer.node.target).split("pool")[1][0])
+    window = listed(size, count)
+    return count, window, listed(stride, count) if stride else window, listed(padding, count)
 
 
 @handles(
-    "aten.max_pool1d.default",
-    "aten.max_pool2d.default",
-    "aten.max_pool3d.default",
-    "aten.max_pool2d_with_indices.default",
-    "aten.max_pool3d_with_indices.default",
+    *[f"aten.max_pool{rank}d.default" for rank in (1, 2, 3)],
+    *[f"aten.max_pool{rank}d_with_indices.default" for rank in (2, 3)],
 )
 def _max_pool(
     importer: Importer, x: Any, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
 ) -> Any:
     overload = str(importer.node.target)
-    count = int(overload.split("pool")[1][0])
-    window = listed(size, count)
-    steps = listed(stride, count) if stride else window
-    value = _window(
-        importer, importer.tensor(x), window, steps, listed(padding, count), listed(dilation, count), "maximum"
-    )
+    count, window, steps, pads = _settings(importer, size, stride, padding)
+    value = _window(importer, importer.tensor(x), window, steps, pads, listed(dilation, count), "maximum")
     return (value, None) if "with_indices" in overload else value
 
 
@@ -74,10 +75,7 @@ def _avg_pool(
     include_pad: bool = True,
     divisor: int | None = None,
 ) -> Tensor:
-    count = int(str(importer.node.target).split("pool")[1][0])
-    window = listed(size, count)
-    steps = listed(stride, count) if stride else window
-    pads = listed(padding, count)
+    count, window, steps, pads = _settings(importer, size, stride, padding)
     tensor = importer.tensor(x, "f64" if importer.dtype == "f64" else "f32")
     total = _window(importer, tensor, window, steps, pads, [1] * count, "add")
     return _averaged(importer, total, tensor, window, steps, pads, ceil, include_pad, divisor).convert(importer.dtype)
@@ -94,7 +92,7 @@ def _averaged(
     include_pad: bool,
     divisor: int | None,
 ) -> Tensor:
-    """Something per window, divided by what torch divides the sum of this window by."""
+    """Values per window divided by torch's divisor of that window."""
     count = len(window)
     if divisor is None and ((include_pad and not ceil) or (not any(pads) and not ceil)):
         divisor = math.prod(window)
@@ -122,11 +120,9 @@ def _avg_pool_backward(
     include_pad: bool,
     divisor: int | None,
 ) -> Tensor:
-    """Each element gets what the windows over it got: the sum over a window of the gradients, spread by the steps."""
-    count = int(str(importer.node.target).split("pool")[1][0])
-    window = listed(size, count)
-    steps = listed(stride, count) if stride else window
-    pads, image = listed(padding, count), importer.tensor(x)
+    """Each element receives the gradients of its windows: a windowed sum of gradients dilated by the strides."""
+    count, window, steps, pads = _settings(importer, size, stride, padding)
+    image = importer.tensor(x)
     grad = importer.tensor(gradient, "f64" if importer.dtype == "f64" else "f32")
     grad = _averaged(importer, grad, image, window, steps, pads, ceil, include_pad, divisor)
     lead = grad.ndim - count
@@ -140,15 +136,8 @@ def _avg_pool_backward(
     interior = [0] * lead + [step - 1 for step in steps]
     zero = importer.builder.scalar(0, grad.dtype)
     spread = importer.op("pad", grad, zero, low=low, high=high, interior=interior, mode="constant")
-    total = importer.op(
-        "window_reduce",
-        spread[tuple(kept)],
-        window=[1] * lead + window,
-        strides=[1] * grad.ndim,
-        pads=[0, 0] * grad.ndim,
-        window_dilation=[1] * grad.ndim,
-        combiner="add",
-    )
+    ones = [1] * grad.ndim
+    total = _windows(importer, spread[tuple(kept)], window, ones, [0, 0] * grad.ndim, ones, "add")
     return total.convert(importer.dtype)
 
 
@@ -168,14 +157,8 @@ def _adaptive_axis(importer: Importer, x: Tensor, at: int, out: int, combiner: s
 
 
 @handles(
-    "aten.adaptive_avg_pool1d.default",
-    "aten.adaptive_avg_pool2d.default",
-    "aten.adaptive_avg_pool3d.default",
-    "aten._adaptive_avg_pool2d.default",
-    "aten._adaptive_avg_pool3d.default",
-    "aten.adaptive_max_pool1d.default",
-    "aten.adaptive_max_pool2d.default",
-    "aten.adaptive_max_pool3d.default",
+    *[f"aten.adaptive_{name}_pool{rank}d.default" for name in ("avg", "max") for rank in (1, 2, 3)],
+    *[f"aten._adaptive_avg_pool{rank}d.default" for rank in (2, 3)],
 )
 def _adaptive_pool(importer: Importer, x: Any, size: Any) -> Any:
     """Windows from floor(i·n/o) to ceil((i+1)·n/o), axis by axis."""
@@ -196,7 +179,7 @@ def _adaptive_pool(importer: Importer, x: Any, size: Any) -> Any:
 
 @handles("aten._adaptive_avg_pool2d_backward.default", "aten._adaptive_avg_pool3d_backward.default")
 def _adaptive_avg_pool_backward(importer: Importer, gradient: Any, x: Any) -> Tensor:
-    """Axis by axis, a product with the share that each element has in each window."""
+    """Axis by axis, a product with the share of each element in each window."""
     count = int(str(importer.node.target).split("pool")[1][0])
     value = importer.tensor(gradient, "f64" if importer.dtype == "f64" else "f32")
     for axis in range(value.ndim - count, value.ndim):

@@ -1,4 +1,4 @@
-"""Eager torch, timed operation by operation under the names that the importer gives."""
+"""Times eager torch per operation, by the importer's names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Timed(torch.fx.Interpreter):
 
 
 def _values(program: Any, args: Any) -> list[Any]:
-    """What the program's placeholders stand for: parameters, buffers, constants, the user's tensors."""
+    """Values of the program's placeholders: parameters, buffers, constants, the user's tensors."""
     state: Mapping[str, Any] = {**program.constants, **program.state_dict}
     users = iter(torch.utils._pytree.tree_leaves(((args if isinstance(args, (tuple, list)) else (args,)), {})))
     return [
@@ -52,7 +52,7 @@ def _values(program: Any, args: Any) -> list[Any]:
 
 
 def seconds_by_name(program: Any, args: Any, runs: int) -> dict[str, float]:
-    """Runs an exported program on eager torch."""
+    """Runs an exported program on eager torch; the shortest time of each operation in seconds."""
     best: dict[str, float] = {}
     values = _values(program, args)
     with torch.no_grad():

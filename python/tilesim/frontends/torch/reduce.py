@@ -20,7 +20,7 @@ def _dims(tensor: Tensor, dim: Any) -> list[int]:
 
 
 def reduced(importer: Importer, x: Tensor, combiner: str, dim: Any = None, keep: bool = False) -> Tensor:
-    """Reduces axes; all when none is named. A tensor without axes passes."""
+    """Reduces axes, all by default. Returns a tensor without axes unchanged."""
     dims = [] if x.ndim == 0 else _dims(x, dim)
     if not dims and combiner not in ("argmax", "argmin"):
         return x
@@ -100,7 +100,7 @@ def _variance(importer: Importer, tensor: Tensor, dim: Any, correction: float, k
     count = math.prod(tensor.shape[i] for i in dims)
     centred = tensor - reduced(importer, tensor, "mean", dims, True) if count else tensor
     total = reduced(importer, centred * centred, "add", dims, keep)
-    if count - correction <= 0:  # 0/0 or x/0, as torch divides: not a number, or infinite
+    if count - correction <= 0:  # NaN or infinity, as in torch
         return total / importer.builder.scalar(0.0, total.dtype)
     return total / (count - correction)
 
@@ -130,7 +130,7 @@ def _softmax(importer: Importer, x: Any, dim: int, *_: Any, **__: Any) -> Tensor
     result: Tensor = importer.op("softmax", tensor, dim=axis(dim, tensor.ndim)) if tensor.ndim else tensor * 0.0 + 1.0
     if "safe" not in str(importer.node.target):
         return result
-    # rows that are -inf throughout are zero
+    # rows of -inf give zeros
     hidden = importer.apply("equal", tensor, importer.builder.scalar(-math.inf, tensor.dtype))
     empty = reduced(importer, hidden, "logical_and", dim, True)
     return importer.apply("select", empty, importer.builder.scalar(0, result.dtype), result)
@@ -152,7 +152,7 @@ def _vector_norm(importer: Importer, x: Any, order: float = 2, dim: Any = None, 
         return reduced(importer, size, "maximum", dim, keep).convert(importer.dtype)
     if order == 1:
         return reduced(importer, size, "add", dim, keep).convert(importer.dtype)
-    raise importer.unsupported("this norm has no meaning here yet", f"order {order}")
+    raise importer.unsupported("this order of a vector norm", f"order {order}")
 
 
 @handles("aten.logsumexp.default")

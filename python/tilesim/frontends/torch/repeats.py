@@ -1,5 +1,5 @@
-"""Layers that repeat: runs of operations of one child of a module list, alike in everything but their weights, become
-one function of the graph that is called once per layer."""
+"""Repeated layers: equal runs of operations of the children of a module list, with different weights, become one
+function of the graph, called once per layer."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...graph.tensor import Tensor
 from ...graph.torch_arrays import dtype_name, elements_of, is_real
 from .nodes import IGNORED, Stored, path_of
 
-#: Shorter runs stay where they are.
+#: Shorter runs are not turned into functions.
 MIN_OPERATIONS = 8
 
 
 class Run:
-    """Nodes of one layer, what they take from outside, and which of them are used outside."""
+    """Nodes of one layer, the values that they read from outside, and the nodes that are used outside."""
 
     def __init__(self, key: str, nodes: list[Any]) -> None:
         self.key, self.nodes = key, nodes
@@ -37,7 +37,7 @@ def _key(node: Any) -> str:
 
 
 def _runs(importer: Any) -> list[Run]:
-    """Maximal sequences of nodes of one layer that torch has not evaluated already."""
+    """Maximal sequences of nodes of one layer, without nodes that torch has evaluated."""
     runs: list[Run] = []
     open_run: Run | None = None
     for node in importer.program.graph.nodes:
@@ -52,7 +52,7 @@ def _runs(importer: Any) -> list[Run]:
 
 
 def _normalizes(run: Run) -> bool:
-    """Whether a run has a batch normalization, which compilation folds into weights that it must see."""
+    """Whether a run has a batch normalization, which compilation folds into weights outside of functions."""
     return any("batch_norm" in str(node.target) for node in run.nodes)
 
 
@@ -63,7 +63,7 @@ def _digest(value: Any) -> Any:
 
 
 class _Signature:
-    """What two runs must have in common to be one function."""
+    """The properties that two runs must share to become one function."""
 
     def __init__(self, importer: Any, run: Run) -> None:
         self.importer, self.run = importer, run
@@ -123,7 +123,7 @@ def repeated(importer: Any) -> dict[Any, Run]:
 
 
 def call_run(importer: Any, run: Run, functions: dict[Any, GraphBuilder]) -> None:
-    """Calls the function of a run, which its first occurrence defines, and enters what it gives."""
+    """Calls the function of a run, defined at its first occurrence, and stores the results."""
     function = functions.get(run.signature)
     if function is None:
         function = functions[run.signature] = _define(importer, run, len(functions))

@@ -1,4 +1,4 @@
-"""Overloads that order, or write to addresses that are data: top-k, sort, index_put, scatter, grouped products."""
+"""Overloads that sort or write to data-dependent addresses: top-k, sort, index_put, scatter, grouped products."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ...graph.building import scattered
 from ...graph.tensor import Tensor
 from .elementwise import truth
 from .importing import Importer
@@ -27,7 +28,7 @@ _COMBINERS = {
 
 @handles("aten.topk.default")
 def _topk(importer: Importer, x: Any, k: int, dim: int = -1, largest: bool = True, ordered: bool = True) -> Any:
-    """In order, the lower index first among equals (torch leaves that open)."""
+    """In order; among equal elements the lower index comes first (torch leaves that open)."""
     tensor = importer.tensor(x)
     if tensor.ndim == 0:
         return tensor, importer.tensor(torch.zeros((), dtype=torch.int64))
@@ -44,7 +45,7 @@ def _sort(importer: Importer, x: Any, dim: int = -1, descending: bool = False, *
 
 @handles("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
 def _searchsorted(importer: Importer, row: Any, x: Any, right: bool = False, **more: Any) -> Tensor:
-    """How many elements of a sorted row lie before each x: of NaN all do. All pairs are compared."""
+    """Number of elements of a sorted row before each x (all for NaN), by comparing all pairs."""
     sorter, side = more.get("sorter"), more.get("side")
     right = bool(more.get("right", right)) if side is None else side == "right"
     tensor = importer.tensor(row)
@@ -71,23 +72,11 @@ def _bucketize(importer: Importer, x: Any, row: Any, **more: Any) -> Tensor:
 def _write(
     importer: Importer, x: Tensor, axes: list[int], parts: list[Tensor], updates: Tensor, combiner: str
 ) -> Tensor:
-    """updates[i..., window...] meets x where the index tensors point on `axes`."""
+    """Combines updates[i..., window...] with x at the positions of the index tensors on `axes`."""
     shape = list(parts[0].shape)
     columns = [part.reshape(*shape, 1) for part in parts]
     vectors = columns[0] if len(columns) == 1 else importer.op("concat", *columns, dim=len(shape))
-    rest = [i for i in range(x.ndim) if i not in axes]
-    return importer.op(
-        "scatter",
-        x,
-        vectors,
-        updates,
-        update_window_dims=list(range(len(shape), len(shape) + len(rest))),
-        inserted_window_dims=sorted(axes),
-        scatter_dims_to_operand_dims=axes,
-        index_vector_dim=len(shape),
-        combiner=combiner,
-        mode="error",
-    )
+    return scattered(importer.op, x, vectors, updates, axes, len(shape), combiner=combiner, mode="error")
 
 
 @handles("aten.index_put.default", "aten._unsafe_index_put.default")
@@ -97,7 +86,7 @@ def _index_put(importer: Importer, x: Any, indices: Sequence[Any], values: Any, 
     if masks:
         value = importer.tensor(values, tensor.dtype)
         if len(indices) > 1 or accumulate or value.ndim:
-            raise importer.unsupported("values written under a mask of bools", suggestion="use torch.where")
+            raise importer.unsupported("values written under a bool mask", suggestion="Use torch.where")
         mask = truth(importer, masks[0])
         mask = mask.reshape(*mask.shape, *[1] * (tensor.ndim - mask.ndim))
         return importer.apply("select", mask, value, tensor)
@@ -107,7 +96,7 @@ def _index_put(importer: Importer, x: Any, indices: Sequence[Any], values: Any, 
     parts = [importer.broadcast(part, shape) for part in parts]
     rest = [tensor.shape[i] for i in range(tensor.ndim) if i not in axes]
     front = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
-    # torch puts the indices' axes where the first indexed axis was; scatter wants them in front
+    # torch puts the indices' axes at the first indexed axis, scatter in front
     wanted = [*rest[:front], *shape, *rest[front:]]
     updates = importer.broadcast(importer.tensor(values, tensor.dtype), wanted)
     if front and shape:
@@ -129,12 +118,12 @@ def _is_bool(index: Any) -> bool:
     "aten.scatter_reduce.two",
 )
 def _scatter(importer: Importer, x: Any, dim: int, index: Any, source: Any, reduce: str = "", **more: Any) -> Tensor:
-    """x[index[i, j, ...], j, ...] meets source[i, j, ...] along an axis."""
+    """Combines x[index[i, j, ...], j, ...] with source[i, j, ...] along an axis."""
     reduce = more.get("reduce", reduce)
     if "scatter_add" in str(importer.node.target):
         reduce = "sum"
     if (reduce and reduce not in _COMBINERS) or not more.get("include_self", True):
-        raise importer.unsupported("this reduction has no meaning here yet", reduce)
+        raise importer.unsupported("this reduction of a scatter", reduce)
     tensor = importer.tensor(x)
     at = axis(dim, tensor.ndim)
     place = indices_of(importer, index, tensor.shape[at]).convert("i64")
@@ -150,7 +139,7 @@ def _scatter(importer: Importer, x: Any, dim: int, index: Any, source: Any, redu
 
 @handles("aten.index_add.default", "aten.index_copy.default", "aten.index_fill.int_Scalar")
 def _index_rows(importer: Importer, x: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Tensor:
-    """Rows along an axis. One row, or rows known to follow each other, are written in place."""
+    """Writes rows along an axis; in place for one row or for consecutive constant indices."""
     tensor, part = importer.tensor(x), importer.tensor(source, importer.dtype)
     at, adds = axis(dim, tensor.ndim), "index_add" in str(importer.node.target)
     wraps = "index_fill" in str(importer.node.target)
@@ -169,7 +158,7 @@ def _index_rows(importer: Importer, x: Any, dim: int, index: Any, source: Any, *
 
 
 def _first(index: Any, extent: int) -> int | None:
-    """Where known rows that follow each other, all of them there, start."""
+    """The first of consecutive constant row indices within the extent, else None."""
     if not isinstance(index, torch.Tensor) or index.numel() == 0:
         return None
     places = index.reshape(-1).tolist()
@@ -181,10 +170,10 @@ def _first(index: Any, extent: int) -> int | None:
 def _grouped_mm(
     importer: Importer, a: Any, b: Any, offsets: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Tensor:
-    """Rows of a meet matrices of b group by group; offsets are where the groups end."""
+    """Multiplies groups of rows of a by matrices of b; offsets are the ends of the groups."""
     left, right = importer.tensor(a), importer.tensor(b)
     if left.ndim != 2 or right.ndim != 3 or offsets is None or bias is not None:
-        raise importer.unsupported("this form of a grouped product has no meaning here yet")
+        raise importer.unsupported("this form of a grouped product")
     ends = importer.tensor(offsets)
     starts = importer.op("pad", ends[:-1], importer.builder.scalar(0, ends.dtype), low=[1], high=[0])
     stored = importer.source_of(1)
@@ -198,9 +187,9 @@ def _grouped_mm(
 
 @handles("aten.histc.default")
 def _histc(importer: Importer, x: Any, bins: int = 100, low: float = 0, high: float = 0) -> Tensor:
-    """Equal bins from low to high, high included; what lies outside is not counted."""
+    """Counts elements in equal bins from low to high, high included."""
     if low >= high:
-        raise importer.unsupported("a histogram over the range of the data has no meaning here yet")
+        raise importer.unsupported("a histogram over the range of the data")
     values = importer.tensor(x).reshape(-1, 1).convert("f32")
     scalar = importer.builder.scalar
     place = importer.apply("floor", (values - float(low)) * float(bins) / float(high - low))

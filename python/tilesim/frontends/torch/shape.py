@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -31,7 +32,7 @@ def axis(dim: int, rank: int) -> int:
     "aten.view_as.default",
 )
 def _reshape(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
-    """The result's shape is torch's; elements stay in row-major order."""
+    """Elements in row-major order in the shape that torch states."""
     tensor = importer.tensor(x)
     return tensor if list(tensor.shape) == importer.shape else tensor.reshape(*importer.shape)
 
@@ -48,7 +49,7 @@ def _reshape(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
 def _same(importer: Importer, x: Any, *rest: Any, **__: Any) -> Any:
     overload = str(importer.node.target)
     if "dropout" in overload and len(rest) > 1 and rest[1] and rest[0] > 0:
-        raise importer.unsupported("dropout in training draws random numbers", suggestion="call module.eval()")
+        raise importer.unsupported("dropout in training draws random numbers", suggestion="Call module.eval()")
     value = importer.tensor(x)
     return (value, None) if "native_dropout" in overload else value
 
@@ -86,19 +87,19 @@ def _expand(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
 def _slice(
     importer: Importer, x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    tensor = importer.tensor(x)
-    at = axis(dim, tensor.ndim)
+    return along(importer.tensor(x), dim, slice(start, end, step))
+
+
+def along(tensor: Tensor, dim: int, index: Any) -> Tensor:
+    """A part of one axis, or one element."""
     key: list[Any] = [slice(None)] * tensor.ndim
-    key[at] = slice(start, end, step)
+    key[axis(dim, tensor.ndim)] = index
     return tensor[tuple(key)]
 
 
 @handles("aten.select.int")
 def _select(importer: Importer, x: Any, dim: int, index: int) -> Tensor:
-    tensor = importer.tensor(x)
-    key: list[Any] = [slice(None)] * tensor.ndim
-    key[axis(dim, tensor.ndim)] = int(index)
-    return tensor[tuple(key)]
+    return along(importer.tensor(x), dim, int(index))
 
 
 @handles("aten.narrow.default")
@@ -109,13 +110,8 @@ def _narrow(importer: Importer, x: Any, dim: int, start: int, length: int) -> Te
 
 
 def _parts(tensor: Tensor, dim: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-    at, start, parts = axis(dim, tensor.ndim), 0, []
-    for size in sizes:
-        key: list[Any] = [slice(None)] * tensor.ndim
-        key[at] = slice(start, start + size)
-        parts.append(tensor[tuple(key)])
-        start += size
-    return tuple(parts)
+    ends = list(accumulate(sizes, initial=0))
+    return tuple(along(tensor, dim, slice(start, end)) for start, end in pairwise(ends))
 
 
 @handles(
@@ -141,7 +137,7 @@ def _unbind(importer: Importer, x: Any, dim: int = 0) -> tuple[Tensor, ...]:
 
 @handles("aten.cat.default", "aten.concat.default")
 def _cat(importer: Importer, tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Empty tensors of one axis are skipped, as in torch."""
+    """Skips empty tensors of one axis, as torch does."""
     parts = [importer.tensor(part, importer.dtype) for part in tensors]
     kept = [part for part in parts if part.ndim == len(importer.shape) and not (part.ndim == 1 and part.shape[0] == 0)]
     if not kept:
@@ -161,7 +157,7 @@ def _stack(importer: Importer, tensors: Sequence[Any], dim: int = 0) -> Tensor:
 
 @handles("aten.repeat.default", "aten.tile.default")
 def _repeat(importer: Importer, x: Any, repeats: Sequence[int]) -> Tensor:
-    """Each axis becomes [repeat, extent], broadcast, and is joined again."""
+    """Each axis becomes [repeat, extent] by a broadcast, then one axis again."""
     tensor = importer.tensor(x)
     shape = [1] * (len(importer.shape) - tensor.ndim) + list(tensor.shape)
     times = [1] * (len(shape) - len(repeats)) + list(repeats)
@@ -205,10 +201,15 @@ def _roll(importer: Importer, x: Any, shifts: Sequence[int], dims: Sequence[int]
 @handles("aten.constant_pad_nd.default")
 def _pad(importer: Importer, x: Any, pads: Sequence[int], value: float = 0) -> Tensor:
     tensor = importer.tensor(x)
+    return importer.op("pad", tensor, importer.builder.scalar(value, tensor.dtype), **_borders(tensor, pads))
+
+
+def _borders(tensor: Tensor, pads: Sequence[int]) -> dict[str, list[int]]:
+    """torch's pads, from the last axis on, as low and high pads of all axes."""
     low, high = [0] * tensor.ndim, [0] * tensor.ndim
     for i in range(len(pads) // 2):
         low[-1 - i], high[-1 - i] = pads[2 * i], pads[2 * i + 1]
-    return importer.op("pad", tensor, importer.builder.scalar(value, tensor.dtype), low=low, high=high)
+    return {"low": low, "high": high}
 
 
 @handles("aten.pad.default")
@@ -221,11 +222,8 @@ def _pad_mode(
     if mode == "circular":
         return _pad_circular(importer, tensor, pads)
     if mode not in ("reflect", "replicate"):
-        raise importer.unsupported("this way to pad has no meaning here yet", mode)
-    low, high = [0] * tensor.ndim, [0] * tensor.ndim
-    for i in range(len(pads) // 2):
-        low[-1 - i], high[-1 - i] = pads[2 * i], pads[2 * i + 1]
-    return importer.op("pad", tensor, low=low, high=high, mode="edge" if mode == "replicate" else "reflect")
+        raise importer.unsupported("this padding mode", mode)
+    return importer.op("pad", tensor, **_borders(tensor, pads), mode="edge" if mode == "replicate" else "reflect")
 
 
 def _pad_circular(importer: Importer, x: Tensor, pads: Sequence[int]) -> Tensor:
@@ -233,21 +231,16 @@ def _pad_circular(importer: Importer, x: Tensor, pads: Sequence[int]) -> Tensor:
         at = x.ndim - 1 - i
         extent, (low, high) = x.shape[at], pads[2 * i : 2 * i + 2]
         if low < 0 or high < 0:
-            raise importer.unsupported("negative circular padding has no meaning here yet", str(list(pads)))
+            raise importer.unsupported("negative circular padding", str(list(pads)))
         pieces = [_slice(importer, x, at, extent - low, extent), x, _slice(importer, x, at, 0, high)]
         kept = [piece for piece in pieces if piece.shape[at]]
         x = importer.op("concat", *kept, dim=at) if len(kept) > 1 else x
     return x
 
 
-@handles("aten.reflection_pad1d.default", "aten.reflection_pad2d.default", "aten.reflection_pad3d.default")
-def _reflection_pad(importer: Importer, x: Any, pads: Sequence[int]) -> Tensor:
-    return _pad_mode(importer, x, pads, "reflect")
-
-
-@handles("aten.replication_pad1d.default", "aten.replication_pad2d.default", "aten.replication_pad3d.default")
-def _replication_pad(importer: Importer, x: Any, pads: Sequence[int]) -> Tensor:
-    return _pad_mode(importer, x, pads, "replicate")
+@handles(*[f"aten.{how}_pad{rank}d.default" for how in ("reflection", "replication") for rank in (1, 2, 3)])
+def _border_pad(importer: Importer, x: Any, pads: Sequence[int]) -> Tensor:
+    return _pad_mode(importer, x, pads, "reflect" if "reflection" in str(importer.node.target) else "replicate")
 
 
 @handles(
@@ -259,9 +252,9 @@ def _replication_pad(importer: Importer, x: Any, pads: Sequence[int]) -> Tensor:
     "prims.convert_element_type.default",
 )
 def _to(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
-    """Floats become integers toward zero; what torch leaves open wraps modulo 2^width, and NaN and infinities give 0.
+    """Floats round to integers toward zero; out of range they wrap modulo 2^width, and NaN and infinities give 0.
 
-    f8e4m3fn has no infinity: what lies beyond 448 becomes 448, other formats have infinities or NaN there.
+    f8e4m3fn has no infinity: numbers beyond 448 become 448. Other formats give infinity or NaN.
     """
     tensor = importer.tensor(x)
     dtype = importer.dtype
@@ -271,7 +264,7 @@ def _to(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
         return importer.apply("not_equal", tensor, importer.builder.scalar(0, tensor.dtype))
     if dtype == "f8e4m3fn" and tensor.dtype != "bool":
         return importer.op("convert", tensor, dtype=dtype, overflow="saturate")
-    if dtype == "f8e8m0fnu":  # powers of two alone: torch drops the sign, and zero becomes the least of them
+    if dtype == "f8e8m0fnu":  # powers of two only: torch drops the sign, and zero becomes the least power
         wide = importer.apply("abs", tensor.convert("f32"))
         tensor = importer.apply("maximum", wide, importer.builder.scalar(2.0**-127, "f32"))
     return importer.op("convert", tensor, dtype=dtype)
@@ -299,19 +292,14 @@ def _full(importer: Importer, _: Any, value: Any, *__: Any, **___: Any) -> Tenso
     return filled(importer, float(value))
 
 
-@handles("aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default")
-def _zeros(importer: Importer, *_: Any, **__: Any) -> Tensor:
-    return filled(importer, 0.0)
-
-
-@handles("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
-def _ones(importer: Importer, *_: Any, **__: Any) -> Tensor:
-    return filled(importer, 1.0)
+@handles(*[f"aten.{name}.default" for name in ("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones")])
+def _equal(importer: Importer, *_: Any, **__: Any) -> Tensor:
+    return filled(importer, float("ones" in str(importer.node.target)))
 
 
 @handles("aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default", "aten.empty_strided.default")
 def _empty(importer: Importer, *_: Any, **__: Any) -> Tensor:
-    """Whatever stood there: zeros are as good, and a full overwrite follows."""
+    """Zeros in the place of uninitialised memory."""
     return filled(importer, 0.0)
 
 
@@ -327,11 +315,8 @@ def _copy(importer: Importer, _: Any, source: Any, *__: Any) -> Tensor:
 
 @handles("aten.arange.default", "aten.arange.start", "aten.arange.start_step")
 def _arange(importer: Importer, *numbers: Any, **_: Any) -> Tensor:
-    start, step = 0.0, 1.0
-    if len(numbers) > 1:
-        start = numbers[0]
-    if len(numbers) > 2:
-        step = numbers[2]
+    start = numbers[0] if len(numbers) > 1 else 0.0
+    step = numbers[2] if len(numbers) > 2 else 1.0
     result: Tensor = importer.op("iota", shape=importer.shape, dtype=importer.dtype, dim=0)
     result = result * step if step != 1 else result
     return result + start if start else result

@@ -1,4 +1,4 @@
-"""Special functions and orders of torch that are short compositions of ours."""
+"""Special functions and medians of torch as short compositions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...graph.tensor import Tensor
 from .elementwise import elementwise
 from .importing import Importer
 from .reduce import reduced
-from .shape import axis
+from .shape import along, axis
 from .table import handles
 
 _BITS = {"f64": "i64", "f32": "i32", "f16": "i16", "bf16": "i16"}
@@ -26,7 +26,7 @@ def _less(importer: Importer, x: Tensor, than: float) -> Tensor:
 
 @handles("aten.sign.default", "aten.sgn.default")
 def _sign(importer: Importer, x: Any) -> Tensor:
-    """(x > 0) - (x < 0), which is 0 for NaN as torch's; our own `sign` passes NaN on."""
+    """(x > 0) - (x < 0), which is 0 for NaN as in torch; Tilesim's `sign` gives NaN."""
     tensor = importer.tensor(x, importer.dtype)
     if tensor.dtype == "bool":
         return importer.op("copy", tensor)
@@ -36,7 +36,7 @@ def _sign(importer: Importer, x: Any) -> Tensor:
 
 
 def _negative(importer: Importer, x: Tensor) -> Tensor:
-    """Whether the sign bit is set: of -0 and NaN too."""
+    """Whether the sign bit is set, also for -0 and NaN."""
     bits = importer.op("bitcast", x, dtype=_BITS[x.dtype]) if x.dtype in _BITS else x
     return _less(importer, bits, 0)
 
@@ -56,10 +56,10 @@ def _copysign(importer: Importer, x: Any, y: Any) -> Tensor:
 
 @handles("aten.nextafter.default")
 def _nextafter(importer: Importer, x: Any, y: Any) -> Tensor:
-    """Numbers of one sign follow each other as their bits do; from zero to the least number of the other's sign."""
+    """A step of the bits, which order numbers of one sign; zero steps to the least number of y's sign."""
     a, b = importer.tensor(x, importer.dtype), importer.tensor(y, importer.dtype)
     whole = _BITS[a.dtype]
-    lowest = importer.op("bitcast", _number(importer, -0.0, a), dtype=whole)  # the sign's bit alone
+    lowest = importer.op("bitcast", _number(importer, -0.0, a), dtype=whole)  # the sign bit
     one, bits = importer.builder.scalar(1, whole), importer.op("bitcast", a, dtype=whole)
     zero = _number(importer, 0, a)
     away = importer.apply("equal", importer.apply("less", a, b), importer.apply("greater", a, zero))
@@ -86,7 +86,7 @@ def _without_nan(importer: Importer, x: Any, y: Any) -> Tensor:
 
 @handles("aten.hypot.default")
 def _hypot(importer: Importer, x: Any, y: Any) -> Tensor:
-    """large * sqrt(1 + (small / large)^2): squares neither overflow nor vanish."""
+    """large * sqrt(1 + (small / large)^2), so that squares neither overflow nor underflow."""
     a, b = (importer.apply("abs", importer.tensor(one, importer.dtype)) for one in (x, y))
     large, small = importer.apply("maximum", a, b), importer.apply("minimum", a, b)
     zero, one = _number(importer, 0, a), _number(importer, 1, a)
@@ -112,7 +112,7 @@ def _asinh(importer: Importer, x: Any) -> Tensor:
     root = importer.apply("sqrt", square + 1.0)
     near = importer.apply("log1p", a + square / (root + 1.0))
     far = importer.apply("log", a) + math.log(2)
-    limit = 1e4 if tensor.dtype != "f16" else 200.0  # below it a^2 is finite, above it 1 is lost beside a^2
+    limit = 1e4 if tensor.dtype != "f16" else 200.0  # below it a^2 is finite, above it 1 is negligible against a^2
     return _with_sign_of(importer, importer.apply("select", _less(importer, a, limit), near, far), tensor)
 
 
@@ -150,7 +150,7 @@ _ERFINV = (
 @handles("aten.erfinv.default")
 def _erfinv(importer: Importer, x: Any) -> Tensor:
     if importer.dtype == "f64":
-        raise importer.unsupported("erfinv has single precision here", "f64", "convert to float32 before it")
+        raise importer.unsupported("erfinv in double precision", "f64", "Convert to float32 before it")
     tensor = importer.tensor(x, "f32")
     w = -importer.apply("log1p", -importer.apply("multiply", tensor, tensor))
     inner = _less(importer, w, 5)
@@ -179,22 +179,19 @@ def _right(importer: Importer, x: Any, y: Any) -> Tensor:
 
 
 def _middle(importer: Importer, x: Tensor, at: int) -> tuple[Tensor, Tensor]:
-    """The lower median along an axis, which stays with extent 1, and its index: NaN where one is among the numbers."""
+    """The lower median along an axis (kept with extent 1) and its index; NaN if the data contain NaN."""
     places = importer.op("iota", shape=list(x.shape), dtype="i64", dim=at)
     values, order = importer.op("sort", x, places, results=2, dim=at)
     size = x.shape[at]
 
-    def along(tensor: Tensor, place: int) -> Tensor:
-        start, limit = [0] * x.ndim, list(x.shape)
-        start[at], limit[at] = place, place + 1
-        found: Tensor = importer.op("slice", tensor, start=start, limit=limit, stride=[1] * x.ndim)
-        return found
+    def element(tensor: Tensor, place: int) -> Tensor:
+        return along(tensor, at, slice(place, place + 1))
 
-    middle, index = along(values, (size - 1) // 2), along(order, (size - 1) // 2)
+    middle, index = element(values, (size - 1) // 2), element(order, (size - 1) // 2)
     if x.dtype not in _BITS:
         return middle, index
-    broken = importer.apply("is_nan", along(values, size - 1))  # NaN is sorted behind all numbers
-    last = [along(values, size - 1), along(order, size - 1)]
+    broken = importer.apply("is_nan", element(values, size - 1))  # NaN sorts after all numbers
+    last = [element(values, size - 1), element(order, size - 1)]
     return importer.apply("select", broken, last[0], middle), importer.apply("select", broken, last[1], index)
 
 
@@ -202,7 +199,7 @@ def _middle(importer: Importer, x: Tensor, at: int) -> tuple[Tensor, Tensor]:
 def _median(importer: Importer, x: Any) -> Tensor:
     tensor = importer.tensor(x)
     if math.prod(tensor.shape) == 0:
-        raise importer.unsupported("the median of nothing is not a number")
+        raise importer.unsupported("the median of an empty tensor")
     return _middle(importer, tensor.reshape(-1), 0)[0].reshape()
 
 
@@ -219,7 +216,7 @@ def _median_dim(importer: Importer, x: Any, dim: int, keep: bool = False) -> tup
 
 @handles("aten.cummax.default", "aten.cummin.default")
 def _cumulative_extreme(importer: Importer, x: Any, dim: int) -> tuple[Tensor, Tensor]:
-    """Extremes so far, and the place of the last one that is as large: the highest index of those that equal it."""
+    """Running extremes, and the highest index of the elements that equal them."""
     tensor = importer.tensor(x)
     combiner = "maximum" if "cummax" in str(importer.node.target) else "minimum"
     if tensor.ndim == 0:

@@ -1,4 +1,4 @@
-"""The table of ATen overloads: name of the overload to the function that builds its meaning."""
+"""The table of ATen overloads: the function that builds each overload."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ TABLE: dict[str, Handler] = {}
 
 
 def handles(*overloads: str) -> Callable[[Handler], Handler]:
-    """Enters a function for overloads, as "aten.add.Tensor".
+    """Registers a function for overloads, as "aten.add.Tensor".
 
-    It is called as f(importer, *arguments, **keywords) with the arguments of the overload, tensors being values of the
-    importer, and returns a value or a tuple of them.
+    The importer calls f(importer, *arguments, **keywords) with the overload's arguments, where tensors are values of
+    the importer. The function returns a value or a tuple of values.
     """
 
     def enter(function: Handler) -> Handler:

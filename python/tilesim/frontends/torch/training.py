@@ -1,4 +1,4 @@
-"""Training through torch.compile: AOTAutograd splits a captured graph into a forward and a backward one."""
+"""Training through torch.compile: AOTAutograd splits a captured graph into forward and backward graphs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 __all__ = ["training", "trains"]
 
-#: operations whose further results (means, indices) a backward graph reads, spelled out by torch's own decompositions
+#: operations whose additional results (means, indices) a backward graph reads; torch decomposes them
 _SPELLED_OUT = (
     "native_layer_norm",
     "native_group_norm",
@@ -27,7 +27,7 @@ _SPELLED_OUT = (
 
 
 def trains(inputs: Sequence[Any]) -> bool:
-    """Whether a captured graph is to have gradients."""
+    """Whether a captured graph needs gradients."""
     return torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
 
 
@@ -43,7 +43,7 @@ def _decompositions() -> dict[Any, Any]:
 
 
 def training(module: Any, inputs: Sequence[Any], runner: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
-    """A function with gradients whose forward and backward graphs run as programs of their own."""
+    """A differentiable function whose forward and backward graphs run as separate programs."""
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.aot_autograd import make_boxed_func
 
@@ -51,13 +51,13 @@ def training(module: Any, inputs: Sequence[Any], runner: Callable[[Any], Callabl
         run = runner(graph)
 
         def apart(*args: Any) -> Any:
-            # torch keeps its modes per thread: within a function of autograd it cannot export
+            # torch keeps its modes per thread and cannot export inside an autograd function
             with ThreadPoolExecutor(1) as thread:
                 return thread.submit(_without_gradients, run, args).result()
 
         return make_boxed_func(apart)
 
-    # fused attention has a gradient of its own kind; spelled out, both directions are products and a softmax
+    # decomposed attention gives products and a softmax in both directions; fused attention has a special gradient
     with warnings.catch_warnings(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         warnings.simplefilter("ignore", DeprecationWarning)
         made = aot_autograd(

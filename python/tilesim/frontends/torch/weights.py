@@ -1,4 +1,4 @@
-"""Parameters, buffers and constants of a torch program as weights of the graph: by reference, ties by storage."""
+"""Parameters, buffers and constants of a torch program as weights of the graph, by reference; ties shared storage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...graph.torch_arrays import dtype_name, elements_of, is_real
 
 
 class WeightStore:
-    """Hands stored tensors to the builder when an operation first asks for them."""
+    """Passes stored tensors to the builder when an operation first reads them."""
 
     def __init__(self, builder: GraphBuilder) -> None:
         self.builder = builder
@@ -24,7 +24,7 @@ class WeightStore:
         self.ties: dict[str, str] = {}
 
     def register(self, name: str, value: Any, trainable: bool) -> None:
-        """Notes a parameter or buffer under its path in the module; one that shares memory is an alias of the first."""
+        """Registers a parameter or buffer under its path in the module; tensors that share memory are tied."""
         self._values[name] = (value, trainable)
         if not is_real(value) or value.numel() == 0:
             return
@@ -42,12 +42,12 @@ class WeightStore:
         if not is_real(value) and value.device.type in ("meta", "cpu"):
             if value.is_floating_point() or value.is_complex() or trainable:
                 return self.builder.weight(name, list(value.shape), dtype, trainable=trainable)
-            value = torch.zeros(value.shape, dtype=value.dtype)  # positions, masks: any other number may be no index
+            value = torch.zeros(value.shape, dtype=value.dtype)  # positions, masks: 0 is always a valid index
         array = elements_of(value)
         return Tensor(self.builder, core.weight(name, data=array, trainable=trainable, share=True))
 
     def constant(self, value: Any, name: str, codes: bool = False) -> Tensor:
-        """A tensor that depends on no input; views of the same memory are one weight. Codes of 4 bits are stored so."""
+        """A constant tensor; views of the same memory share a weight. Codes of 4 bits are stored in 4 bits."""
         key = (value.data_ptr(), value.dtype, tuple(value.shape), tuple(value.stride()))
         if key not in self._constants:
             stem = f"{name}.constant" if name else "constant"
@@ -65,7 +65,7 @@ class WeightStore:
 
 
 def _narrow(array: np.ndarray[Any, Any]) -> str | None:
-    """The type of 4 bits that holds all of many integers."""
+    """The 4-bit type that holds all elements of a large integer array, or None."""
     few = 4096  # elements
     if array.size <= few or array.dtype == np.bool_:
         return None
