@@ -160,13 +160,12 @@ def test_no_doubled_resource_is_slower(seed: int) -> None:
     check_doubling([seed], 1.02)
 
 
-def test_no_doubled_resource_of_a_preset_is_slower() -> None:
-    check_presets(range(3, 6), 1.02)
+SLOW = [pytest.param(seeds, 1.05, marks=pytest.mark.slow) for seeds in (range(3, 6), range(4000, 4012))]
 
 
-@pytest.mark.slow
-def test_no_doubled_resource_of_a_preset_is_slower_for_many_kernels() -> None:
-    check_presets(range(4000, 4012), 1.05)
+@pytest.mark.parametrize(("seeds", "limit"), [((4,), 1.02), *SLOW])  # vector kernels have a test of their own
+def test_no_doubled_resource_of_a_preset_is_slower(seeds: Iterable[int], limit: float) -> None:
+    check_presets(seeds, limit)
 
 
 @pytest.mark.slow
