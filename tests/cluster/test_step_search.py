@@ -31,7 +31,8 @@ def by_hand(devices: int, work: Any) -> list[ts.Plan]:
         if rest or not data:
             continue
         axes = itertools.product(
-            range(1, work.global_batch + 1), range(1, work.layers + 1), ts_plan.SCHEDULES, (False, True), ("none", "zero1", "zero2", "zero3"),
+            range(1, work.global_batch + 1), range(1, work.layers + 1), ts_plan.SCHEDULES, (False, True),
+            ("none", "zero1", "zero2", "zero3"),
             ts_plan.RECOMPUTE, ts_plan.OFFLOAD, ts_plan.CONTEXTS[: 1 + (context > 1)],
         )  # fmt: skip
         for micro, virtual, schedule, sequence, shard, recompute, offload, kind in axes:

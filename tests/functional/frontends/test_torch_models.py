@@ -58,13 +58,6 @@ def test_gpt2() -> None:
     assert "wte.weight" in "".join(graph.weights()) and "lm_head.weight" not in graph.weights()
 
 
-@pytest.mark.slow
-def test_vit() -> None:
-    model = transformers.ViTModel(transformers.ViTConfig(image_size=32, **SMALL))
-    graph = equal(model, (torch.randn(2, 3, 32, 32),))
-    assert count(graph, "attention") == 1
-
-
 def llama(**more: Any) -> Any:
     config = transformers.LlamaConfig(vocab_size=60, num_key_value_heads=2, **{**SMALL, **more})
     return transformers.LlamaForCausalLM(config)
@@ -199,26 +192,15 @@ def test_the_loop_over_experts_is_refused_with_the_remedy() -> None:
         ts.from_torch(model.eval(), (torch.randint(0, 60, (1, 3)),), {"use_cache": False})
 
 
-FAMILIES = ["Llama4", "Mistral", "Qwen2", "Gemma", "Phi", "GPTNeoX", "OPT", "T5", "CLIPVision"]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FAMILIES)
-def test_other_families(name: str) -> None:
-    args: Any = (torch.randint(2, 60, (1, 6)),)
-    if name == "T5":
-        config = transformers.T5Config(d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, vocab_size=60)
-        equal(transformers.T5EncoderModel(config), args)
-    elif name == "Llama4":  # rotary positions as complex numbers
-        more = {"num_local_experts": 3, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 60}
-        config = transformers.Llama4TextConfig(**SMALL, **more, intermediate_size_mlp=48)
-        equal(transformers.Llama4ForCausalLM(config), args, {"use_cache": False})
-    elif name == "CLIPVision":
-        config = transformers.CLIPVisionConfig(image_size=32, patch_size=8, **SMALL)
-        equal(transformers.CLIPVisionModel(config), (torch.randn(1, 3, 32, 32),))
+@pytest.mark.parametrize("name", ["Llama4", "GPTNeoX", "OPT"])
+def test_families_that_from_transformers_is_not_tried_on(name: str) -> None:
+    tokens = {"vocab_size": 60, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1}
+    if name == "Llama4":  # rotary positions as complex numbers
+        more = {"num_local_experts": 3, "num_key_value_heads": 2, "head_dim": 8, "intermediate_size_mlp": 48}
+        model = transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(**SMALL, **more, vocab_size=60))
     else:
-        tokens = {"vocab_size": 60, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1}
-        heads = {"num_key_value_heads": 2, "head_dim": 8} if name in ("Mistral", "Qwen2", "Gemma") else {}
         more = {"ffn_dim": 48, "word_embed_proj_dim": 32} if name == "OPT" else {}
-        config = getattr(transformers, f"{name}Config")(**{**tokens, **heads, **SMALL, **more})
-        equal(getattr(transformers, f"{name}Model")(config), args, {"use_cache": False})
+        config = getattr(transformers, f"{name}Config")(**{**tokens, **SMALL, **more})
+        model = getattr(transformers, f"{name}Model")(config)
+    equal(model, (torch.randint(2, 60, (1, 6)),), {"use_cache": False})
