@@ -19,7 +19,7 @@ from tilesim.cluster.fabric import fabric_of
 from tilesim.cluster.searches.candidates import canonical
 
 WORK = ts.workloads.transformer_step(12, 1536, 12, 32000, 1024, 24, dtype="f16", attention="unfused")
-SMALL = ts.workloads.transformer_step(6, 768, 12, 32000, 512, 8, dtype="f16", attention="unfused")
+SMALL = ts.workloads.transformer_step(8, 768, 12, 32000, 512, 16, dtype="f16", attention="unfused")
 
 
 def by_hand(devices: int, work: Any) -> list[ts.Plan]:
