@@ -49,7 +49,7 @@ def by_hand(devices: int, work: Any) -> list[ts.Plan]:
     return list(found)
 
 
-@pytest.mark.parametrize(("work", "apart"), [(SMALL, 14), pytest.param(WORK, 7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("work", "apart"), [(SMALL, 97), pytest.param(WORK, 7, marks=pytest.mark.slow)])
 def test_the_best_of_all(work: Any, apart: int) -> None:
     study = ts.cluster.search(work, "dgx-a100:4", framework="unfitted")
     plans = by_hand(4, work)
