@@ -314,8 +314,10 @@ def balance(result: ts.Result) -> float:
     return min(busy) / max(busy)
 
 
-@pytest.mark.parametrize("base", ["edge-8", "mesh-16"])
-@pytest.mark.parametrize(("name", "options"), [("bert-base", {"sequence": 128}), ("llama-3-8b", {"phase": "decode"})])
+@pytest.mark.parametrize(
+    ("base", "name", "options"),
+    [("edge-8", "bert-base", {"sequence": 128}), ("mesh-16", "llama-3-8b", {"phase": "decode"})],
+)
 def test_four_cores_work_alike(base: str, name: str, options: dict[str, Any]) -> None:
     """Arrays limit: the least busy core's compute at least nine tenths as long as the most busy one's."""
     target = ts.Machine.load(base).replace({"core.count": 4})
