@@ -312,17 +312,6 @@ def test_ctrl_c_while_it_is_drawn() -> None:
     assert screen.text.count("\x1b[?25l") == screen.text.count("\x1b[?25h"), "the cursor is shown again"
 
 
-def test_names_with_markup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    b = ts.GraphBuilder("[bold]g[/bold]")
-    x = b.linear(b.input("x", (8, 8)), 8, name="[red]a[/red]")
-    b.output(b.linear(x, 8, name="<b>c</b>"), "y")
-    path = tmp_path / "graph.json"
-    b.build().save(path)
-    screen = seen(["run", str(path), "--no-advice"], 100)
-    assert screen.code == 0 and "[red]a[/red]" in screen.plain and "<b>c</b>" in screen.plain
-    assert "[bold]g[/bold] on tpu-v3" in screen.plain
-
-
 def test_a_shell_completes_names_and_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     def completions(*words: str) -> list[str]:
         """What a bash shell is offered."""
