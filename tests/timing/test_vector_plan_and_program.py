@@ -8,15 +8,15 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tilesim as ts
+from support.program_checks import ring_bytes, statements
 from tilesim.mapping import VectorKernel, kernels
 
-BITS = {"bool": 8, "u8": 8, "i8": 8, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "i64": 64, "f64": 64}
 EXTENTS = [1, 2, 3, 8, 16, 31, 64, 100, 127, 128, 129, 197, 256, 500]
 MACHINES = ["edge-8", "edge-8", "tpu-v3", "gemmini-16", "mesh-16", "tpu-v4"]
 
@@ -156,18 +156,6 @@ def drawn(rng: random.Random, kernel: VectorKernel) -> dict[str, Any] | None:
         if tiles < 5000 and kernel.legal(nest)[0]:
             return nest
     return None
-
-
-def statements(block: list[Any]) -> Iterator[dict[str, Any]]:
-    for statement in block:
-        yield statement
-        for key in ("do", "then", "else"):
-            yield from statements(statement.get(key, []))
-
-
-def ring_bytes(slot: dict[str, Any]) -> int:
-    bytes_ = -(-slot["elements"] * BITS[slot["dtype"]] // 8)
-    return -(-bytes_ // 64) * 64 * int(slot.get("depth", 2))
 
 
 def check_kernel(
