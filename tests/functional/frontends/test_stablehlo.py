@@ -312,10 +312,6 @@ def random_functions(count):
             raise AssertionError(f"seed {seed}: {error}") from None
 
 
-def test_random_functions():
-    random_functions(8)
-
-
-@pytest.mark.slow
-def test_300_random_functions():
-    random_functions(300)
+@pytest.mark.parametrize("number", [8, pytest.param(300, marks=pytest.mark.slow)])
+def test_random_functions(number):
+    random_functions(number)
