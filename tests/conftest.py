@@ -24,21 +24,13 @@ CTEST_REPORT = pytest.StashKey[list[str]]()
 #: Files that take longest, first of all: the last file of a run of several processes must not be a long one. The C++
 #: tests come first, since their compiler waits for nobody. (`--dist loadfile --no-loadscope-reorder` keeps this order.)
 LONGEST = (
-    "tests/project/test_ctest.py",
-    "tests/docs/test_notebooks.py",
-    "tests/docs/test_pages.py",
-    "tests/docs/test_page_commands.py",
-    "tests/docs/test_exercises.py",
-    "tests/badinput/test_fuzz.py",
-    "tests/functional/frontends/test_transformers.py",
-    "tests/project/test_terminal.py",
-    "tests/cluster/test_places.py",
-    "tests/cluster/test_shardings.py",
-    "tests/cluster/test_random_partition.py",
-    "tests/reference/test_samples.py",
-    "tests/functional/frontends/test_torch_models.py",
+    "tests/project/test_ctest.py", "tests/docs/test_notebooks.py", "tests/docs/test_pages.py",
+    "tests/docs/test_page_commands.py", "tests/docs/test_exercises.py", "tests/badinput/test_fuzz.py",
+    "tests/functional/frontends/test_transformers.py", "tests/project/test_terminal.py",
+    "tests/cluster/test_places.py", "tests/cluster/test_shardings.py", "tests/cluster/test_random_partition.py",
+    "tests/reference/test_samples.py", "tests/functional/frontends/test_torch_models.py",
     "tests/timing/test_fusion_price.py",
-)
+)  # fmt: skip
 #: What the suite compares with: with TILESIM_ALL_TESTS set, as continuous integration does, none may be missing.
 FRAMEWORKS = ("torch", "jax", "onnx", "transformers", "safetensors", "optuna", "yaml", "mkdocs", "ipywidgets")
 

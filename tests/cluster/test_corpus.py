@@ -41,16 +41,9 @@ def names():
 NAMES = names()
 #: the normal run takes every sixth, and sorts of programs that these lack
 SORTS = [
-    "fsdp",
-    "heads",
-    "head",
-    "routed",
-    "cache_heads",
-    "conv_plane",
-    "max_pool",
-    "conv_kernel_gradient",
+    "fsdp", "heads", "head", "routed", "cache_heads", "conv_plane", "max_pool", "conv_kernel_gradient",
     "differences",
-]
+]  # fmt: skip
 FEW = [*NAMES[::6], *(name for name in [*SORTS, "scan_tensor", "cond_layers", "parted"] if name not in NAMES[::6])]
 needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
 

@@ -24,13 +24,9 @@ def report(tmp_path: Path, rows: list[str], seeds: int = 1) -> dict:
 def test_rows_that_are_wrong(tmp_path: Path) -> None:
     good = "crossbar_4,bitcomp,1,0.1,6,6,0.1,1,stable"
     bad = [
-        good.replace("crossbar", "crosbar"),
-        good.replace("bitcomp", "bitcmp"),
-        good.replace(",1,0.1", ",0,0.1", 1),
-        good.replace(",1,0.1", ",1,2.5", 1),
-        good.replace("stable", "unstable"),
-        good.replace(",6,6,", ",x,6,"),
-    ]
+        good.replace("crossbar", "crosbar"), good.replace("bitcomp", "bitcmp"), good.replace(",1,0.1", ",0,0.1", 1),
+        good.replace(",1,0.1", ",1,2.5", 1), good.replace("stable", "unstable"), good.replace(",6,6,", ",x,6,"),
+    ]  # fmt: skip
     bare = "crossbar_4,neighbor,1,1.0,,,1.0,,saturated"
     assert report(tmp_path, [bare])["rows"][0]["status"] == "ok"
     result = report(tmp_path, [good, *bad])

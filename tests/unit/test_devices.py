@@ -29,16 +29,9 @@ def test_shipped_device(name: str) -> None:
 
 def test_every_device_of_the_tables_is_shipped() -> None:
     labels = {
-        "A100-SXM4-80GB": "a100",
-        "L40S": "l40s",
-        "B200-SXM": "b200",
-        "H100-SXM-80GB": "h100",
-        "H200-SXM": "h200",
-        "RTX-PRO-6000": "rtx-pro-6000",
-        "Arc-Pro-B60": "b60",
-        "T4": "t4",
-        "Tesla V100": "v100",
-    }
+        "A100-SXM4-80GB": "a100", "L40S": "l40s", "B200-SXM": "b200", "H100-SXM-80GB": "h100", "H200-SXM": "h200",
+        "RTX-PRO-6000": "rtx-pro-6000", "Arc-Pro-B60": "b60", "T4": "t4", "Tesla V100": "v100",
+    }  # fmt: skip
     for label, name in labels.items():
         assert ts.Device.load(label).name == name
 
