@@ -2,7 +2,9 @@
 
 import gc
 import importlib.util
+import itertools
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,21 +24,13 @@ CTEST_REPORT = pytest.StashKey[list[str]]()
 #: Files that take longest, first of all: the last file of a run of several processes must not be a long one. The C++
 #: tests come first, since their compiler waits for nobody. (`--dist loadfile --no-loadscope-reorder` keeps this order.)
 LONGEST = (
-    "tests/project/test_ctest.py",
-    "tests/docs/test_notebooks.py",
-    "tests/docs/test_pages.py",
-    "tests/docs/test_page_commands.py",
-    "tests/docs/test_exercises.py",
-    "tests/badinput/test_fuzz.py",
-    "tests/functional/frontends/test_transformers.py",
-    "tests/project/test_terminal.py",
-    "tests/cluster/test_places.py",
-    "tests/cluster/test_shardings.py",
-    "tests/cluster/test_random_partition.py",
-    "tests/reference/test_samples.py",
-    "tests/functional/frontends/test_torch_models.py",
+    "tests/project/test_ctest.py", "tests/docs/test_notebooks.py", "tests/docs/test_pages.py",
+    "tests/docs/test_page_commands.py", "tests/docs/test_exercises.py", "tests/badinput/test_fuzz.py",
+    "tests/functional/frontends/test_transformers.py", "tests/project/test_terminal.py",
+    "tests/cluster/test_places.py", "tests/cluster/test_shardings.py", "tests/cluster/test_random_partition.py",
+    "tests/reference/test_samples.py", "tests/functional/frontends/test_torch_models.py",
     "tests/timing/test_fusion_price.py",
-)
+)  # fmt: skip
 #: What the suite compares with: with TILESIM_ALL_TESTS set, as continuous integration does, none may be missing.
 FRAMEWORKS = ("torch", "jax", "onnx", "transformers", "safetensors", "optuna", "yaml", "mkdocs", "ipywidgets")
 
@@ -78,9 +72,31 @@ def bounds_of_every_run() -> Iterator[None]:
     module._simulate = simulate
 
 
+def pairs(item: pytest.Item) -> set[tuple[str, str]]:
+    """Of a case of three parametrizations or more, each pair of values beside each other; of another case none."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    marks = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    names = [re.split(r",\s*", mark) if isinstance(mark, str) else mark for mark in marks]
+    values = [str([(name, params[name]) for name in own]) for own in names if "seed" not in own]
+    return set(itertools.combinations(values, 2)) if len(values) > 2 else set()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of random cases (parameter `seed`) the first two fifths run always, four at least; the others are slow."""
+    """Of random cases (parameter `seed`) the first two fifths run always, four at least; of combinations of three
+    parametrizations or more, so many that each pair of values stands beside each other. The others are slow."""
+    combined: dict[str, list[tuple[pytest.Item, set[Any]]]] = {}
+    for item in items:
+        if (own := pairs(item)) and not any(item.iter_markers("slow")):
+            combined.setdefault(item.nodeid.partition("[")[0], []).append((item, own))
+    for cases in combined.values():
+        left = set().union(*(own for _, own in cases))
+        while left:
+            chosen = max(cases, key=lambda case: len(case[1] & left))
+            left -= chosen[1]
+            cases.remove(chosen)
+        for item, _ in cases:
+            item.add_marker("slow")
     families: dict[tuple[str, ...], list[pytest.Item]] = {}
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import _thread
+import json
 import random
 import struct
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import tilesim as ts
 import tilesim.isa as isa
+from support.command import tilesim
 
 GOOD = isa.assemble("_start: li a0, 0\nli a7, 93\necall")
 
@@ -51,11 +54,20 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
+#: what no code can be read from either
+UNREAD = ("empty", "cut in its head", "cut in its code", "32 bits", "big-endian", "x86", "dynamic")
+
+
 @pytest.mark.parametrize("name", FILES)
-def test_files_that_are_no_programs(name: str) -> None:
+def test_files_that_are_no_programs(name: str, tmp_path: Path) -> None:
     make, said = FILES[name]
     with pytest.raises(ts.UserError, match=said):
         isa.run(make())
+    (tmp_path / "p.elf").write_bytes(make())
+    for command in ("run", "dis") if name in UNREAD else ("run",):
+        done = tilesim("isa", command, str(tmp_path / "p.elf"))
+        assert done.returncode == 2 and said in done.stderr and done.stdout == "", done
+        assert name not in UNREAD or "p.elf" in done.stderr
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -106,8 +118,11 @@ def test_damaged_files_end_in_words(seed: int) -> None:
         ("x: j x", "instruction limit", "", None),
     ],
 )
-def test_traps_name_cause_place_and_instruction(text: str, cause: str, instruction: str, address: int | None) -> None:
-    result = isa.run(isa.assemble(f"_start: nop\n{text}"), max_instructions=10_000_000)
+def test_traps_name_cause_place_and_instruction(
+    text: str, cause: str, instruction: str, address: int | None, tmp_path: Path
+) -> None:
+    program = isa.assemble(f"_start: nop\n{text}")
+    result = isa.run(program, max_instructions=10_000_000)
     trap = result.trap
     assert trap is not None and result.exit_status is None
     assert trap["cause"] == cause and trap["instruction"] == instruction, trap
@@ -118,6 +133,13 @@ def test_traps_name_cause_place_and_instruction(text: str, cause: str, instructi
         assert "clone" in trap["detail"]
     if "sd ra" in text:
         assert "stack" in trap["detail"]
+    (tmp_path / "p.elf").write_bytes(program)
+    words = ("isa", "run", str(tmp_path / "p.elf"), "--json", str(tmp_path / "r.json"))
+    done = tilesim(*words, "--max-instructions", "10000000")
+    assert done.returncode == 1 and cause in done.stderr, done
+    data = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    assert (data["schema"], data["version"], data["exit_status"]) == ("tilesim.isa_run", 1, None)
+    assert data["trap"] == trap and data["instructions"] > 0
 
 
 def test_an_endless_loop_answers_ctrl_c() -> None:
@@ -128,12 +150,6 @@ def test_an_endless_loop_answers_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt):
         isa.run(endless)
     assert time.perf_counter() - start < 60  # not for ever; how soon is bench/isa.py's to say
-
-
-@pytest.mark.parametrize("vlen", [0, 64, 100, 192, 131072, -128])
-def test_lengths_that_no_vector_register_has(vlen: int) -> None:
-    with pytest.raises(ts.UserError, match="power of two"):
-        isa.run(GOOD, vlen=vlen)
 
 
 def test_cores_and_policies() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import os
 import subprocess
 import sys
@@ -44,7 +43,7 @@ or s0, s0, s1
 text: .byte 0x80, 0xff, 0, 10, 0xc3"""
 
 
-@pytest.mark.parametrize("closed", [c for n in range(4) for c in itertools.combinations(range(3), n)])
+@pytest.mark.parametrize("closed", [(), (0,), (1,), (2,), (0, 1, 2)])
 def test_streams_that_are_closed(closed: tuple[int, ...], tmp_path: Path) -> None:
     """The program sees EBADF there and there alone; the other streams get its bytes."""
     (tmp_path / "p.elf").write_bytes(isa.assemble(PROGRAM))

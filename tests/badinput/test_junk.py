@@ -45,7 +45,7 @@ def test_junk_is_refused(count: int) -> None:
     assert not wrong, "\n".join(wrong[:100])
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, pytest.param(0, marks=pytest.mark.slow)])
 def test_junk_on_the_command_line(count: int) -> None:
     """Exit code 0, 1 or 2, one line of what is wrong, no traceback."""
     seen, wrong = tried("junk_cli", 20261, count)

@@ -245,13 +245,10 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 
 
 EMPTY: dict[str, Callable[[], ts.Graph]] = {
-    "matmul": lambda: ts.workloads.matmul(0, 4, 4),
-    "matmul ": lambda: ts.workloads.matmul(4, 4, 0),
-    "softmax": lambda: ts.workloads.softmax(0, 8),
-    "softmax ": lambda: ts.workloads.softmax(8, 0),
-    "conv2d": lambda: ts.workloads.conv2d(0, 3, 6, 6, 4, 3),
-    "attention": lambda: ts.workloads.attention(1, 2, 0, 4),
-}
+    "matmul": lambda: ts.workloads.matmul(0, 4, 4), "matmul ": lambda: ts.workloads.matmul(4, 4, 0),
+    "softmax": lambda: ts.workloads.softmax(0, 8), "softmax ": lambda: ts.workloads.softmax(8, 0),
+    "conv2d": lambda: ts.workloads.conv2d(0, 3, 6, 6, 4, 3), "attention": lambda: ts.workloads.attention(1, 2, 0, 4),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EMPTY)

@@ -134,7 +134,7 @@ def damage(rng: random.Random, folder: Path) -> bool:
     return False
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [150, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_damaged_results_are_refused_or_usable(count: int, tmp_path: Path) -> None:
     rng = random.Random(count)
     refused = sum(damage(rng, tmp_path) for _ in range(count))

@@ -165,10 +165,8 @@ def test_many_queries_of_few_keys_take_all_keys():
     assert sent(spmd) == 3 / 4 * 4 * (2 * 2 * 8 * 8 + 2 * 64 * 8)
 
 
-def test_random_attentions_over_divided_keys():
-    assert sum(compared(seed) for seed in range(250)) > 120
-
-
-@pytest.mark.slow
-def test_more_random_attentions_over_divided_keys():
-    assert sum(compared(seed) for seed in range(250, 4250)) > 1600
+@pytest.mark.parametrize(
+    ("seeds", "least"), [(range(250), 120), pytest.param(range(250, 4250), 1600, marks=pytest.mark.slow)]
+)
+def test_random_attentions_over_divided_keys(seeds, least):
+    assert sum(compared(seed) for seed in seeds) > least

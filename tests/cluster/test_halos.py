@@ -43,13 +43,11 @@ def many(seeds):
     return len(found)
 
 
-def test_random_windows_over_divided_axes():
-    assert many(range(300)) > 250
-
-
-@pytest.mark.slow
-def test_more_random_windows():
-    assert many(range(300, 5300)) > 4000
+@pytest.mark.parametrize(
+    ("seeds", "least"), [(range(300), 250), pytest.param(range(300, 5300), 4000, marks=pytest.mark.slow)]
+)
+def test_random_windows_over_divided_axes(seeds, least):
+    assert many(seeds) > least
 
 
 def layer(extent, taps=3, stride=1, pads=(1, 1), kind="convolution"):

@@ -3,40 +3,28 @@
 import functools
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tilesim as ts
+from support.divided import arrays, written
 from tilesim import _core
 
-SCRIPT = Path(__file__).with_name("jax_programs.py")
 WORKLOADS = Path(__file__).resolve().parents[2].parent / "shared" / "workloads" / "stablehlo"
 NAMES = [
-    *(f"{name}.shardy" for name in (
-        "tensor", "data", "fsdp", "sequence", "psum", "index", "gather", "scatter", "experts", "ring", "branch", "halo",
-        "both", "partly", "free",
-    )),
-    *(f"{name}.gspmd" for name in ("tensor", "fsdp", "psum", "experts", "ring", "partly")),
-]  # fmt: skip
+    *("tensor", "data", "fsdp", "sequence", "own_sums", "own_index", "own_gather", "own_scatter", "own_then_free"),
+    *("own_ring_product", "own_branch", "own_halo", "own_product", "own_axis", "own_axis_product"),
+    *(f"{name}.gspmd" for name in ("tensor", "fsdp", "own_sums", "own_product", "own_ring_product", "own_axis")),
+]
 needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def programs(tmp_path_factory):
-    """Directory of what `jax_programs.py` writes."""
-    directory = tmp_path_factory.mktemp("programs")
-    subprocess.run([sys.executable, str(SCRIPT), str(directory)], check=True, capture_output=True, timeout=600)
-    return directory
-
-
-def arrays(path):
-    """Arrays of an .npz in their order."""
-    with np.load(path) as data:
-        return [data[f"arr_{i}"] for i in range(len(data.files))]
+    """Directory of some programs of the corpus."""
+    return written(tmp_path_factory.mktemp("programs"), NAMES)
 
 
 @functools.cache
@@ -63,8 +51,8 @@ def test_modules_of_jax_keep_mesh_and_meaning(programs, name):
     assert graph.devices == 8
     sizes = dict(_core.mesh_axes(graph.mesh)[0])
     assert np.prod(list(sizes.values())) == 8
-    if name.endswith("shardy"):
-        assert sizes == {"x": 2, "y": 4}
+    if not name.endswith("gspmd"):
+        assert sizes == ({"x": 8} if name == "own_halo" else {"x": 2, "y": 4})
     inputs, wanted = arrays(folder / "inputs.npz"), arrays(folder / "outputs.npz")
     found = ts.execute(ts.cluster.Spmd.from_partitioned(graph), inputs)
     for output, want in zip(found.values(), wanted, strict=True):
@@ -90,7 +78,7 @@ def test_modules_of_jax_are_divided_regions_included(programs, name):
 @needs_jax
 @pytest.mark.parametrize("by", ["own", "shardy"])
 def test_axes_that_a_region_leaves_free_divide_what_is_in_it(programs, by):
-    graph = ts.from_stablehlo((programs / "free.shardy" / "module.mlir").read_text())
+    graph = ts.from_stablehlo((programs / "own_axis_product" / "module.mlir").read_text())
     spmd = ts.partition(graph, by=by)
     (row,) = spmd.collectives()  # the region's own sum, of a quarter of its rows
     assert (row["kind"], row["bytes_in"], row["devices"]) == ("all_reduce", 2 * 32 * 4, 2)

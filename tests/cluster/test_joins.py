@@ -40,13 +40,9 @@ def many(seeds):
         assert sum(inner.get(kind, "permute_devices") in sends for sends in kinds) >= len(kinds) / 5, kind
 
 
-def test_random_joins_of_divided_axes():
-    many(range(300))
-
-
-@pytest.mark.slow
-def test_more_random_joins():
-    many(range(300, 5300))
+@pytest.mark.parametrize("seeds", [range(300), pytest.param(range(300, 5300), marks=pytest.mark.slow)])
+def test_random_joins_of_divided_axes(seeds):
+    many(seeds)
 
 
 ROW = 8 * 4

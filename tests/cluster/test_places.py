@@ -43,13 +43,11 @@ def many(seeds):
     return len(found)
 
 
-def test_random_places_of_divided_axes():
-    assert many(range(400)) == 400
-
-
-@pytest.mark.slow
-def test_more_random_places():
-    assert many(range(400, 5400)) == 5000
+@pytest.mark.parametrize(
+    ("seeds", "least"), [(range(400), 400), pytest.param(range(400, 5400), 5000, marks=pytest.mark.slow)]
+)
+def test_random_places_of_divided_axes(seeds, least):
+    assert many(seeds) == least
 
 
 def sent(spmd):

@@ -38,7 +38,7 @@ def test_both_calls_agree(name: str, phase: str) -> None:
         context = rng.choice((512, 1024) if name == "gpt2" else (512, 2048, 4096))
         graph = ts.models.build(name, batch=batch, context=context, phase=phase)
         work = ts.workloads.transformer_step(*sizes, context, batch, phase=phase, **more)
-        for device in rng.sample(DEVICES, 3):
+        for device in rng.sample(DEVICES, 2):
             one, other = ts.estimate(graph, device), stepped(work, device)
             assert one.seconds == pytest.approx(other.seconds, rel=0.02), (batch, context, device)
             assert "framework serving" in one.summary() and other.framework == "serving"

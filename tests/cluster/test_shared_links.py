@@ -10,7 +10,7 @@ from support.random_networks import networks
 SPREAD = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast_devices")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 def test_auto_in_closed_form_is_auto_in_chunks(seed):
     shared = 0
     for network, size, _ in itertools.islice(networks(seed), 40):
@@ -29,7 +29,7 @@ def test_auto_in_closed_form_is_auto_in_chunks(seed):
 
 
 @pytest.mark.parametrize("model", ["closed", "chunks"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_a_fault_moves_the_time_by_what_it_is(model, seed):
     """Slower the larger it is, from the time without it on, and never by more than if all links had it."""
     for network, size, rng in itertools.islice(networks(seed, 32), 14):

@@ -332,16 +332,11 @@ def test_command_line(tmp_path: Path) -> None:
 
 #: means that were asked for: system, at most
 LIMITS = {
-    "vtrain|A100-node": 0.08,
-    "vtrain|A100-cluster-800G": 0.12,
-    "llm-foundry|A100-40GB-cluster-1600G": 0.08,
-    "llm-foundry|A100-80GB-cluster-1600G": 0.08,
-    "llm-foundry|H100-cluster-3200G": 0.08,
-    "megatron-2205.05198|DGX-A100-80GB": 0.10,
-    "maxtext|v5e-256": 0.15,
-    "maxtext|v5p-128": 0.15,
+    "vtrain|A100-node": 0.08, "vtrain|A100-cluster-800G": 0.12, "llm-foundry|A100-40GB-cluster-1600G": 0.08,
+    "llm-foundry|A100-80GB-cluster-1600G": 0.08, "llm-foundry|H100-cluster-3200G": 0.08,
+    "megatron-2205.05198|DGX-A100-80GB": 0.10, "maxtext|v5e-256": 0.15, "maxtext|v5p-128": 0.15,
     "maxtext|v5p-1024": 0.15,
-}
+}  # fmt: skip
 
 
 def test_measured_steps() -> None:

@@ -19,6 +19,7 @@ from tilesim.cluster.fabric import fabric_of
 from tilesim.cluster.searches.candidates import canonical
 
 WORK = ts.workloads.transformer_step(12, 1536, 12, 32000, 1024, 24, dtype="f16", attention="unfused")
+SMALL = ts.workloads.transformer_step(8, 768, 12, 32000, 512, 16, dtype="f16", attention="unfused")
 
 
 def by_hand(devices: int, work: Any) -> list[ts.Plan]:
@@ -30,7 +31,8 @@ def by_hand(devices: int, work: Any) -> list[ts.Plan]:
         if rest or not data:
             continue
         axes = itertools.product(
-            range(1, 25), range(1, 13), ts_plan.SCHEDULES, (False, True), ("none", "zero1", "zero2", "zero3"),
+            range(1, work.global_batch + 1), range(1, work.layers + 1), ts_plan.SCHEDULES, (False, True),
+            ("none", "zero1", "zero2", "zero3"),
             ts_plan.RECOMPUTE, ts_plan.OFFLOAD, ts_plan.CONTEXTS[: 1 + (context > 1)],
         )  # fmt: skip
         for micro, virtual, schedule, sequence, shard, recompute, offload, kind in axes:
@@ -47,15 +49,15 @@ def by_hand(devices: int, work: Any) -> list[ts.Plan]:
     return list(found)
 
 
-@pytest.mark.parametrize("apart", [28, pytest.param(7, marks=pytest.mark.slow)])
-def test_the_best_of_all(apart: int) -> None:
-    study = ts.cluster.search(WORK, "dgx-a100:4", framework="unfitted")
-    plans = by_hand(4, WORK)
+@pytest.mark.parametrize(("work", "apart"), [(SMALL, 97), pytest.param(WORK, 7, marks=pytest.mark.slow)])
+def test_the_best_of_all(work: Any, apart: int) -> None:
+    study = ts.cluster.search(work, "dgx-a100:4", framework="unfitted")
+    plans = by_hand(4, work)
     assert study.evaluated == len(plans)
-    assert {canonical(plan, WORK) for plan in study.plans} <= set(plans)
+    assert {canonical(plan, work) for plan in study.plans} <= set(plans)
     room = ts.Device.load("a100").memory.bytes
     results: list[Any] = [
-        ts.cluster.step(WORK, "dgx-a100:4", plan, framework="unfitted", check_memory=False) for plan in plans[::apart]
+        ts.cluster.step(work, "dgx-a100:4", plan, framework="unfitted", check_memory=False) for plan in plans[::apart]
     ]
     best = min(result.seconds for result in results if result.peak_bytes <= room)
     assert study.best.seconds <= best
@@ -127,12 +129,12 @@ def test_pruning_loses_nothing(seed: int) -> None:
 
 
 def test_orders_of_many_plans_at_once() -> None:
-    study = ts.cluster.search(WORK, "dgx-a100:8", keep=10**6, exhaustive=True, confirm=0)
+    study = ts.cluster.search(SMALL, "dgx-a100:8", keep=10**6, exhaustive=True, confirm=0)
     seen: dict[str, int] = {}
     for plan, seconds in zip(study.plans, study.seconds, strict=True):
         if plan.schedule in ("zb-h1", "zb-h2", "zb-v", "dualpipe") and seen.setdefault(plan.schedule, 0) < 8:
             seen[plan.schedule] += 1
-            assert ts.cluster.step(WORK, "dgx-a100:8", plan).seconds == pytest.approx(seconds, rel=1e-12)
+            assert ts.cluster.step(SMALL, "dgx-a100:8", plan).seconds == pytest.approx(seconds, rel=1e-12)
     assert len(seen) == 4
 
 
@@ -192,9 +194,9 @@ class InTurn:
 
 
 def test_budget_and_executor() -> None:
-    whole = ts.cluster.search(WORK, "dgx-a100:8")
-    assert ts.cluster.search(WORK, "dgx-a100:8", budget=100).evaluated == 100
-    other = ts.cluster.search(WORK, "dgx-a100:8", executor=InTurn())
+    whole = ts.cluster.search(SMALL, "dgx-a100:8")
+    assert ts.cluster.search(SMALL, "dgx-a100:8", budget=50).evaluated == 50
+    other = ts.cluster.search(SMALL, "dgx-a100:8", executor=InTurn())
     assert other.plans == whole.plans
     assert other.seconds == whole.seconds
 
@@ -215,23 +217,23 @@ class Interrupted(InTurn):
 
 
 def test_an_interrupted_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "CHUNK", 500)
+    monkeypatch.setattr(searching, "CHUNK", 100)
     counted = Interrupted(10**9)
-    whole = ts.cluster.search(WORK, "dgx-a100:8", executor=counted)
+    whole = ts.cluster.search(SMALL, "dgx-a100:8", executor=counted)
     parts = counted.done
     assert parts > 4
     with pytest.raises(KeyboardInterrupt):
-        ts.cluster.search(WORK, "dgx-a100:8", executor=Interrupted(3), store=tmp_path / "s")
+        ts.cluster.search(SMALL, "dgx-a100:8", executor=Interrupted(3), store=tmp_path / "s")
     rest = Interrupted(10**9)
-    found = ts.cluster.search(WORK, "dgx-a100:8", executor=rest, store=tmp_path / "s")
+    found = ts.cluster.search(SMALL, "dgx-a100:8", executor=rest, store=tmp_path / "s")
     assert rest.done == parts - 3
     assert (found.plans, found.seconds, found.peak_bytes) == (whole.plans, whole.seconds, whole.peak_bytes)
     again = Interrupted(0)
-    assert ts.cluster.search(WORK, "dgx-a100:8", executor=again, store=tmp_path / "s").seconds == whole.seconds
+    assert ts.cluster.search(SMALL, "dgx-a100:8", executor=again, store=tmp_path / "s").seconds == whole.seconds
     with pytest.raises(KeyboardInterrupt):  # another cluster, framework or workload is another search
-        ts.cluster.search(WORK, "dgx-h100:8", executor=again, store=tmp_path / "s")
+        ts.cluster.search(SMALL, "dgx-h100:8", executor=again, store=tmp_path / "s")
     with pytest.raises(KeyboardInterrupt):
-        ts.cluster.search(WORK, "dgx-a100:8", executor=again, store=tmp_path / "s", framework="unfitted")
+        ts.cluster.search(SMALL, "dgx-a100:8", executor=again, store=tmp_path / "s", framework="unfitted")
 
 
 def test_what_the_second_lacks() -> None:

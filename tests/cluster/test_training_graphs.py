@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -49,14 +50,21 @@ def test_gradients_of_a_llama(name: str) -> None:
     assert float((gradient * way).sum()) == pytest.approx(slope(graph, inputs, name, way, 2e-3), rel=0.03, abs=3e-4)
 
 
+@functools.cache
+def updated() -> tuple[ts.Graph, dict[str, Any], dict[str, Any]]:
+    """A step of a ResNet, its inputs, and what they become."""
+    graph = resnet_training_step("resnet18", 1, images=4, image=64, dtype="f32")
+    inputs = drawn(graph, {"labels": 1000})
+    return graph, inputs, ts.reference(graph, inputs)
+
+
 @pytest.mark.parametrize(
     "name", ["stem.w", "stage1.0.a.w", "stage1.0.d.w", "stage2.1.c.scale", "stage3.0.a.bias", "head.w"]
 )
 def test_gradients_of_a_resnet(name: str) -> None:
     """With empty momenta the new ones are the gradient."""
-    graph = resnet_training_step("resnet18", 1, images=4, image=64, dtype="f32")
-    inputs = drawn(graph, {"labels": 1000})
-    gradient = ts.reference(graph, inputs)[f"new.{name}.momentum"]
+    graph, inputs, outputs = updated()
+    gradient = outputs[f"new.{name}.momentum"]
     length = float(np.linalg.norm(gradient))
     assert length == pytest.approx(slope(graph, inputs, name, gradient / length, 0.02 / length), rel=0.05)
 
@@ -88,8 +96,8 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("file", "rows", "limit"),
     [
-        ("llama3_step_seconds.csv", ("llama3-100m", "llama3-500m", "llama3-1b"), 0.15),
-        ("resnet_step_seconds.csv", ("resnet18", "resnet34", "resnet50"), 0.20),
+        ("llama3_step_seconds.csv", ("llama3-100m", "llama3-500m"), 0.15),
+        ("resnet_step_seconds.csv", ("resnet18", "resnet34"), 0.20),
     ],
 )
 def test_measured_steps(file: str, rows: tuple[str, ...], limit: float, tmp_path: Any) -> None:

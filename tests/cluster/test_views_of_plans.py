@@ -46,6 +46,14 @@ CASES = {
     "prefill-gathered": (CHAT["prefill"], HOST, "data=8,shard=zero3"),
     "decode": (CHAT["decode"], HOST, "tensor=4,pipeline=2,micro_batch=8"),
     "decode-parts": (CHAT["decode"], HOST, "tensor=2,context=4,micro_batch=64"),
+    "replicas": (WORK, "dgx-a100:8", "data=8"),
+    "gathered-pairs": (WORK, "dgx-a100:8", "data=8,shard=zero3,micro_batch=2"),
+    "parts": (WORK, "dgx-a100:8", "tensor=2,context=4"),
+    "recomputed": (WORK, "dgx-a100:32", "tensor=4,pipeline=8,sequence=true,recompute=full"),
+    "gpipe": (WORK, "dgx-a100:32", "tensor=2,pipeline=4,data=4,schedule=gpipe"),
+    "interleaved": (WORK, "dgx-a100:32", "tensor=2,pipeline=4,data=4,virtual=3,recompute=selective"),
+    "uneven": (dataclasses.replace(WORK, layers=10), "dgx-a100:32", "tensor=2,pipeline=4,data=4"),
+    "slice": (WORK, "v5p-16:32", "data=32,shard=zero3"),
 }
 
 
@@ -69,6 +77,7 @@ def test_a_breakdown_is_the_whole(case: str, overlap: str) -> None:
     result = stepped(case, overlap=overlap)
     rows = result.breakdown.rows
     assert math.fsum(row["seconds"] for row in rows) == pytest.approx(result.seconds, rel=1e-9)
+    assert math.fsum(row["share"] for row in rows) == pytest.approx(1, rel=1e-9)
     exposed = math.fsum(row["seconds"] for row in rows if row["dimension"])
     assert exposed == pytest.approx(result.exposed_seconds, rel=1e-9, abs=1e-15)
     for part, value in result.parts.items():

@@ -26,16 +26,9 @@ from support.boost_cases import programs_of_rooms
 HEAVY = ("numpy", "ml_dtypes", "typer", "pandas", "torch", "jax", "onnx", "scipy.optimize", "pytest")
 FIRST, FIRST_OF_A_FILE = 16, 3
 COPIED = (
-    "cpp",
-    "bindings",
-    "cmake",
-    "python",
-    "configs",
-    "tests",
-    "CMakeLists.txt",
-    "CMakePresets.json",
+    "cpp", "bindings", "cmake", "python", "configs", "tests", "CMakeLists.txt", "CMakePresets.json",
     "pyproject.toml",
-)
+)  # fmt: skip
 #: Rooms whose tests in C++ take longer than those in Python.
 LONG = ("engine",)
 #: Mutants are compiled quickly, and an unused variable is no error in them; what is not changed comes from ccache.

@@ -282,13 +282,9 @@ def values(seed: int) -> list[float]:
 def test_script_and_python_say_the_same(plain: Path, opened: Open) -> None:
     found = opened(plain, charts=False)
     forms: dict[str, Callable[[float], str]] = {
-        "count": figures.count,
-        "percent": figures.percent,
-        "ratio": figures.ratio,
-        "size": figures.size,
-        "duration": figures.duration,
-        "rate:FLOP/s": lambda value: figures.rate(value, "FLOP/s"),
-    }
+        "count": figures.count, "percent": figures.percent, "ratio": figures.ratio, "size": figures.size,
+        "duration": figures.duration, "rate:FLOP/s": lambda value: figures.rate(value, "FLOP/s"),
+    }  # fmt: skip
     for form, say in forms.items():
         given = [value for value in values(7) if value == value or form != "size"]
         said = found.tab.evaluate(f"(values) => values.map((one) => tilesim.said('{form}', one))", given)

@@ -27,23 +27,9 @@ def test_no_machine_is_copied(room: str) -> None:
     assert not wrong, f"take a Share (machine/share.hpp): {wrong}"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "  Machine share = machine;",
-        "Machine seen_by(const Machine& machine);",
-        "void keep_cores(Machine& machine, std::int64_t cores);",
-        "  Machine machine_;",
-        "auto own = std::make_shared<Machine>(machine);",
-        "std::vector<Machine> all;",
-        "  auto part = Machine(machine);",
-        "  auto part = Machine{machine};",
-    ],
-)
-def test_copies_are_found(line: str) -> None:
-    assert copies(line)
-
-
-@pytest.mark.parametrize("line", ["const Machine& machine", "const Machine any;", "// Machine share = machine;"])
-def test_what_is_no_copy(line: str) -> None:
-    assert not copies(line)
+def test_the_check_itself() -> None:
+    for line in ("Machine share = machine;", "void keep(Machine& machine);", "auto own = std::make_shared<Machine>(m);",
+                 "std::vector<Machine> all;", "auto part = Machine{machine};"):  # fmt: skip
+        assert copies(line)
+    for line in ("const Machine& machine", "const Machine any;", "// Machine share = machine;"):
+        assert not copies(line)

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tilesim.base.paths import sample
 from tilesim.cli import complete
 from tilesim.cli.commands import COMMANDS
 from tilesim.cli.main import app
+from tilesim.models.transformer import BERT_BASE, bert
 
 WIDTHS = (60, 80, 120, 200)
 EXAMPLES = {name: [f"tilesim {name} {words}".rstrip() for words in one.examples] for name, one in COMMANDS.items()}
@@ -45,16 +47,16 @@ LINES = (
     "isa header --machine edge-8 -o k.h",
     "isa dis k.elf",
     "isa list Zbb",
-    "run bert-base",
+    "run layers.json",
     "run resnet18 --no-advice --explain bounds,memory,fusion",
     "run matmul:256,256,256 --lowering both",
     "run mlp --verify --no-advice",
     "run bert-base --machine h100",
     "run bert-base --machine h100 --all --no-advice",
-    "coverage bert-base",
+    "coverage layers.json",
     "sweep mlp --set core.array.count=1,2 --pareto seconds,bytes",
     "profile mlp --runs 1",
-    "map bert-base",
+    "map layers.json",
     "map matmul:256,256,256 --show --budget 2",
     "tune mlp --budget 2 --history",
     "calibrate measurements.csv --device h100",
@@ -65,8 +67,8 @@ LINES = (
     "crossover h100 --errors",
     "crossover h100 --model gpt2",
     "suite llm",
-    "why bert-base attention.self",
-    "compare bert-base --machine tpu-v3 --machine tpu-v4",
+    "why layers.json attention.self",
+    "compare layers.json --machine tpu-v3 --machine tpu-v4",
     "check new.json --against old.json",
     "open new.json --no-browser -o p.html",
     "doctor",
@@ -139,6 +141,7 @@ def _write() -> None:
     b = ts.GraphBuilder("mlp")
     b.output(b.matmul(b.input("x", (4, 8)), b.input("up", (8, 32))), "y")
     b.build().save("mlp.json")
+    bert(replace(BERT_BASE, layers=3, width=64, heads=4), sequence=16).save("layers.json")
     trace = ts.cluster.fsdp_trace(8, 2, layer_bytes=1 << 20, forward_ps=10**9, backward_ps=2 * 10**9)
     ts.cluster.to_chakra(trace, "dgx-h100:8", "traces")
     Path("k.s").write_text(ECHO, encoding="utf-8")
@@ -274,11 +277,11 @@ def test_a_terminal_has_colours_and_bars_unless_it_wants_none() -> None:
     assert "\x1b" not in bare.text and "█" not in bare.text  # of a dumb one
 
 
-MODELS = ("bert-base", "mlp", "mlp", "mlp")
+MODELS = ("layers.json", "mlp", "mlp", "mlp")
 
 
 @pytest.mark.parametrize(("width", "model"), list(zip(WIDTHS, MODELS, strict=True)))
-def test_lines_fit_a_terminal(width: int, model: str) -> None:
+def test_lines_fit_a_terminal(width: int, model: str, here: Path) -> None:
     told = drawn(seen(["run", model], width))
     lines = told.splitlines()
     assert max(map(len, lines)) <= width
@@ -307,17 +310,6 @@ def test_ctrl_c_while_it_is_drawn() -> None:
     assert screen.code == 130
     assert "Traceback" not in screen.text
     assert screen.text.count("\x1b[?25l") == screen.text.count("\x1b[?25h"), "the cursor is shown again"
-
-
-def test_names_with_markup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    b = ts.GraphBuilder("[bold]g[/bold]")
-    x = b.linear(b.input("x", (8, 8)), 8, name="[red]a[/red]")
-    b.output(b.linear(x, 8, name="<b>c</b>"), "y")
-    path = tmp_path / "graph.json"
-    b.build().save(path)
-    screen = seen(["run", str(path), "--no-advice"], 100)
-    assert screen.code == 0 and "[red]a[/red]" in screen.plain and "<b>c</b>" in screen.plain
-    assert "[bold]g[/bold] on tpu-v3" in screen.plain
 
 
 def test_a_shell_completes_names_and_settings(monkeypatch: pytest.MonkeyPatch) -> None:

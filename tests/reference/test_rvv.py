@@ -17,6 +17,7 @@ CORES = ("saturn-256-128", "sifive-x280", "xuantie-c908", "andes-ax45mpv")
 HEADER = "core,instruction,sew,lmul,vl,cycles\n"
 
 
+@pytest.mark.slow  # the shipped sample is in test_samples.py
 def test_whole_table() -> None:
     report = rvv(table("rvv_cycles.csv"))
     assert report["n"] == 13761

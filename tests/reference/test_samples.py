@@ -75,9 +75,16 @@ def test_sample_of_dram(reports: Reports) -> None:
 
 
 def test_sample_of_noc(reports: Reports) -> None:
-    stable = [row for row in reports["noc"]["rows"] if row["state"] == "stable"]
-    assert len(stable) >= 10
-    assert sum(abs(row["error"]) for row in stable) / len(stable) <= 0.01
+    report = reports["noc"]
+    assert report["n"] >= 19 and report["n_unsupported"] == 0
+    assert [row["predicted_state"] for row in report["rows"]] == [row["state"] for row in report["rows"]]
+    assert report["groups"]["stable"]["mean_abs_error"] <= 0.01
+    assert report["groups"]["stable"]["max_abs_error"] <= 0.04
+    assert report["groups"]["saturated"]["max_abs_error"] <= 0.015
+    for row in report["rows"]:
+        if row["hops"]:
+            assert row["predicted_hops"] == pytest.approx(float(row["hops"]), rel=0.02)
+            assert row["predicted_network_latency"] == pytest.approx(float(row["network_latency_cycles"]), rel=0.04)
 
 
 def test_sample_of_tpu_v3(reports: Reports) -> None:

@@ -15,20 +15,10 @@ from tilesim.cli.main import app
 from tilesim.validation.sparse import sparse
 
 SIGMA = {
-    "source": "STONNE",
-    "unit": "sigma",
-    "m": "40",
-    "n": "33",
-    "k": "64",
-    "a_density": "1",
-    "b_density": "1",
-    "multipliers": "64",
-    "read_ports": "64",
-    "write_ports": "64",
-    "stationary": "a",
-    "cycles": "1720",
+    "source": "STONNE", "unit": "sigma", "m": "40", "n": "33", "k": "64", "a_density": "1", "b_density": "1",
+    "multipliers": "64", "read_ports": "64", "write_ports": "64", "stationary": "a", "cycles": "1720",
     "relative_to_dense": "",
-}
+}  # fmt: skip
 
 
 def test_the_reference_table() -> None:

@@ -1,11 +1,24 @@
 """What programs of several devices are compared by: bytes that they send, shardings of values, outputs."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 
 import tilesim as ts
 from tilesim.cluster.partition import spread_shardings
+
+SCRIPT = Path(__file__).resolve().parents[1] / "cluster" / "corpus" / "write.py"
+
+
+def written(directory, chosen):
+    """Runs the script that writes programs of the corpus, all in one process."""
+    command = [sys.executable, str(SCRIPT), str(directory), *chosen]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return Path(directory)
 
 
 def sent(spmd):

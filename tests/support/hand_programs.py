@@ -74,15 +74,11 @@ def experts() -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    "gemm_double_buffered": lambda: gemm(70, 50, 90),
-    "gemm_fused_epilogue": fused_epilogue,
-    "gemm_two_arrays": lambda: gemm(40, 50, 70),
-    "two_cores_multicast": lambda: gemm(60, 24, 150),
-    "conv3x3_halo": convolution,
-    "layer_norm_two_pass": layer_norm,
-    "flash_attention": attention,
+    "gemm_double_buffered": lambda: gemm(70, 50, 90), "gemm_fused_epilogue": fused_epilogue,
+    "gemm_two_arrays": lambda: gemm(40, 50, 70), "two_cores_multicast": lambda: gemm(60, 24, 150),
+    "conv3x3_halo": convolution, "layer_norm_two_pass": layer_norm, "flash_attention": attention,
     "mixture_of_experts": experts,
-}
+}  # fmt: skip
 
 
 def load(name: str) -> _core.Program:

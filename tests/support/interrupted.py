@@ -84,7 +84,7 @@ def simulated(body: list[Any]) -> Callable[[], Any]:
 
 
 def compiled() -> Callable[[], Any]:
-    graph = many_operations(3000)
+    graph = many_operations(1500)
     return lambda: ts.compile(graph, "edge-8")
 
 

@@ -30,25 +30,9 @@ masked = np.where(x > 0, -np.inf, x).astype(np.float32)
 special = np.array([-np.inf, -1.5, -0.0, 0.0, 1.0, np.inf, np.nan, 2.0], np.float32)
 
 for name in [
-    "sin",
-    "cos",
-    "tan",
-    "tanh",
-    "exp",
-    "expm1",
-    "sign",
-    "floor",
-    "ceil",
-    "round",
-    "square",
-    "cbrt",
-    "sinh",
-    "cosh",
-    "arctan",
-    "arcsinh",
-    "rint",
-    "trunc",
-]:
+    "sin", "cos", "tan", "tanh", "exp", "expm1", "sign", "floor", "ceil", "round", "square", "cbrt", "sinh", "cosh",
+    "arctan", "arcsinh", "rint", "trunc",
+]:  # fmt: skip
     case(name, getattr(jnp, name), x)
 for name in ["isnan", "isinf", "isfinite", "abs", "negative", "sign", "exp", "tanh"]:
     case(f"{name} of special values", getattr(jnp, name), special)
@@ -56,55 +40,23 @@ case("log1p", jnp.log1p, np.abs(x))
 case("arccosh", jnp.arccosh, np.abs(x) + 1.5)
 case("arctanh", jnp.arctanh, small)
 for name in [
-    "add",
-    "subtract",
-    "multiply",
-    "divide",
-    "arctan2",
-    "maximum",
-    "minimum",
-    "fmod",
-    "remainder",
-    "floor_divide",
-    "less",
-    "logaddexp",
-]:
+    "add", "subtract", "multiply", "divide", "arctan2", "maximum", "minimum", "fmod", "remainder", "floor_divide",
+    "less", "logaddexp",
+]:  # fmt: skip
     case(name, getattr(jnp, name), x, y)
 case("nextafter", jnp.nextafter, x, y)
 case("power", jnp.power, np.abs(x), y)
 for name in [
-    "add",
-    "multiply",
-    "floor_divide",
-    "remainder",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "maximum",
-    "gcd",
-]:
+    "add", "multiply", "floor_divide", "remainder", "bitwise_and", "bitwise_or", "bitwise_xor", "maximum", "gcd",
+]:  # fmt: skip
     case(f"{name} of integers", getattr(jnp, name), integers(4, 8), integers(4, 8))
 case("division by zero", lax.div, integers(4, 8), np.zeros((4, 8), np.int32))
 case("shifts", lambda a: (a << 3, a >> 1, lax.shift_right_logical(a, 2 * jnp.ones_like(a))), integers(9))
 case("bits", lambda a: (lax.clz(a), lax.population_count(a), ~a), integers(9))
 for name in [
-    "sum",
-    "prod",
-    "max",
-    "min",
-    "mean",
-    "std",
-    "var",
-    "argmax",
-    "argmin",
-    "any",
-    "all",
-    "cumsum",
-    "cumprod",
-    "sort",
-    "argsort",
-    "median",
-]:
+    "sum", "prod", "max", "min", "mean", "std", "var", "argmax", "argmin", "any", "all", "cumsum", "cumprod", "sort",
+    "argsort", "median",
+]:  # fmt: skip
     case(name, lambda a, n=name: getattr(jnp, n)(a, -1), x)
     case(f"{name} of everything", lambda a, n=name: getattr(jnp, n)(a), x)
 for name in ["max", "min", "argmax", "argmin", "sort", "argsort"]:
@@ -196,20 +148,9 @@ case("cond", lambda a: lax.cond(a.sum() > 0, lambda a: a * 2, lambda a: a - 1, a
 case("switch", lambda a, i: lax.switch(i, [jnp.sin, jnp.cos, jnp.tanh], a), x, np.int32(7))
 case("associative scan", lambda a: lax.associative_scan(jnp.add, a, axis=1), x)
 for name in [
-    "relu",
-    "gelu",
-    "silu",
-    "softplus",
-    "sigmoid",
-    "softmax",
-    "log_softmax",
-    "elu",
-    "hard_swish",
-    "selu",
-    "mish",
-    "glu",
-    "standardize",
-]:
+    "relu", "gelu", "silu", "softplus", "sigmoid", "softmax", "log_softmax", "elu", "hard_swish", "selu", "mish",
+    "glu", "standardize",
+]:  # fmt: skip
     case(f"nn.{name}", getattr(jax.nn, name), x)
 case("exact gelu", lambda a: jax.nn.gelu(a, approximate=False), x)
 case(

@@ -40,8 +40,6 @@ from .junk_values import (
     a_torch_args,
 )
 
-ENTRY_FILES = ("graph.json", "program.json", "result.json", "table.json", "profile.json", "trace.txt", "measured.csv")
-
 
 def a_small_gpt2() -> Any:
     """A configuration of one layer."""
@@ -53,11 +51,8 @@ def a_small_gpt2() -> Any:
 
 def prepare() -> None:
     """Files of the working directory that calls read."""
-    import contextlib
     import pathlib
 
-    with contextlib.suppress(ImportError):  # imports what is imported by need, which takes longer than a call may
-        ts.from_transformers(a_small_gpt2(), phase="decode", context=4)
     pathlib.Path("folder.json").mkdir()
     a_graph().save("graph.json")
     a_program().save("program.json")

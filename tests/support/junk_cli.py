@@ -62,28 +62,13 @@ JUNK = {
 
 #: what each command needs; a parameter without a value is one of these by its name
 ARGUMENTS: dict[str, str] = {
-    "machine new file": "made.json",
-    "machine new from_": "edge-8",
-    "machine diff a": "tpu-v2",
-    "machine diff b": "tpu-v3",
-    "cases": "measured.csv",
-    "device show name": "h100",
-    "model": "matmul:4,4,4",
-    "model show model": "mlp",
-    "suite name": "none",
-    "graph": "graph.json",
-    "what": "matmul:4,4,4",
-    "name": "tpu-v3",
-    "path": "graph.json",
-    "program": "program.json",
-    "file": "graph.json",
-    "device": "h100",
-    "measurements": "measured.csv",
-    "part": "DDR4-2400",
-    "output": "written.json",
-    "dtype": "bf16",
+    "machine new file": "made.json", "machine new from_": "edge-8", "machine diff a": "tpu-v2",
+    "machine diff b": "tpu-v3", "cases": "measured.csv", "device show name": "h100", "model": "matmul:4,4,4",
+    "model show model": "mlp", "suite name": "none", "graph": "graph.json", "what": "matmul:4,4,4", "name": "tpu-v3",
+    "path": "graph.json", "program": "program.json", "file": "graph.json", "device": "h100",
+    "measurements": "measured.csv", "part": "DDR4-2400", "output": "written.json", "dtype": "bf16",
     "workload": "matmul:4,4,4",
-}
+}  # fmt: skip
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], Any]]:

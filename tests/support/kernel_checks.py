@@ -17,16 +17,9 @@ def cases(*strategies):
 
 
 NUMPY = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "i32": np.int32,
-    "i8": np.int8,
-    "u8": np.uint8,
-    "i64": np.int64,
-    "bool": np.bool_,
-}
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i32": np.int32,
+    "i8": np.int8, "u8": np.uint8, "i64": np.int64, "bool": np.bool_,
+}  # fmt: skip
 ROUNDOFF = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
 TINY = {"f64": 1e-300, "f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}
 

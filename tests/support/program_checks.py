@@ -13,6 +13,21 @@ import tilesim as ts
 from tilesim import _core
 
 BYTES = 1 << 30  # beyond what the process has already
+BITS = {"bool": 8, "u8": 8, "i8": 8, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "i64": 64, "f64": 64}
+
+
+def statements(block: list[Any]) -> Iterator[dict[str, Any]]:
+    """All of a program's text, what they hold included."""
+    for statement in block:
+        yield statement
+        for key in ("do", "then", "else"):
+            yield from statements(statement.get(key, []))
+
+
+def ring_bytes(slot: dict[str, Any]) -> int:
+    """What all buffers of a slot take of the scratchpad."""
+    bytes_ = -(-slot["elements"] * BITS[slot["dtype"]] // 8)
+    return -(-bytes_ // 64) * 64 * int(slot.get("depth", 2))
 
 
 def arrays_of(program: ts.Program) -> dict[str, Any]:

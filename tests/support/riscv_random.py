@@ -19,21 +19,9 @@ RECORD = 8 * WORDS
 BUFFER = 8192
 #: Jumps have tests of their own; ctzw of qemu 7.2 counts beyond the word where its 32 bits are zeros.
 _SKIPPED = {
-    "ctzw",
-    "jal",
-    "jalr",
-    "ecall",
-    "ebreak",
-    "mret",
-    "sret",
-    "wfi",
-    "fence.i",
-    "c.ebreak",
-    "c.j",
-    "c.jr",
-    "c.jalr",
+    "ctzw", "jal", "jalr", "ecall", "ebreak", "mret", "sret", "wfi", "fence.i", "c.ebreak", "c.j", "c.jr", "c.jalr",
     "c.addi16sp",
-}
+}  # fmt: skip
 
 
 def _r(funct7: int, rs2: int, rs1: int, funct3: int, rd: int, opcode: int) -> int:

@@ -1,5 +1,6 @@
 """Compares a graph imported from torch with torch's eager run."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,17 @@ import torch
 
 import tilesim as ts
 from tilesim.graph.torch_arrays import elements_of
+
+
+class Applied(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
 
 
 def difference(got: Any, wanted: Any) -> float:

@@ -9,14 +9,9 @@ import pytest
 import tilesim as ts
 
 CACHE: dict[str, Any] = {
-    "memory.cache.sets": 512,
-    "memory.cache.ways": 16,
-    "memory.cache.line": "128 B",
-    "memory.cache.sector": "64 B",
-    "memory.cache.hit_cycles": 20,
-    "memory.cache.ports": 4,
-    "memory.cache.mshrs": 256,
-}
+    "memory.cache.sets": 512, "memory.cache.ways": 16, "memory.cache.line": "128 B", "memory.cache.sector": "64 B",
+    "memory.cache.hit_cycles": 20, "memory.cache.ports": 4, "memory.cache.mshrs": 256,
+}  # fmt: skip
 PARTS = {"simple": "edge-8", "bank": "tpu-v3"}
 
 

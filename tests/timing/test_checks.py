@@ -33,10 +33,10 @@ def altered(result: ts.Result, name: str, **factors: float) -> ts.Result:
     ("network", "machine", "options"),
     [
         ("resnet18", "tpu-v3", {}),
-        ("resnet50", "tpu-v3", {"lowering": "best"}),
+        pytest.param("resnet50", "tpu-v3", {"lowering": "best"}, marks=pytest.mark.slow),
         ("bert-base", "chiplet-2", {}),
         ("bert-base", "edge-8", {}),
-        ("vit-b-16", "tpu-v4-chip", {}),
+        pytest.param("vit-b-16", "tpu-v4-chip", {}, marks=pytest.mark.slow),
         ("bert-base", "tpu-v4", {"memory": "bank"}),
         ("resnet18", "tpu-v3", {"memory": "ideal"}),
     ],

@@ -87,15 +87,9 @@ def stores(name: str = "y") -> list[dict[str, Any]]:
 
 def program(slots: list[Any], tensors: list[Any], body: list[Any], contexts: int = 1) -> ts.Program:
     document = {
-        "schema": "tilesim.program",
-        "version": 1,
-        "name": "dma",
-        "cores": 1,
-        "contexts": contexts,
-        "tensors": tensors,
-        "slots": slots,
-        "do": body,
-    }
+        "schema": "tilesim.program", "version": 1, "name": "dma", "cores": 1, "contexts": contexts,
+        "tensors": tensors, "slots": slots, "do": body,
+    }  # fmt: skip
     return ts.Program(_core.Program.from_json(json.dumps(document)), None, None)
 
 

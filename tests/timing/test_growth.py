@@ -129,7 +129,7 @@ def test_what_is_done_with_programs_grows_with_them(what: str, tmp_path: Path) -
         }
         return calls[what]
 
-    assert grows_in_proportion(work(400), work(100))
+    assert grows_in_proportion(work(200), work(50))
 
 
 def test_recognition_grows_with_the_pairs_that_are_their_inputs() -> None:

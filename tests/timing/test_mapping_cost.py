@@ -354,13 +354,9 @@ def check_regret(seeds: range) -> None:
     assert mean <= 1.02 and max(found)[0] <= 1.15, max(found)
 
 
-def test_regret_of_random_layers() -> None:
-    check_regret(range(300, 316))
-
-
-@pytest.mark.slow
-def test_regret_of_many_random_layers() -> None:
-    check_regret(range(10_000, 10_200))
+@pytest.mark.parametrize("seeds", [range(300, 316), pytest.param(range(10_000, 10_200), marks=pytest.mark.slow)])
+def test_regret_of_random_layers(seeds: list[int] | range) -> None:
+    check_regret(seeds)
 
 
 @pytest.mark.parametrize("machine", ["tpu-v3", "chiplet-2", "tpu-v4", "mesh-16"])

@@ -9,23 +9,16 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import tilesim as ts
+from support.program_checks import statements
 from tilesim.mapping import VectorKernel, kernels
 
 KINDS = ["transpose", "slice", "reverse", "broadcast", "pad", "dynamic_slice", "reshape"]
 MACHINES = ["edge-8", "gemmini-16", "tpu-v3", "tpu-v2"]
-
-
-def statements(block: list[Any]) -> Iterator[dict[str, Any]]:
-    for statement in block:
-        yield statement
-        for key in ("do", "then", "else"):
-            yield from statements(statement.get(key, []))
 
 
 def moved(rng: random.Random, kind: str) -> ts.Graph:

@@ -192,23 +192,11 @@ def test_a_scalar_result_is_waited_for() -> None:
 
 
 MIX = [
-    "vfadd.vv v8, v16, v24",
-    "vfmacc.vv v8, v16, v24",
-    "vmul.vx v12, v8, a1",
-    "vredsum.vs v4, v8, v12",
-    "vle32.v v16, (a0)",
-    "vse32.v v8, (a0)",
-    "vmseq.vv v0, v8, v16",
-    "vadd.vv v20, v8, v16, v0.t",
-    "vrgather.vv v28, v8, v16",
-    "vslidedown.vi v24, v8, 3",
-    "vmv.x.s a1, v8",
-    "vfmv.s.f v4, fa0",
-    "vcpop.m a2, v0",
-    "mul a3, a2, a1",
-    "addi a4, a4, 1",
-    "vdiv.vv v12, v20, v24",
-]
+    "vfadd.vv v8, v16, v24", "vfmacc.vv v8, v16, v24", "vmul.vx v12, v8, a1", "vredsum.vs v4, v8, v12",
+    "vle32.v v16, (a0)", "vse32.v v8, (a0)", "vmseq.vv v0, v8, v16", "vadd.vv v20, v8, v16, v0.t",
+    "vrgather.vv v28, v8, v16", "vslidedown.vi v24, v8, 3", "vmv.x.s a1, v8", "vfmv.s.f v4, fa0", "vcpop.m a2, v0",
+    "mul a3, a2, a1", "addi a4, a4, 1", "vdiv.vv v12, v20, v24",
+]  # fmt: skip
 
 
 def streams(count: int, length: int = 40) -> list[str]:

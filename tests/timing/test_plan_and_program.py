@@ -8,24 +8,15 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilesim as ts
+from support.program_checks import ring_bytes, statements
 from support.random_graphs import random_case, random_machine
 from tilesim.mapping import Product, kernels
-
-BITS = {"bool": 8, "u8": 8, "i8": 8, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "i64": 64, "f64": 64}
-
-
-def statements(block: list[Any]) -> Iterator[dict[str, Any]]:
-    for statement in block:
-        yield statement
-        for key in ("do", "then", "else"):
-            yield from statements(statement.get(key, []))
 
 
 def scope_of(program: ts.Program, operation: str) -> dict[str, Any] | None:
@@ -39,11 +30,6 @@ def scope_of(program: ts.Program, operation: str) -> dict[str, Any] | None:
         if "scope" in statement and operation in statement.get("operation", [])
     ]
     return found[0] if len(found) == 1 else None
-
-
-def ring_bytes(slot: dict[str, Any]) -> int:
-    bytes_ = -(-slot["elements"] * BITS[slot["dtype"]] // 8)
-    return -(-bytes_ // 64) * 64 * int(slot.get("depth", 2))
 
 
 def drawn(rng: random.Random, product: Product) -> dict[str, Any]:
@@ -129,10 +115,6 @@ def check(seeds: range) -> None:
     assert 0.9 < some[2] < 1.1 and some[1] > 0.75 and some[3] < 1.33
 
 
-def test_products_are_priced_as_their_programs_are() -> None:
-    check(range(160))
-
-
-@pytest.mark.slow
-def test_many_products_are_priced_as_their_programs_are() -> None:
-    check(range(1000, 2600))
+@pytest.mark.parametrize("seeds", [range(160), pytest.param(range(1000, 2600), marks=pytest.mark.slow)])
+def test_products_are_priced_as_their_programs_are(seeds: list[int] | range) -> None:
+    check(seeds)

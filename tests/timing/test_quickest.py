@@ -33,13 +33,9 @@ def check_cores(seeds: range) -> None:
     assert fewer > len(seeds) / 20
 
 
-def test_twice_the_cores_are_not_slower_for_small_work() -> None:
-    check_cores(range(210, 240))
-
-
-@pytest.mark.slow
-def test_twice_the_cores_are_not_slower_for_much_small_work() -> None:
-    check_cores(range(0, 1500))
+@pytest.mark.parametrize("seeds", [range(210, 240), pytest.param(range(0, 1500), marks=pytest.mark.slow)])
+def test_twice_the_cores_are_not_slower_for_small_work(seeds: list[int] | range) -> None:
+    check_cores(seeds)
 
 
 def layers(rng: random.Random) -> ts.Graph:

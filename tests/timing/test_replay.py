@@ -140,13 +140,14 @@ def compare_any(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     return True
 
 
-def test_the_bound_that_is_said_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sum(compare_any(seed, 20_000, monkeypatch) for seed in range(120)) >= 5
-
-
-@pytest.mark.slow
-def test_the_bound_that_is_said_holds_for_ten_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sum(compare_any(seed, 60_000, monkeypatch) for seed in range(1000, 61_000)) >= 2000
+@pytest.mark.parametrize(
+    ("number", "seeds", "least"),
+    [(20_000, range(120), 5), pytest.param(60_000, range(1000, 61_000), 2000, marks=pytest.mark.slow)],
+)
+def test_the_bound_that_is_said_holds(
+    monkeypatch: pytest.MonkeyPatch, number: int, seeds: list[int] | range, least: int
+) -> None:
+    assert sum(compare_any(seed, number, monkeypatch) for seed in seeds) >= least
 
 
 MESH = [(4096, 4096, 16384), (8000, 300, 30000), (2000, 3000, 80000)]

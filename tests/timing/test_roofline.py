@@ -32,13 +32,11 @@ def check(seeds: Sequence[int]) -> None:
     assert len(seen) >= 12 and sum(seen.values()) > len(seeds) / 2, seen
 
 
-def test_random_graphs_on_random_machines() -> None:
-    check(range(5000, 5160))
-
-
-@pytest.mark.slow
-def test_many_random_graphs() -> None:
-    check([*range(5160, 5400), *range(6000, 12000)])
+@pytest.mark.parametrize(
+    "seeds", [range(5000, 5160), pytest.param([*range(5160, 5400), *range(6000, 12000)], marks=pytest.mark.slow)]
+)
+def test_random_graphs_on_random_machines(seeds: list[int] | range) -> None:
+    check(seeds)
 
 
 @pytest.mark.parametrize("machine", ["tpu-v2", "tpu-v3", "gemmini-16", "edge-8", "chiplet-2"])

@@ -57,27 +57,13 @@ KINDS: dict[str, Callable[[], ts.Graph]] = {
 
 #: a rate at a hundredth, a time at a hundred times
 RATES: dict[str, float] = {
-    "core.clock": 0.01,
-    "core.array.rates": 0.01,
-    "core.array.weight_rows_per_cycle": 0.01,
-    "core.vector.issue": 0.01,
-    "core.vector.simple": 100,
-    "core.vector.multiply": 100,
-    "core.vector.divide": 100,
-    "core.vector.transcendental": 100,
-    "core.vector.latency": 100,
-    "core.vector.reduce_latency": 100,
-    "core.cross_lane.bytes_per_cycle": 0.01,
-    "core.cross_lane.latency": 100,
-    "core.dma.bytes_per_cycle": 0.01,
-    "core.dma.outstanding_bytes": 0.01,
-    "network.clock": 0.01,
-    "network.latency_cycles": 100,
-    "network.port_bytes_per_cycle": 0.01,
-    "memory.bandwidth": 0.01,
-    "memory.efficiency": 0.01,
-    "memory.latency": 100,
-}
+    "core.clock": 0.01, "core.array.rates": 0.01, "core.array.weight_rows_per_cycle": 0.01,
+    "core.vector.issue": 0.01, "core.vector.simple": 100, "core.vector.multiply": 100, "core.vector.divide": 100,
+    "core.vector.transcendental": 100, "core.vector.latency": 100, "core.vector.reduce_latency": 100,
+    "core.cross_lane.bytes_per_cycle": 0.01, "core.cross_lane.latency": 100, "core.dma.bytes_per_cycle": 0.01,
+    "core.dma.outstanding_bytes": 0.01, "network.clock": 0.01, "network.latency_cycles": 100,
+    "network.port_bytes_per_cycle": 0.01, "memory.bandwidth": 0.01, "memory.efficiency": 0.01, "memory.latency": 100,
+}  # fmt: skip
 
 
 def scaled(machine: ts.Machine, path: str, factor: float) -> ts.Machine | None:

@@ -8,15 +8,15 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tilesim as ts
+from support.program_checks import ring_bytes, statements
 from tilesim.mapping import VectorKernel, kernels
 
-BITS = {"bool": 8, "u8": 8, "i8": 8, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "i64": 64, "f64": 64}
 EXTENTS = [1, 2, 3, 8, 16, 31, 64, 100, 127, 128, 129, 197, 256, 500]
 MACHINES = ["edge-8", "edge-8", "tpu-v3", "gemmini-16", "mesh-16", "tpu-v4"]
 
@@ -124,14 +124,8 @@ def order(rng: random.Random, b: ts.GraphBuilder, shape: list[int]) -> None:
 
 
 FAMILIES: list[Callable[[random.Random, ts.GraphBuilder, list[int]], None]] = [
-    chain,
-    view,
-    reduction,
-    rows,
-    scan,
-    window,
-    order,
-]
+    chain, view, reduction, rows, scan, window, order,
+]  # fmt: skip
 
 
 def machine_of(rng: random.Random) -> ts.Machine:
@@ -156,18 +150,6 @@ def drawn(rng: random.Random, kernel: VectorKernel) -> dict[str, Any] | None:
         if tiles < 5000 and kernel.legal(nest)[0]:
             return nest
     return None
-
-
-def statements(block: list[Any]) -> Iterator[dict[str, Any]]:
-    for statement in block:
-        yield statement
-        for key in ("do", "then", "else"):
-            yield from statements(statement.get(key, []))
-
-
-def ring_bytes(slot: dict[str, Any]) -> int:
-    bytes_ = -(-slot["elements"] * BITS[slot["dtype"]] // 8)
-    return -(-bytes_ // 64) * 64 * int(slot.get("depth", 2))
 
 
 def check_kernel(
@@ -227,10 +209,6 @@ def check(seeds: range) -> None:
     assert 0.95 < some[2] < 1.05 and some[1] > 0.75 and some[3] < 1.33
 
 
-def test_vector_kernels_are_priced_as_their_programs_are() -> None:
-    check(range(63))
-
-
-@pytest.mark.slow
-def test_many_vector_kernels_are_priced_as_their_programs_are() -> None:
-    check(range(1000, 2000))
+@pytest.mark.parametrize("seeds", [range(63), pytest.param(range(1000, 2000), marks=pytest.mark.slow)])
+def test_vector_kernels_are_priced_as_their_programs_are(seeds: list[int] | range) -> None:
+    check(seeds)

@@ -14,30 +14,14 @@ from tilesim.analytic.constants import resolve
 from tilesim.analytic.schemes import scheme, scheme_names
 
 HARDWARE = {
-    "units": 10.0,
-    "clock": 1e9,
-    "flops_per_second": 1e13,
-    "memory_bytes_per_second": 1e11,
-    "cache_bytes": 1e6,
+    "units": 10.0, "clock": 1e9, "flops_per_second": 1e13, "memory_bytes_per_second": 1e11, "cache_bytes": 1e6,
     "cache_bytes_per_clock": 1000.0,
-}
+}  # fmt: skip
 PLAIN = {
-    "launch": 1e-6,
-    "efficiency": 1.0,
-    "epilogue_steps": 0.0,
-    "half_tile": 0.0,
-    "step": 1e-10,
-    "tile": 1e-9,
-    "unit_bytes_per_clock": 1000.0,
-    "reload_share": 8.0,
-    "cache_share": 8.0,
-    "memory_share": 0.5,
-    "cache_edge": 0.01,
-    "cache_fill": 1.0,
-    "overlap": 12.0,
-    "wave_smoothing": 0.0,
-    "droop": -0.999,
-}
+    "launch": 1e-6, "efficiency": 1.0, "epilogue_steps": 0.0, "half_tile": 0.0, "step": 1e-10, "tile": 1e-9,
+    "unit_bytes_per_clock": 1000.0, "reload_share": 8.0, "cache_share": 8.0, "memory_share": 0.5, "cache_edge": 0.01,
+    "cache_fill": 1.0, "overlap": 12.0, "wave_smoothing": 0.0, "droop": -0.999,
+}  # fmt: skip
 KERNEL = (128.0, 128.0, 64.0, 1.0, 0.0, 1e18, 0.0, 1e18)
 
 

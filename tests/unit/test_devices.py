@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import tilesim as ts
-from tilesim.analytic.families import family
 
 
 @pytest.mark.parametrize("name", ts.Device.names())
@@ -30,16 +29,9 @@ def test_shipped_device(name: str) -> None:
 
 def test_every_device_of_the_tables_is_shipped() -> None:
     labels = {
-        "A100-SXM4-80GB": "a100",
-        "L40S": "l40s",
-        "B200-SXM": "b200",
-        "H100-SXM-80GB": "h100",
-        "H200-SXM": "h200",
-        "RTX-PRO-6000": "rtx-pro-6000",
-        "Arc-Pro-B60": "b60",
-        "T4": "t4",
-        "Tesla V100": "v100",
-    }
+        "A100-SXM4-80GB": "a100", "L40S": "l40s", "B200-SXM": "b200", "H100-SXM-80GB": "h100", "H200-SXM": "h200",
+        "RTX-PRO-6000": "rtx-pro-6000", "Arc-Pro-B60": "b60", "T4": "t4", "Tesla V100": "v100",
+    }  # fmt: skip
     for label, name in labels.items():
         assert ts.Device.load(label).name == name
 
@@ -95,17 +87,6 @@ def test_presets_of_a_published_simulator_are_kept() -> None:
     assert {name: ts.Device.load(name).name for name in names} == names
 
 
-@pytest.mark.parametrize("name", sorted({ts.Device.load(name).family for name in ts.Device.names()}))
-def test_every_constant_of_a_family_says_where_it_is_from(name: str) -> None:
-    for entry in family(name).entries:
-        assert entry.constants, entry
-        for constant in entry.constants:
-            text = entry.provenance[constant]
-            assert text, (entry.scheme, entry.engine, constant)
-            if text.startswith("fitted on"):
-                assert entry.rows > 0 and ".csv: " in text
-
-
 @pytest.mark.parametrize("name", ts.Device.names())
 def test_a_shipped_device_holds_specifications_only(name: str) -> None:
     """No constant of a model and no fit: those belong to families and to named profiles."""
@@ -138,32 +119,6 @@ def test_mistakes_in_a_device(change: dict[str, object], words: list[str]) -> No
         ts.Device.load({**ts.Device.load("t4").to_dict(), **change})
     for word in words:
         assert word in str(caught.value)
-
-
-NEVER = [-1, float("nan"), float("inf"), 1e40, 10**400, "many", True, [1], {}]
-
-
-@pytest.mark.parametrize("value", NEVER, ids=lambda value: repr(value)[:10])
-@pytest.mark.parametrize(
-    "key", ["units", "clock_hz", "partitions", "multicast", "launch_seconds", "power_watts", "year"]
-)
-def test_no_such_number(key: str, value: object) -> None:
-    with pytest.raises(ts.UserError, match=f"device\\.{key}"):
-        ts.Device.load({**ts.Device.load("t4").to_dict(), key: value})
-
-
-@pytest.mark.parametrize("value", NEVER, ids=lambda value: repr(value)[:10])
-@pytest.mark.parametrize("key", ["bytes", "line_bytes", "ways", "latency_seconds", "bytes_per_second"])
-def test_no_such_number_of_a_level(key: str, value: object) -> None:
-    level = {"name": "DRAM", "bytes": 1 << 34, "bytes_per_second": 3e11, key: value}
-    with pytest.raises(ts.UserError, match=f"levels\\[0\\]\\.{key}"):
-        ts.Device.load({**ts.Device.load("t4").to_dict(), "levels": [level]})
-
-
-@pytest.mark.parametrize("key", ["units", "partitions", "multicast", "year"])
-def test_halves_are_no_counts(key: str) -> None:
-    with pytest.raises(ts.UserError, match="whole number"):
-        ts.Device.load({**ts.Device.load("t4").to_dict(), key: 2020.5})
 
 
 @pytest.mark.parametrize(

@@ -67,18 +67,10 @@ class Truth:
         a, b = inner(names["left"]), inner(names["right"])
         operation = type(node.op if isinstance(node, ast.BinOp) else node.ops[0]).__name__
         table = {
-            "Add": lambda: a + b,
-            "Sub": lambda: a - b,
-            "Mult": lambda: a * b,
-            "FloorDiv": lambda: a // b,
-            "Mod": lambda: a % b,
-            "Eq": lambda: a == b,
-            "NotEq": lambda: a != b,
-            "Lt": lambda: a < b,
-            "LtE": lambda: a <= b,
-            "Gt": lambda: a > b,
-            "GtE": lambda: a >= b,
-        }
+            "Add": lambda: a + b, "Sub": lambda: a - b, "Mult": lambda: a * b, "FloorDiv": lambda: a // b,
+            "Mod": lambda: a % b, "Eq": lambda: a == b, "NotEq": lambda: a != b, "Lt": lambda: a < b,
+            "LtE": lambda: a <= b, "Gt": lambda: a > b, "GtE": lambda: a >= b,
+        }  # fmt: skip
         return int(table[operation]())
 
 

@@ -16,15 +16,9 @@ from tilesim.machine.device import Device
 
 # The device whose rows each family's constants were fitted on, or for which they were carried.
 DEVICES = {
-    "ada": "l40s",
-    "ampere": "a100",
-    "hopper": "h100",
-    "turing": "t4",
-    "volta": "v100",
-    "blackwell": "b200",
-    "blackwell-rtx": "rtx-pro-6000",
-    "xe2": "b60",
-}
+    "ada": "l40s", "ampere": "a100", "hopper": "h100", "turing": "t4", "volta": "v100", "blackwell": "b200",
+    "blackwell-rtx": "rtx-pro-6000", "xe2": "b60",
+}  # fmt: skip
 
 
 def entries() -> Iterator[tuple[str, Entry]]:

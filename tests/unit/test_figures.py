@@ -53,15 +53,9 @@ def test_a_duration_tells_its_value(seconds: float) -> None:
 
 def test_layers_fold_by_their_numbers_alone() -> None:
     names = [
-        "embed",
-        "layers.0.q",
-        "layers.0.k",
-        "layers.1.q",
-        "layers.1.k",
-        "layer2.0.conv1",
-        "layer2.1.conv1",
+        "embed", "layers.0.q", "layers.0.k", "layers.1.q", "layers.1.k", "layer2.0.conv1", "layer2.1.conv1",
         "h[3].x",
-    ]
+    ]  # fmt: skip
     groups = folding.fold(names, str)
     assert [key for key, _ in groups] == ["embed", "layers.*.q", "layers.*.k", "layer*.*.conv1", "h[*].x"]
     assert sum(map(len, groups.values())) == len(names)

@@ -107,12 +107,6 @@ def test_sort_order_of_special_values():
     assert not np.signbit(values[2])
 
 
-def test_sort_by_several_keys():
-    a, b, c = RNG.integers(0, 3, 40), RNG.integers(0, 3, 40), np.arange(40)
-    found = run("sort", a, b, c, results=3, dim=0, keys=2)
-    np.testing.assert_array_equal(found[2], np.lexsort((c, b, a)))
-
-
 def test_sort_by_a_function():
     """By the distance from 2, through a comparator of the graph."""
     b = ts.GraphBuilder("by_distance")
@@ -170,30 +164,6 @@ def test_while():
         ts.compile(graph)
 
 
-def branch_graph(dtype, functions):
-    b = ts.GraphBuilder("choice")
-    for name in functions:
-        f = b.function(name)
-        f.output(f.apply(name, f.input("x", (3,))), "y")
-    which, x = b.input("which", (), dtype), b.input("x", (3,))
-    values = b.core.op("branch", [which.value, x.value], {}, "", 1, functions)
-    b.core.output(values[0], "y")
-    return b.build()
-
-
-def test_branch():
-    x = np.array([-1, 2, 3], np.float32)
-    two = branch_graph("bool", ["negate", "abs"])
-    np.testing.assert_array_equal(ts.reference(two, [np.array(True), x])["y"], -x)
-    np.testing.assert_array_equal(ts.reference(two, [np.array(False), x])["y"], abs(x))
-    three = branch_graph("i32", ["negate", "abs", "exp"])
-    for which, wanted in ((0, -x), (1, abs(x)), (2, np.exp(x)), (7, np.exp(x)), (-1, np.exp(x))):
-        np.testing.assert_allclose(ts.reference(three, [np.int32(which), x])["y"], wanted, rtol=1e-6)
-    assert sum(three.flops().values()) == 3  # one branch, not all three
-    with pytest.raises(ts.UserError, match="2"):
-        branch_graph("bool", ["negate", "abs", "exp"])
-
-
 def test_loops_that_change_their_state_are_refused():
     b = ts.GraphBuilder("bad")
     test, body = b.function("go"), b.function("change")
@@ -233,10 +203,6 @@ def test_linear_solve(dtype, lower):
         t = t.swapaxes(1, 2) if transposed else t
         wanted = np.linalg.solve(t, b) if left else np.linalg.solve(t.swapaxes(1, 2), b.swapaxes(1, 2)).swapaxes(1, 2)
         np.testing.assert_allclose(x, wanted, rtol=tolerance, atol=tolerance * abs(wanted).max())
-
-
-def test_cholesky_of_no_positive_definite_matrix_is_nan():
-    assert np.isnan(run("linear_solve", -np.eye(3, dtype=np.float32), mode="cholesky")).any()
 
 
 @pytest.mark.parametrize("extent", [1, 2, 7, 12, 16, 30])

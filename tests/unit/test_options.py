@@ -100,21 +100,12 @@ CALLED = {
 }
 #: What an option needs beside it.
 BESIDE = {
-    "verify_against": "--verify",
-    "accuracy": "--quantize i8",
-    "order": "--table table.json",
-    "form": "--table table.json",
-    "run against": "--html page.html",
-    "roofline set": "--machine tpu-v3",
-    "crossover all": "--model mlp",
-    "map budget": "--show",
-    "address": "--raw",
-    "crossover batch": "--model gpt2",
-    "crossover context": "--model gpt2",
-    "crossover phase": "--model gpt2",
-    "pipeline_limit": "--pipeline p.txt",
+    "verify_against": "--verify", "accuracy": "--quantize i8", "order": "--table table.json",
+    "form": "--table table.json", "run against": "--html page.html", "roofline set": "--machine tpu-v3",
+    "crossover all": "--model mlp", "map budget": "--show", "address": "--raw", "crossover batch": "--model gpt2",
+    "crossover context": "--model gpt2", "crossover phase": "--model gpt2", "pipeline_limit": "--pipeline p.txt",
     "shardings": "--mesh d=2",
-}
+}  # fmt: skip
 #: Options that change what is printed, or the exit code, and reach no call of their own.
 SAID = (
     *("quiet", "verify", "advice", "explain", "alternatives", "browser", "show", "tiles", "form", "history", "errors"),

@@ -6,7 +6,6 @@ import itertools
 import math
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,12 +136,6 @@ def test_a_bar_fills_up_and_is_drawn_ten_times_a_second(monkeypatch: pytest.Monk
     assert drawn[-1].startswith("[" + "#" * bar.WIDTH + "] 1000/1000 ")
 
 
-def test_a_bar_of_a_file_writes_nothing() -> None:
-    stream = Terminal(is_terminal=False)
-    progress.Bar(stream)(1, 1, "all")
-    assert stream.text == ""
-
-
 @pytest.mark.parametrize(
     ("value", "kind", "place"),
     [
@@ -200,12 +193,3 @@ def test_what_cannot_be_drawn_on(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ts.UserError, match="matplotlib") as caught:
         drawing.axes_or_new(None)
     assert "notebook" in str(caught.value)
-
-
-def test_reports_are_one_file(tmp_path: Path) -> None:
-    result = ts.run(ts.workloads.matmul(32, 32, 32), machine="edge-8")
-    result.to_html(tmp_path / "page.html", advice=False)
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert f"{result.cycles:,}" in page
-    own = re.sub(r'<script type="text/plain" id="library">.*?</script>', "", page, flags=re.DOTALL)
-    assert not re.findall(r"(?:src|href)=[\"']?https?:", own)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import tilesim as ts
 from tilesim.base import palette
-from tilesim.base.progress import followed, listening, tell
 from tilesim.cli import progress, screen, show, tables
 from tilesim.cli.tables import Column, bar, bound, cut, folded, layout, name, number, text
 
@@ -227,16 +226,6 @@ def test_advice_below_a_percent_is_not_listed() -> None:
     assert [float(one) for one in re.findall(r"gain ([\d.]+)", told)] == [1.5, 1.02] and "of 4 changes" in told
     (none,) = show.advice_lines([Advice(1.0), Advice(0.9)])
     assert "2 changes" in none and "gain" not in none
-
-
-def test_calls_tell_how_far_they_are() -> None:
-    heard: list[tuple[int, int, str]] = []
-    tell(1, 2, "nobody")
-    with listening(lambda *said: heard.append(said)):
-        assert list(followed(["a", "b"])) == ["a", "b"]
-        tell(2, 2, "end")
-    tell(3, 3, "nobody")
-    assert heard == [(0, 2, ""), (1, 2, ""), (2, 2, "end")]
 
 
 def test_a_phase_says_what_how_many_and_how_long_still(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,3 +133,35 @@ def own_ring_product(x, w):
 def own_then_free(x, w):
     h = mapped(lambda t: lax.all_to_all(t, "y", 0, 1, tiled=True), P(None, "y"), P("y"), axis_names={"y"})(x)
     return con(jnp.tanh(h @ w), "x", "y", None) * 2
+
+
+@prog([(8, 16)], [P("x", "y")], P("x", "y"), together=True)
+def own_index(x):
+    def f(t):
+        return t + lax.axis_index("x").astype(t.dtype) * 10 + lax.axis_index("y").astype(t.dtype)
+
+    return mapped(f, P("x", "y"), P("x", "y"))(x)
+
+
+@prog([(8, 16)], [P("x", "y")], P("x"), together=True)
+def own_gather(x):
+    return mapped(lambda t: lax.all_gather(t, "y", axis=1, tiled=True), P("x", "y"), P("x"), check_vma=False)(x)
+
+
+@prog([(8, 16)], [P("x", "y")], P("x"), together=True)
+def own_branch(x):
+    def f(t):
+        total = lax.psum(t.sum(), ("x", "y"))
+        return lax.cond(total > 0, lambda v: lax.pmax(v, "y"), lambda v: lax.pmin(v, "y"), t)
+
+    return mapped(f, P("x", "y"), P("x", None), check_vma=False)(x)
+
+
+@prog([(8, 16)], [P("x", "y")], P(None, "y"), together=True)
+def own_axis(x):
+    return mapped(lambda t: lax.psum(jnp.tanh(t), "x"), P("x"), P(), axis_names={"x"})(x)
+
+
+@prog([(8, 16), (16, 32)], [P("y", "x"), P("x")], P("y"), together=True)
+def own_axis_product(x, w):
+    return mapped(lambda a, b: lax.psum(jnp.tanh(a) @ b, "x"), (P(None, "x"), P("x")), P(), axis_names={"x"})(x, w)

@@ -227,6 +227,9 @@ def test_dask() -> None:
         with ts.executors.dask(cluster.scheduler_address) as executor:
             assert executor.worker_pids() == []
             assert ts.sweep(PRODUCT, "edge-8", CHANGES, metrics=["cycles"], executor=executor).rows == wanted
+        with distributed.Client(cluster) as client:  # a client's own executor
+            study = ts.tune("matmul:96,64,80", "edge-8", budget=4, executor=client.get_executor())
+            assert study.gain == ts.tune("matmul:96,64,80", "edge-8", budget=4).gain
         assert cluster.workers  # what was there before goes on
 
 

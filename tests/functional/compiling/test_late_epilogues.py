@@ -50,13 +50,9 @@ def check(seed: int) -> bool:
     return is_late(program)
 
 
-def test_late_epilogues_compute_the_same() -> None:
-    assert sum(check(seed) for seed in range(16)) >= 1
-
-
-@pytest.mark.slow
-def test_many_late_epilogues_compute_the_same() -> None:
-    assert sum(check(seed) for seed in range(16, 400)) >= 30
+@pytest.mark.parametrize(("seeds", "least"), [(range(16), 1), pytest.param(range(16, 400), 30, marks=pytest.mark.slow)])
+def test_late_epilogues_compute_the_same(seeds: list[int] | range, least: int) -> None:
+    assert sum(check(seed) for seed in seeds) >= least
 
 
 @pytest.mark.parametrize("rows", [4096, 16384])

@@ -80,8 +80,9 @@ def test_narrow_axes_do_not_lie_over_the_lanes(machine: str, shape: tuple[int, .
     assert np.allclose(got, by_numpy(x), atol=2e-6)
 
 
-@pytest.mark.parametrize("machine", ["tpu-v3", "chiplet-2", "mesh-16"])
-@pytest.mark.parametrize("shape", [(1000, 64, 2), (200, 16, 64), (100, 64, 1)])
+@pytest.mark.parametrize(
+    ("machine", "shape"), [("tpu-v3", (1000, 64, 2)), ("chiplet-2", (200, 16, 64)), ("mesh-16", (100, 64, 1))]
+)
 def test_siblings_make_reductions_of_narrow_rows_no_slower(machine: str, shape: tuple[int, ...]) -> None:
     graph = narrow(shape)
     everything = ts.simulate(ts.compile(graph, machine, lowering="best")).cycles

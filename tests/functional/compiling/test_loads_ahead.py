@@ -74,13 +74,11 @@ def check(seed: int) -> bool:
     return has_ahead(program)
 
 
-def test_chains_compute_the_same() -> None:
-    assert sum(check(seed) for seed in range(16)) >= 4
-
-
-@pytest.mark.slow
-def test_many_chains_compute_the_same() -> None:
-    assert sum(check(seed) for seed in range(24, 400)) >= 100
+@pytest.mark.parametrize(
+    ("seeds", "least"), [(range(16), 4), pytest.param(range(24, 400), 100, marks=pytest.mark.slow)]
+)
+def test_chains_compute_the_same(seeds: list[int] | range, least: int) -> None:
+    assert sum(check(seed) for seed in seeds) >= least
 
 
 def intervals(result: ts.Result, unit: str, operation: str) -> list[tuple[float, float]]:

@@ -17,13 +17,11 @@ from tilesim import _core
 from tilesim.graph import Tensor
 
 
-def test_random_graphs_and_machines() -> None:
-    run(range(16))
-
-
-@pytest.mark.slow
-def test_more_random_graphs_and_machines() -> None:
-    run([*range(16, 40), *range(1000, 1800)])
+@pytest.mark.parametrize(
+    "seeds", [range(16), pytest.param([*range(16, 40), *range(1000, 1800)], marks=pytest.mark.slow)]
+)
+def test_random_graphs_and_machines(seeds: list[int] | range) -> None:
+    run(seeds)
 
 
 def branches(rows: int = 48, width: int = 32, output: bool = False, view: bool = False) -> ts.Graph:

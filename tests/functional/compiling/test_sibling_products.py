@@ -237,10 +237,8 @@ def check(seed: int) -> bool:
     return any(row["rule"] == RULE and row["decision"] == "taken" for row in together.fusion.table().rows)
 
 
-def test_the_same_bits() -> None:
-    assert sum(check(seed) for seed in range(10)) >= 3
-
-
-@pytest.mark.slow
-def test_the_same_bits_at_length() -> None:
-    assert sum(check(seed) for seed in [*range(10, 24), *range(100, 500)]) >= 120
+@pytest.mark.parametrize(
+    ("seeds", "least"), [(range(10), 3), pytest.param([*range(10, 24), *range(100, 500)], 120, marks=pytest.mark.slow)]
+)
+def test_the_same_bits(seeds: list[int] | range, least: int) -> None:
+    assert sum(check(seed) for seed in seeds) >= least

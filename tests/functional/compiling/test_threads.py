@@ -21,25 +21,9 @@ from support.thread_mix import Shared, mixture, outcomes, spelled
 from tilesim import _core
 
 QUICK = {
-    "compile",
-    "simulate",
-    "execute",
-    "reference",
-    "save",
-    "save as text",
-    "load",
-    "operations",
-    "text",
-    "repr",
-    "estimate",
-    "store",
-    "latencies",
-    "table",
-    "weights",
-    "machine",
-    "coverage",
-    "verify",
-}
+    "compile", "simulate", "execute", "reference", "save", "save as text", "load", "operations", "text", "repr",
+    "estimate", "store", "latencies", "table", "weights", "machine", "coverage", "verify",
+}  # fmt: skip
 
 
 def test_a_random_mixture_gives_what_one_thread_gets(tmp_path: Path) -> None:

@@ -52,19 +52,6 @@ def test_same_for_any_number_of_workers() -> None:
     assert [row["count"] for row in one.operations] == [2, 1], "first and third are one distinct operation"
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_loky() -> None:
-    loky = pytest.importorskip("loky")
-    graph = net()
-    executor = loky.get_reusable_executor(max_workers=2)
-    try:
-        assert outcome(ts.tune(graph, "edge-8", budget=12, executor=executor)) == outcome(
-            ts.tune(graph, "edge-8", budget=12)
-        )
-    finally:
-        executor.shutdown(wait=True, kill_workers=True)
-
-
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8"])
 @pytest.mark.parametrize("budget", [1, 2, 20])
 def test_never_worse_and_right(machine: str, budget: int) -> None:

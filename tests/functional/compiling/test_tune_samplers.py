@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import io
 import random
 import sys
 import types
@@ -12,7 +10,6 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from tilesim.base.progress import Bar
 
 
 def outcome(study: ts.study.Study) -> tuple[Any, ...]:
@@ -126,38 +123,6 @@ def test_without_optuna(monkeypatch: pytest.MonkeyPatch) -> None:
         ts.tune("matmul:96,64,80", "edge-8", budget=4, sampler="optuna")
 
 
-# --- executors ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_dask() -> None:
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
-    with distributed.Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
-        study = ts.tune(graph(), "edge-8", budget=12, executor=client.get_executor())
-        assert outcome(study) == outcome(ts.tune(graph(), "edge-8", budget=12))
-        table = ts.sweep(graph(), ["edge-8", "tpu-v3"], executor=client.get_executor())
-        assert table.rows == ts.sweep(graph(), ["edge-8", "tpu-v3"]).rows
-
-
-@pytest.mark.ray
-@pytest.mark.filterwarnings("ignore")
-def test_ray() -> None:
-    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
-
-    class OnRay(concurrent.futures.Executor):
-        """Tasks of Ray behind the interface of concurrent.futures."""
-
-        def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return ray.remote(function).remote(*args, **kwargs).future()
-
-    ray.init(num_cpus=2, include_dashboard=False)
-    try:
-        study = ts.tune(graph(), "edge-8", budget=12, executor=OnRay())
-        assert outcome(study) == outcome(ts.tune(graph(), "edge-8", budget=12))
-    finally:
-        ray.shutdown()
-
-
 # --- what a study shows -------------------------------------------------------------------------------------------
 
 
@@ -181,11 +146,6 @@ def test_plots() -> None:
         study.plot("pie")
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[tuple[int, int, str]] = []
     ts.tune(graph(), "edge-8", budget=16, progress=lambda *call: seen.append(call))
@@ -194,10 +154,3 @@ def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"first", "rows"} <= {call[2] for call in seen}
     ts.tune(graph(), "edge-8", budget=4, progress=True)
     assert capsys.readouterr().err == "", "nothing where standard error is no terminal"
-    terminal = Terminal()
-    bar = Bar(terminal)
-    bar.SECONDS = 0.0
-    for step in range(4):
-        bar(step, 3, "name")
-    lines = terminal.getvalue().split("\r")[1:]
-    assert len(lines) == 4 and lines[-1].startswith(f"[{'#' * 30}] 3/3") and lines[-1].endswith("\n")

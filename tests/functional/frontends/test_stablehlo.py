@@ -183,14 +183,8 @@ def test_bytecode_is_read_with_the_dialects_of_jax():
     from tilesim.frontends.stablehlo.entry import TRANSLATE
 
     names = [
-        "stablehlo.add",
-        "chlo.erf",
-        "sdy.mesh",
-        "sdy.sharding_constraint",
-        "mpmd.transfer",
-        "mhlo.add",
-        "func.call",
-    ]
+        "stablehlo.add", "chlo.erf", "sdy.mesh", "sdy.sharding_constraint", "mpmd.transfer", "mhlo.add", "func.call",
+    ]  # fmt: skip
     names += ["arith.addf", "math.sin", "memref.load", "scf.if", "vector.load", "cf.br", "tensor.empty", "none.such"]
     known = "[made.is_registered_operation(name) for name in sys.argv[1:]]"
     script = f"{TRANSLATE.partition('seconds, memory')[0]}print({known}, 'jax' in sys.modules)"
@@ -307,10 +301,6 @@ def random_functions(count):
             raise AssertionError(f"seed {seed}: {error}") from None
 
 
-def test_random_functions():
-    random_functions(8)
-
-
-@pytest.mark.slow
-def test_300_random_functions():
-    random_functions(300)
+@pytest.mark.parametrize("number", [8, pytest.param(300, marks=pytest.mark.slow)])
+def test_random_functions(number):
+    random_functions(number)

@@ -13,7 +13,7 @@ from tilesim.frontends.torch import frontend as torch_frontend  # noqa: E402
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
 
 
 def everything(graph: Any, function: str = "") -> list[Any]:
@@ -44,25 +44,18 @@ def test_bert() -> None:
     model = transformers.BertModel(transformers.BertConfig(vocab_size=60, **SMALL))
     mask = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]])
     graph = equal(model, (torch.randint(0, 60, (2, 5)),), {"attention_mask": mask})
-    assert count(graph, "attention") == 2
+    assert count(graph, "attention") == 1
     # without padding the mask hides nothing and is gone
     graph = equal(model, (torch.randint(0, 60, (2, 5)),))
     assert all(len(op["operands"]) == 3 for op in everything(graph) if op["kind"] == "attention")
 
 
 def test_gpt2() -> None:
-    config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=60, bos_token_id=0, eos_token_id=0)
+    config = transformers.GPT2Config(n_embd=32, n_layer=1, n_head=4, vocab_size=60, bos_token_id=0, eos_token_id=0)
     graph = equal(transformers.GPT2LMHeadModel(config), (torch.randint(0, 60, (2, 6)),), {"use_cache": False})
     found = [op for op in everything(graph) if op["kind"] == "attention"]
-    assert len(found) == 2 and all(op["attributes"]["causal"] and len(op["operands"]) == 3 for op in found)
+    assert len(found) == 1 and all(op["attributes"]["causal"] and len(op["operands"]) == 3 for op in found)
     assert "wte.weight" in "".join(graph.weights()) and "lm_head.weight" not in graph.weights()
-
-
-@pytest.mark.slow
-def test_vit() -> None:
-    model = transformers.ViTModel(transformers.ViTConfig(image_size=32, **SMALL))
-    graph = equal(model, (torch.randn(2, 3, 32, 32),))
-    assert count(graph, "attention") == 2
 
 
 def llama(**more: Any) -> Any:
@@ -87,14 +80,14 @@ def test_llama_in_bf16() -> None:
 
 
 def test_repeated_layers_are_one_function() -> None:
-    model, ids = llama(num_hidden_layers=3, tie_word_embeddings=True), torch.randint(0, 60, (2, 7))
+    model, ids = llama(num_hidden_layers=2, tie_word_embeddings=True), torch.randint(0, 60, (2, 7))
     graph = equal(model, (ids,), {"use_cache": False})
     assert graph.functions == ["main", "model.layers"]
-    assert [op["name"] for op in graph.operations() if op["kind"] == "call"] == [f"model.layers.{i}" for i in range(3)]
+    assert [op["name"] for op in graph.operations() if op["kind"] == "call"] == [f"model.layers.{i}" for i in range(2)]
     plain = ts.from_torch(model, (ids,), {"use_cache": False}, functions=False)
     assert plain.functions == ["main"] and plain.flops() == graph.flops() and plain.parameters == graph.parameters
     inlined = graph.copy()
-    assert inlined.inline_calls() == 3
+    assert inlined.inline_calls() == 2
     for got, wanted in zip(ts.reference(graph, (ids,)).values(), ts.reference(plain, (ids,)).values(), strict=True):
         assert (got == wanted).all()
 
@@ -113,7 +106,7 @@ def test_eager_attention_is_recognised() -> None:
         assert count(graph, "rotary") == 2 * len(attention) and count(graph, "softmax") == 0
     assert found[0] == found[1]
     plain = ts.from_torch(llama(attn_implementation="eager"), (ids,), {"use_cache": False}, passes="none")
-    assert count(plain, "softmax") == 2 and count(plain, "attention") == 0
+    assert count(plain, "softmax") == 1 and count(plain, "attention") == 0
 
 
 class Decode(torch.nn.Module):
@@ -134,7 +127,7 @@ class Decode(torch.nn.Module):
 
 
 def test_decode_with_a_cache() -> None:
-    cache = [torch.randn(1, 2, 9, 8) for _ in range(4)]
+    cache = [torch.randn(1, 2, 9, 8) for _ in range(2)]
     graph = equal(Decode(llama()), (torch.tensor([[5]]), torch.tensor([[9]]), *cache))
     for op in everything(graph):
         if op["kind"] == "attention":
@@ -155,9 +148,9 @@ def test_a_static_cache_is_updated_in_place() -> None:
     graph = ts.from_torch(exported)
     caches = [row["name"] for row in graph.inputs if len(row["shape"]) == 4]
     aliased = {graph.inputs[to]["name"]: graph.outputs[out]["name"] for out, to in graph.core.aliases}
-    assert len(caches) == 4 and set(caches) <= set(aliased) and set(aliased) == set(graph.defaults)
-    assert [op["operands"][1]["shape"][1] for op in everything(graph) if op["kind"] == "attention"] == [2, 2]
-    assert count(graph, "dynamic_update") == 4
+    assert len(caches) == 2 and set(caches) <= set(aliased) and set(aliased) == set(graph.defaults)
+    assert [op["operands"][1]["shape"][1] for op in everything(graph) if op["kind"] == "attention"] == [2]
+    assert count(graph, "dynamic_update") == 2
     state: dict[str, Any] = {}
     for token in tokens:
         caches_at_2 = {name: value for name, value in state.items() if name in caches}
@@ -183,9 +176,9 @@ def test_a_static_cache_is_updated_in_place() -> None:
 def test_caches_come_out_and_are_refused_as_inputs_with_the_remedy() -> None:
     model = llama()
     graph = ts.from_torch(model.eval(), (torch.randint(0, 60, (1, 3)),))
-    assert [row["shape"] for row in graph.outputs] == [(1, 3, 60)] + 4 * [(1, 2, 3, 8)]
+    assert [row["shape"] for row in graph.outputs] == [(1, 3, 60)] + 2 * [(1, 2, 3, 8)]
     cache = transformers.DynamicCache()
-    for layer in range(2):
+    for layer in range(1):
         cache.update(torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8), layer)
     with pytest.raises(ts.Unsupported, match="keys and values as tensors"):
         ts.from_torch(model, (torch.tensor([[3]]),), {"past_key_values": cache})
@@ -199,26 +192,15 @@ def test_the_loop_over_experts_is_refused_with_the_remedy() -> None:
         ts.from_torch(model.eval(), (torch.randint(0, 60, (1, 3)),), {"use_cache": False})
 
 
-FAMILIES = ["Llama4", "Mistral", "Qwen2", "Gemma", "Phi", "GPTNeoX", "OPT", "T5", "CLIPVision"]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FAMILIES)
-def test_other_families(name: str) -> None:
-    args: Any = (torch.randint(2, 60, (1, 6)),)
-    if name == "T5":
-        config = transformers.T5Config(d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, vocab_size=60)
-        equal(transformers.T5EncoderModel(config), args)
-    elif name == "Llama4":  # rotary positions as complex numbers
-        more = {"num_local_experts": 3, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 60}
-        config = transformers.Llama4TextConfig(**SMALL, **more, intermediate_size_mlp=48)
-        equal(transformers.Llama4ForCausalLM(config), args, {"use_cache": False})
-    elif name == "CLIPVision":
-        config = transformers.CLIPVisionConfig(image_size=32, patch_size=8, **SMALL)
-        equal(transformers.CLIPVisionModel(config), (torch.randn(1, 3, 32, 32),))
+@pytest.mark.parametrize("name", ["Llama4", "GPTNeoX", "OPT"])
+def test_families_that_from_transformers_is_not_tried_on(name: str) -> None:
+    tokens = {"vocab_size": 60, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1}
+    if name == "Llama4":  # rotary positions as complex numbers
+        more = {"num_local_experts": 3, "num_key_value_heads": 2, "head_dim": 8, "intermediate_size_mlp": 48}
+        model = transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(**SMALL, **more, vocab_size=60))
     else:
-        tokens = {"vocab_size": 60, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1}
-        heads = {"num_key_value_heads": 2, "head_dim": 8} if name in ("Mistral", "Qwen2", "Gemma") else {}
         more = {"ffn_dim": 48, "word_embed_proj_dim": 32} if name == "OPT" else {}
-        config = getattr(transformers, f"{name}Config")(**{**tokens, **heads, **SMALL, **more})
-        equal(getattr(transformers, f"{name}Model")(config), args, {"use_cache": False})
+        config = getattr(transformers, f"{name}Config")(**{**tokens, **SMALL, **more})
+        model = getattr(transformers, f"{name}Model")(config)
+    equal(model, (torch.randint(2, 60, (1, 6)),), {"use_cache": False})

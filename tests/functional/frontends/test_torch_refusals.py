@@ -11,16 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.nn.functional as F  # noqa: E402
 
 import tilesim as ts  # noqa: E402
-
-
-class One(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
-
+from support.torch_equal import Applied  # noqa: E402
 
 X = torch.linspace(-1, 1, 24).reshape(4, 6)
 SQUARE = X[:, :4] + 3 * torch.eye(4)
@@ -72,6 +63,6 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str, Callable[...,
 def test_refused(name: str) -> None:
     function, args, words, read = REFUSED[name]
     with pytest.raises(ts.Unsupported, match=words):
-        ts.from_torch(One(function).eval(), args)
+        ts.from_torch(Applied(function).eval(), args)
     if read is not None:
-        assert len(ts.from_torch(One(read).eval(), args).operations()) > 0
+        assert len(ts.from_torch(Applied(read).eval(), args).operations()) > 0

@@ -22,21 +22,30 @@ def inputs(graph: ts.Graph) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_writers_of_text_in_both_phases(name):
+#: of families that differ from llama in a layer alone, the normal run takes one phase
+ONE_PHASE = {"qwen2": "prefill", "gemma": "prefill", "phi": "decode"}
+CASES = [
+    pytest.param(name, phase, marks=[pytest.mark.slow] * (ONE_PHASE.get(name, phase) != phase))
+    for name in WRITERS
+    for phase in ("prefill", "decode")
+]
+
+
+@pytest.mark.parametrize(("name", "phase"), CASES)
+def test_writers_of_text(name, phase):
     model, context = model_of(WRITERS[name](), "AutoModelForCausalLM"), 12
     ids = torch.from_numpy(RNG.integers(0, 40, (2, context)))
     with torch.no_grad():
         wanted = model(ids, use_cache=True)
         earlier = model(ids[:, :-1], use_cache=True).past_key_values
-    graph = ts.from_transformers(model, context=context, batch=2)
-    found = ts.reference(graph, {"input_ids": ids.numpy()})
-    np.testing.assert_allclose(found["logits"], wanted.logits.numpy(), atol=2e-6)
-    for i, layer in enumerate(wanted.past_key_values.layers):
-        np.testing.assert_allclose(found[f"cache.{i}.keys"], layer.keys.numpy(), atol=2e-6)
-        np.testing.assert_allclose(found[f"cache.{i}.values"], layer.values.numpy(), atol=2e-6)
-
-    graph = ts.from_transformers(model, "decode", context, 2)
+    graph = ts.from_transformers(model, phase, context, 2)
+    if phase == "prefill":
+        found = ts.reference(graph, {"input_ids": ids.numpy()})
+        np.testing.assert_allclose(found["logits"], wanted.logits.numpy(), atol=2e-6)
+        for i, layer in enumerate(wanted.past_key_values.layers):
+            np.testing.assert_allclose(found[f"cache.{i}.keys"], layer.keys.numpy(), atol=2e-6)
+            np.testing.assert_allclose(found[f"cache.{i}.values"], layer.values.numpy(), atol=2e-6)
+        return
     given: dict[str, Any] = {"input_ids": ids[:, -1:].numpy()}
     for i, layer in enumerate(earlier.layers):
         for part in ("keys", "values"):
@@ -80,7 +89,11 @@ def compare_caches(found: dict[str, Any], cache: Any) -> None:
             np.testing.assert_allclose(found[f"{kind}.{i}.values"], layer.values.numpy(), atol=3e-6)
 
 
-@pytest.mark.parametrize("name", BOTH)
+#: bart has the decoder of whisper and the source of t5
+WITH_SOURCE = [pytest.param(name, marks=[pytest.mark.slow] * (name == "bart")) for name in BOTH]
+
+
+@pytest.mark.parametrize("name", WITH_SOURCE)
 def test_encoder_and_decoder_together(name):
     model, source = both_of(name)
     ids = torch.from_numpy(RNG.integers(3, 40, (2, 12 if name == "whisper" else 1)))
@@ -97,7 +110,7 @@ def test_encoder_and_decoder_together(name):
     assert ts.verify(ts.compile(graph, "tpu-v3")).ok
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", WITH_SOURCE)
 def test_one_step_of_a_decoder_with_an_encoder(name):
     model, source = both_of(name)
     context = 12  # as long as the source is, where that is a text
@@ -124,7 +137,7 @@ def test_one_step_of_a_decoder_with_an_encoder(name):
 def test_models_with_an_encoder_and_a_decoder_as_people_give_them():
     bare = ts.from_transformers(model_of(BOTH["t5"](), "AutoModel"), "decode", 9)
     assert bare.outputs[0]["name"] == "last_hidden_state"
-    short, long = (ts.run(ts.from_transformers(BOTH["whisper"](), "decode", context)).cycles for context in (2, 400))
+    short, long = (ts.run(ts.from_transformers(BOTH["whisper"](), "decode", context)).cycles for context in (2, 200))
     assert short < long
     with pytest.raises(ts.UserError, match="exceeds the model's positions"):
         ts.from_transformers(BOTH["whisper"](), "decode", 449)

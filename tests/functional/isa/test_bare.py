@@ -13,17 +13,9 @@ import tilesim.isa as isa
 FOLDER = os.environ.get("TILESIM_RISCV_TESTS", "")
 #: Of theirs: what a hart without translation, interrupts and debugging does.
 SORTS = (
-    "rv64ui-p",
-    "rv64um-p",
-    "rv64ua-p",
-    "rv64uf-p",
-    "rv64ud-p",
-    "rv64uc-p",
-    "rv64uzfh-p",
-    "rv64uzba-p",
-    "rv64uzbb-p",
+    "rv64ui-p", "rv64um-p", "rv64ua-p", "rv64uf-p", "rv64ud-p", "rv64uc-p", "rv64uzfh-p", "rv64uzba-p", "rv64uzbb-p",
     "rv64uzbs-p",
-)
+)  # fmt: skip
 
 #: As the public tests' environment does: a handler in machine mode, user mode, an `ecall` with the outcome in gp.
 PROGRAM = """

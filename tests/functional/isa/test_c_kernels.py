@@ -30,17 +30,9 @@ def by_gcc(folder: Path, level: str) -> Path:
         pytest.skip("riscv64-linux-gnu-gcc is not installed (Debian: gcc-riscv64-linux-gnu)")
     (folder / "k.c").write_text(SOURCE, encoding="utf-8")
     command = [
-        compiler,
-        level,
-        "-ffp-contract=off",
-        "-fno-builtin",
-        "-fno-math-errno",
-        "-mcmodel=medany",
-        "-c",
-        "k.c",
-        "-o",
-        "k.o",
-    ]
+        compiler, level, "-ffp-contract=off", "-fno-builtin", "-fno-math-errno", "-mcmodel=medany", "-c", "k.c",
+        "-o", "k.o",
+    ]  # fmt: skip
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return folder / "k.o"

@@ -213,38 +213,8 @@ def test_reserved_widths_trap(name: str, sew: int) -> None:
     assert trap is not None and trap["cause"] == "illegal instruction"
 
 
-def test_a_load_traps_at_its_element() -> None:
-    text = """
-f:
-  vsetivli t0, 8, e32, m2, ta, ma
-  li a1, 0x20000ff0
-  vle32.v v8, (a1)
-  ret
-"""
-    trap = isa.call(isa.assemble(text), "f", vlen=128).trap
-    assert trap is not None and trap["cause"] == "load from a bad address" and trap["address"] == 0x20000FF0
-
-
-def test_elements_must_be_aligned() -> None:
-    text = """
-f:
-  vsetivli t0, 2, e32, m2, ta, ma
-  addi a0, a0, 2
-  vle32.v v8, (a0)
-  ret
-"""
-    trap = isa.call(isa.assemble(text), "f", np.zeros(8, np.uint32), vlen=128).trap
-    assert trap is not None and trap["cause"] == "misaligned load"
-
-
 def test_reserved_rounding_modes_trap() -> None:
     for name in ("vfadd.vv", "vfmin.vv", "vmfeq.vv", "vfsgnj.vv"):
         text = f"f:\n  vsetivli t0, 2, e32, m1, ta, ma\n  li a1, 5\n  fsrm a1\n  {name} v1, v2, v3\n  ret\n"
         trap = isa.call(isa.assemble(text), "f", vlen=128).trap
         assert trap is not None and "rounding" in trap["detail"], name
-
-
-def test_arithmetic_traps_in_the_middle() -> None:
-    text = "f:\n  vsetivli t0, 4, e32, m1, ta, ma\n  csrwi vstart, 1\n  vadd.vv v1, v2, v3\n  ret\n"
-    trap = isa.call(isa.assemble(text), "f", vlen=128).trap
-    assert trap is not None and "vstart" in trap["detail"]

@@ -56,30 +56,6 @@ def test_vl_is_the_smaller_of_length_and_group(vlen: int, sew: int, lmul: int) -
     assert isa.call(everything, "f", vlen=vlen, returns="u64").value == (most if legal else 0)
 
 
-@pytest.mark.parametrize(("policies", "agnostic"), [("ta, ma", "ones"), ("tu, mu", "ones"), ("ta, ma", "undisturbed")])
-def test_tails_and_masked_elements(policies: str, agnostic: str) -> None:
-    program = isa.assemble(f"""
-f: vsetvli t0, zero, e32, m1, tu, mu
- vle32.v v1, (a0)
- vle32.v v2, (a1)
- vle8.v v0, (a2)
- vsetivli t0, 6, e32, m1, {policies}
- vadd.vv v1, v1, v2, v0.t
- vsetvli t0, zero, e32, m1, tu, mu
- vse32.v v1, (a0)
- ret
-""")
-    d, s = np.arange(8, dtype=np.uint32), np.full(8, 100, np.uint32)
-    mask = np.zeros(64, np.uint8)
-    mask[0] = 0b101101
-    result = isa.call(program, "f", d, s, mask, vlen=256, agnostic=agnostic)
-    assert result.trap is None
-    rest = 2**32 - 1 if (policies, agnostic) == ("ta, ma", "ones") else None
-    bits = [1, 0, 1, 1, 0, 1]
-    want = [i + 100 if i < 6 and bits[i] else i if rest is None else rest for i in range(8)]
-    assert d.tolist() == want
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

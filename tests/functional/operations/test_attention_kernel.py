@@ -352,13 +352,9 @@ def slower(seeds: Any) -> list[str]:
     return found
 
 
-def test_the_price_never_chooses_what_is_slower() -> None:
-    assert slower(range(12)) == []
-
-
-@pytest.mark.slow
-def test_the_price_never_chooses_what_is_slower_of_many() -> None:
-    assert slower(range(1000, 1150)) == []
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(1000, 1150), marks=pytest.mark.slow)])
+def test_the_price_never_chooses_what_is_slower(seeds: list[int] | range) -> None:
+    assert slower(seeds) == []
 
 
 def tiled(queries: int, keys: int, **attributes: Any) -> ts.Program:

@@ -16,17 +16,9 @@ import pytest
 import tilesim as ts
 
 NUMPY: dict[str, Any] = {
-    "i4": ml_dtypes.int4,
-    "u4": ml_dtypes.uint4,
-    "i8": np.int8,
-    "u8": np.uint8,
-    "i16": np.int16,
-    "u16": np.uint16,
-    "i32": np.int32,
-    "u32": np.uint32,
-    "i64": np.int64,
-    "u64": np.uint64,
-}
+    "i4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16,
+    "i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64,
+}  # fmt: skip
 
 
 def width(dtype: str) -> int:
@@ -77,30 +69,18 @@ UNARY: dict[str, Callable[[int, str], int]] = {
     "is_nan": lambda a, d: False,
 }
 BINARY: dict[str, Callable[[int, int, str], int]] = {
-    "add": lambda a, b, d: a + b,
-    "subtract": lambda a, b, d: a - b,
-    "multiply": lambda a, b, d: a * b,
-    "divide": lambda a, b, d: truncated(a, b),
-    "remainder": lambda a, b, d: a - b * truncated(a, b),
-    "floor_divide": lambda a, b, d: a // b,
-    "power": lambda a, b, d: power(a, b),
-    "maximum": lambda a, b, d: max(a, b),
-    "minimum": lambda a, b, d: min(a, b),
-    "logical_and": lambda a, b, d: bool(a and b),
-    "logical_or": lambda a, b, d: bool(a or b),
-    "logical_xor": lambda a, b, d: bool(a) != bool(b),
-    "bitwise_and": lambda a, b, d: a & b,
-    "bitwise_or": lambda a, b, d: a | b,
-    "bitwise_xor": lambda a, b, d: a ^ b,
+    "add": lambda a, b, d: a + b, "subtract": lambda a, b, d: a - b, "multiply": lambda a, b, d: a * b,
+    "divide": lambda a, b, d: truncated(a, b), "remainder": lambda a, b, d: a - b * truncated(a, b),
+    "floor_divide": lambda a, b, d: a // b, "power": lambda a, b, d: power(a, b),
+    "maximum": lambda a, b, d: max(a, b), "minimum": lambda a, b, d: min(a, b),
+    "logical_and": lambda a, b, d: bool(a and b), "logical_or": lambda a, b, d: bool(a or b),
+    "logical_xor": lambda a, b, d: bool(a) != bool(b), "bitwise_and": lambda a, b, d: a & b,
+    "bitwise_or": lambda a, b, d: a | b, "bitwise_xor": lambda a, b, d: a ^ b,
     "shift_left": lambda a, b, d: shifted_left(a, b, width(d)),
-    "shift_right": lambda a, b, d: shifted_right(a, b, width(d)),
-    "equal": lambda a, b, d: a == b,
-    "not_equal": lambda a, b, d: a != b,
-    "less": lambda a, b, d: a < b,
-    "less_equal": lambda a, b, d: a <= b,
-    "greater": lambda a, b, d: a > b,
-    "greater_equal": lambda a, b, d: a >= b,
-}
+    "shift_right": lambda a, b, d: shifted_right(a, b, width(d)), "equal": lambda a, b, d: a == b,
+    "not_equal": lambda a, b, d: a != b, "less": lambda a, b, d: a < b, "less_equal": lambda a, b, d: a <= b,
+    "greater": lambda a, b, d: a > b, "greater_equal": lambda a, b, d: a >= b,
+}  # fmt: skip
 DIVIDES = ("divide", "remainder", "floor_divide")
 
 

@@ -38,18 +38,13 @@ def check(seed: int, machine: str, zeros: bool) -> None:
     ts.simulate(program)
 
 
+@pytest.mark.parametrize(
+    "seeds", [range(24), pytest.param([*range(24, 60), *range(1000, 6000)], marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("zeros", [False, True], ids=["ones", "zeros"])
-def test_random_chains(machine: str, zeros: bool) -> None:
-    for seed in range(24):
-        check(seed, machine, zeros)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("zeros", [False, True], ids=["ones", "zeros"])
-def test_many_random_chains(machine: str, zeros: bool) -> None:
-    for seed in [*range(24, 60), *range(1000, 6000)]:
+def test_random_chains(machine: str, zeros: bool, seeds: list[int] | range) -> None:
+    for seed in seeds:
         check(seed, machine, zeros)
 
 

@@ -1,43 +1,21 @@
-"""Windows that the cross-lane unit unfolds over the array's rows: values, bytes, passes by hand, what is refused.
-
-Values are small integers, so that float sums are exact in any order and results are compared bit by bit.
-"""
+"""Windows that the cross-lane unit unfolds over the array's rows: values, bytes, passes by hand, what is refused."""
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 
 import tilesim as ts
+from support import nests_of_windows
+from support.nests_of_windows import equal_to_the_reference, product_of
 from support.program_checks import unnoticed_mutants
-from tilesim import _core
-from tilesim.mapping import Product, products
+from tilesim.mapping import products
 
-LABELS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
-
-
-def convolution(
-    size: list[int], kernel: list[int], *, images: int = 1, channels: int = 3, filters: int = 8, stride: int = 1,
-    padding: int = 0, dilation: int = 1, groups: int = 1, last: bool = False, relu: bool = False,
-) -> ts.Graph:  # fmt: skip
-    rank = len(size)
-    labels = LABELS[rank]
-    shape = [images, channels, *size]
-    if last:
-        labels, shape = labels[0] + labels[2:] + "C", [images, *size, channels]
-    b = ts.GraphBuilder("case", dtype="bf16")
-    x, w = b.input("x", shape, "bf16"), b.input("w", [filters, channels // groups, *kernel], "bf16")
-    y = b.op(
-        "convolution", x, w, name="conv", strides=[stride] * rank, window_dilation=[dilation] * rank,
-        pads=[padding] * (2 * rank), input_dilation=[1] * rank, groups=groups, x_labels=labels,
-        w_labels="OI" + LABELS[rank][2:], y_labels=labels,
-    )  # fmt: skip
-    b.output(b.apply("relu", y) if relu else y, "y")
-    return b.build()
+convolution = functools.partial(nests_of_windows.convolution, dtype="bf16")
 
 
 def without_profile(machine: str) -> ts.Machine:
@@ -47,22 +25,6 @@ def without_profile(machine: str) -> ts.Machine:
 
 
 MACHINES = ["gemmini-16", "tpu-v3", "mesh-16", "chiplet-2"]
-
-
-def equal_to_the_reference(graph: ts.Graph, program: ts.Program) -> None:
-    rng = np.random.default_rng(7)
-    given = {
-        row["name"]: _core.convert_array(rng.integers(-3, 4, row["shape"]).astype(np.float32), row["dtype"])
-        for row in graph.core.inputs
-    }
-    (got,) = _core.execute(program.core, given, find_races=True).values()
-    wanted = _core.evaluate(graph.core, list(given.values()))[0]
-    assert np.array_equal(np.asarray(got, np.float64), np.asarray(wanted, np.float64))
-
-
-def product_of(graph: ts.Graph, machine: ts.Machine, mapping: str = "heuristic") -> Product:
-    (product,) = products(graph, machine, mapping=mapping)
-    return product
 
 
 def random_case(rng: random.Random) -> ts.Graph:

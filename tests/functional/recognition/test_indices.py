@@ -12,16 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import tilesim as ts
-from support.torch_equal import equal
-
-
-class Applied(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
+from support.torch_equal import Applied, equal
 
 
 def kinds(graph: ts.Graph) -> set[str]:

@@ -90,23 +90,16 @@ def test_jax() -> None:
     import jax.numpy as jnp
 
     cases = {
-        "clip 255": lambda x: jnp.clip(x, 0, 255),
-        "clip 1e38": lambda x: jnp.clip(x, 0, 1e38),
-        "maximum 1e-3": lambda x: jnp.maximum(x, 1e-3),
-        "where": lambda x: jnp.where(x > 0, x, 0),
-        "where 0 x": lambda x: jnp.where(x > 0, x, 0 * x),
-        "leaky": lambda x: jax.nn.leaky_relu(x, 1e-6),
+        "clip 255": lambda x: jnp.clip(x, 0, 255), "clip 1e38": lambda x: jnp.clip(x, 0, 1e38),
+        "maximum 1e-3": lambda x: jnp.maximum(x, 1e-3), "where": lambda x: jnp.where(x > 0, x, 0),
+        "where 0 x": lambda x: jnp.where(x > 0, x, 0 * x), "leaky": lambda x: jax.nn.leaky_relu(x, 1e-6),
         "nan to num": lambda x: jax.nn.relu(jnp.nan_to_num(x)),
         "silu with a bound": lambda x: jnp.minimum(jax.nn.silu(x), 1e3),
         "softplus that overflows": lambda x: jnp.log1p(jnp.exp(x)),
-        "quick gelu": lambda x: x * jax.nn.sigmoid(1.702 * x),
-        "relu6": jax.nn.relu6,
-        "relu": jax.nn.relu,
-        "clip from 0": lambda x: jnp.clip(x, 0),
-        "softplus": jax.nn.softplus,
-        "silu": jax.nn.silu,
+        "quick gelu": lambda x: x * jax.nn.sigmoid(1.702 * x), "relu6": jax.nn.relu6, "relu": jax.nn.relu,
+        "clip from 0": lambda x: jnp.clip(x, 0), "softplus": jax.nn.softplus, "silu": jax.nn.silu,
         "gelu": lambda x: jax.nn.gelu(x, approximate=False),
-    }
+    }  # fmt: skip
 
     def all_of(*xs: Any) -> Any:
         return tuple(case(x) for case, x in zip(cases.values(), xs, strict=True))

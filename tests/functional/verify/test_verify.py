@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.program_checks import statements
 from tilesim import _core
 
 MODELS = {
@@ -39,13 +40,6 @@ def altered(program: ts.Program, change: Any) -> ts.Program:
     document = json.loads(program.core.to_json())
     change(document)
     return ts.Program(_core.Program.from_json(json.dumps(document)), program.graph, program.machine)
-
-
-def statements(block: list[dict[str, Any]]) -> Any:
-    for statement in block:
-        yield statement
-        for key in ("do", "then", "else"):
-            yield from statements(statement.get(key, []))
 
 
 def absolute(document: dict[str, Any]) -> None:
