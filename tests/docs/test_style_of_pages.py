@@ -11,8 +11,27 @@ import pytest
 from support.doc_pages import PAGES, README
 
 NAMES = set(
-    """Blackwell Chakra Chrome Ctrl-C Dask Eyeriss Gemmini Jupyter Konata Linux Megatron Perfetto Python
-    Ramulator Ray Shardy Tilesim Timeloop Torch""".split()
+    [
+        "Blackwell",
+        "Chakra",
+        "Chrome",
+        "Ctrl-C",
+        "Dask",
+        "Eyeriss",
+        "Gemmini",
+        "Jupyter",
+        "Konata",
+        "Linux",
+        "Megatron",
+        "Perfetto",
+        "Python",
+        "Ramulator",
+        "Ray",
+        "Shardy",
+        "Tilesim",
+        "Timeloop",
+        "Torch",
+    ]
 )
 TABLES_OF_THE_PROGRAM = ("accuracy", "command_line", "machines", "settings")  # other tests compare them with it
 

@@ -100,5 +100,5 @@ def test_products_of_eight_bit_floats_take_the_rate_of_the_device(dtype: str) ->
     ("dtype", "device"), [("f8e4m3fn", "a100"), ("f8e4m3fnuz", "h100"), ("i4", "h100"), ("i64", "tpu-v3")]
 )
 def test_what_cannot_be_multiplied_is_named_with_a_remedy(dtype: str, device: str) -> None:
-    with pytest.raises(ts.Unsupported, match=rf"operation matmul .*{device} multiplies .*: convert the graph to one of"):
+    with pytest.raises(ts.Unsupported, match=rf"operation matmul .*{device} multiplies .*: convert the graph"):
         ts.estimate(ts.workloads.matmul(64, 64, 64, dtype=dtype), device)
