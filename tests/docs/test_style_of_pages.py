@@ -10,8 +10,8 @@ import pytest
 
 from support.doc_pages import PAGES, README
 
-NAMES = set(
-    [
+NAMES = {
+    *(
         "Blackwell",
         "Chakra",
         "Chrome",
@@ -23,16 +23,9 @@ NAMES = set(
         "Konata",
         "Linux",
         "Megatron",
-        "Perfetto",
-        "Python",
-        "Ramulator",
-        "Ray",
-        "Shardy",
-        "Tilesim",
-        "Timeloop",
-        "Torch",
-    ]
-)
+    ),
+    *("Perfetto", "Python", "Ramulator", "Ray", "Shardy", "Tilesim", "Timeloop", "Torch"),
+}
 TABLES_OF_THE_PROGRAM = ("accuracy", "command_line", "machines", "settings")  # other tests compare them with it
 
 

@@ -131,13 +131,15 @@ class Measured:
         """Figures per operation, longest first.
 
         Returns:
-            Rows with operation, cycles attributed to it (they add up to the total), share, bound, bytes. `why`
-            accepts the name in "operation": "attention.self[3]" is the third kernel of "attention.self".
+            Rows with operation, fused (the other operations of its kernel, such as " + act"), cycles attributed to it
+            (they add up to the total), share, bound, bytes. `why` accepts the name in "operation":
+            "attention.self[3]" is the third kernel of "attention.self".
         """
-        total = max(1, self.cycles)
+        total, names = max(1, self.cycles), Names(self.data)
         rows = [
             {
                 "operation": name,
+                "fused": fused,
                 "count": row["count"],
                 "cycles": row["exclusive"],
                 "share": row["exclusive"] / total,
@@ -146,7 +148,7 @@ class Measured:
                 "bytes": row["load_bytes"] + row["store_bytes"],
                 "multiply_adds": row["multiply_adds"],
             }
-            for name, row in zip(Names(self.data).own, self.data["operations"], strict=True)
+            for name, fused, row in zip(names.own, names.fused(), self.data["operations"], strict=True)
         ]
         return Table(sorted(rows, key=lambda row: -row["cycles"]), printed_operations, _NO_OPERATIONS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -33,6 +34,7 @@ def source_of(name: str, known: set[str]) -> str:
     return start or name
 
 
+_LAST = re.compile(r"(?:.*\.)?([^.]*[^.0-9][^.]*(?:\.[0-9]+)*)$")
 _NUMBERED = re.compile(r"(.+)\[([0-9]{1,9})\]")
 
 
@@ -55,6 +57,19 @@ class Names:
             rows, number = self._groups.get(found[1], []), int(found[2])
             return [self.rows[rows[number - 1]]] if 1 <= number <= len(rows) else []
         return [self.rows[index] for index in self._groups.get(name, [])]
+
+    def fused(self, most: int = 2) -> list[str]:
+        """Of each kernel the graph operations beside the one that names it, as " + bn1 + relu", and how many more."""
+        return [self._beside(row, own, most) for row, own in zip(self.rows, self._sources, strict=True)]
+
+    def _beside(self, row: Mapping[str, Any], own: str, most: int) -> str:
+        names = dict.fromkeys(source_of(name, self._known) for name in row["operation"])
+        paths = [name.rpartition(".") for name in names if name != own]
+        parts = Counter(module for module, _, _ in paths if module and not own.startswith(f"{module}."))
+        named = (module if parts[module] > 1 else f"{module}.{last}" for module, _, last in paths)
+        short = list(dict.fromkeys(_LAST.sub(r"\1", name) for name in named))
+        more = [f"{len(short) - most + 1} more"] if len(short) > most else []
+        return "".join(f" + {name}" for name in [*short[: most - len(more)], *more])
 
     @cached_property
     def own(self) -> list[str]:

@@ -17,10 +17,19 @@ def _megabytes(size: float) -> str:
     return f"{size / 1e6:,.2f}"
 
 
+def _with_fused(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows whose operation names what its kernel computes as well: "fc + act"."""
+    return [
+        {**{key: value for key, value in row.items() if key != "fused"}, "operation": row["operation"] + row["fused"]}
+        for row in rows
+    ]
+
+
 def operation_lines(
     rows: list[dict[str, Any]], everything: bool = False, room: int | None = None, how: str = "--all shows every one"
 ) -> Lines:
     """Operations, longest first; repeated layers are folded."""
+    rows = _with_fused(rows)
     if not everything:
         rows = folded(rows, ("cycles", "share", "count", "bytes"), alike=("bound",), means=("busy",), weight="cycles")
     columns = [name("operation"), number("runs", 2), number("cycles"), number("share, %"), bar()]
@@ -89,7 +98,7 @@ def _folded_keys(
 def printed_operations(rows: list[dict[str, Any]]) -> Lines:
     """Prints rows of `Result.table`."""
     sums = ("cycles", "share", "count", "bytes", "multiply_adds")
-    return _folded_keys(rows, sums, ("busy",), "cycles", ("share", "busy"))
+    return _folded_keys(_with_fused(rows), sums, ("busy",), "cycles", ("share", "busy"))
 
 
 def printed_roofline(rows: list[dict[str, Any]]) -> Lines:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -356,7 +357,8 @@ class Importer:
             if not isinstance(node, torch.fx.Node) or empty:
                 self.returned.append(("", self.value(node)))
             else:
-                name = self.results[number] if number < len(self.results) else node.name
+                made = node.args[0] if node.target is operator.getitem else node
+                name = (self.results[number:] or [name_of(made).removeprefix(self._prefix)])[0]
                 self.returned.append((self._output(node, name), None))
         for spec, node in changed:
             if spec.kind == OutputKind.TOKEN:

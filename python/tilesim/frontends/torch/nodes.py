@@ -76,7 +76,7 @@ def name_of(node: Any) -> str:
     stack = node.meta.get("nn_module_stack") or {}
     path = path_of(node)
     operation = str(node.target).split(".")[1] if str(node.target).startswith("aten.") else node.name
-    kind = str(list(stack.values())[-1][1]).rpartition(".")[2].lower() if stack else ""
+    kind = str(list(stack.values())[-1][1]).rpartition(".")[2].lower().rstrip("123d") if stack else ""
     plain = operation.strip("_").replace("_", "")
     if path and (plain in kind or kind in plain):
         return path
