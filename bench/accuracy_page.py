@@ -149,6 +149,8 @@ the measured rows that the package ships (`configs/samples`), and a test compare
 
     $ tilesim validate tpu-v3
 
+{example}
+
 An error is predicted / measured − 1; mean, median and largest are of its absolute value. Rows that cannot be predicted
 count as 100 % and are named. Fitted rows took part in choosing a constant. Their error says how well the formula fits,
 not how well it predicts; [held-out rows](#held-out-rows) show the latter.
@@ -296,7 +298,10 @@ def data_hash(report: dict[str, Any]) -> str:
 
 def page(reports: dict[str, dict[str, Any]], whole: dict[str, Any]) -> str:
     """The text of docs/explanation/accuracy.md."""
-    lines = [ALONE + "## All tables\n\nThe shipped samples:\n\n| table | rows | mean | median | largest | fitted |"]
+    lines = [
+        ALONE.format(example=example(reports["tpu-v3"]))
+        + "## All tables\n\nThe shipped samples:\n\n| table | rows | mean | median | largest | fitted |"
+    ]
     lines.append("|---|---|---|---|---|---|")
     for name, report in reports.items():
         title = TABLES[name][3]
@@ -307,13 +312,22 @@ def page(reports: dict[str, dict[str, Any]], whole: dict[str, Any]) -> str:
         size, part = whole_rows(name), report["n"]
         told = f"all {count(size)} rows" if part == size else f"{count(part)} of {count(size)} rows"
         text = f"{title}, {told}. Measured: {measured}. Fitted: {fitted}."
-        lines += [f"\n## {name}\n", *textwrap.wrap(text, 118, break_long_words=False, break_on_hyphens=False), ""]
+        lines += [f"\n## `{name}`\n", *textwrap.wrap(text, 118, break_long_words=False, break_on_hyphens=False), ""]
         lines += [f"![{title}: predicted against measured](../pictures/accuracy-{name}.svg)\n"]
         lines += ["| device | rows | mean | largest |", "|---|---|---|---|"]
         lines += [line(key.replace("|", ", "), rows, group=True) for key, rows in grouped(report).items()]
         failed = [row["reason"] for row in report["rows"] if row["status"] != "ok"]
         lines += [f"\nNot predicted, {failed.count(reason)}: {reason}" for reason in sorted(set(failed))]
     return "\n".join(lines) + "\n"
+
+
+def example(report: dict[str, Any]) -> str:
+    """The first rows of a table, as its command prints them."""
+    lines = [f"{'workload':<27}{'measured, cycles':>18}{'predicted, cycles':>19}{'error, %':>10}"]
+    for row in report["rows"][:4]:
+        measured, predicted = f"{row['measured_cycles']:,.0f}", f"{row['predicted_cycles']:,.0f}"
+        lines.append(f"{row['workload']:<27}{measured:>18}{predicted:>19}{100 * row['error']:>+10.2f}")
+    return "\n".join(["```text", *lines, "…", "```"])
 
 
 def whole_section(whole: dict[str, Any]) -> str:

@@ -43,7 +43,7 @@ def item(names: str, text: str, lead: str = "- ") -> str:
 
 def told(param: Any) -> tuple[str, str]:
     """Spellings and help of an option, the same whether a command takes it once or several times."""
-    help = str(param.help or "").removesuffix("; several are compared.").replace("\n", " ").rstrip(". ")
+    help = str(param.help or "").removesuffix("; repeatable.").replace("\n", " ").rstrip(". ")
     return ", ".join(f"`{one}`" for one in param.opts if one.startswith("-")), help
 
 

@@ -164,7 +164,7 @@ def test_every_table_and_row_is_told(script: ModuleType, reports: Reports) -> No
         groups = script.grouped(report)
         assert sum(map(len, groups.values())) == report["n"]
         assert len(script.points(report)) == report["n"] - report["n_unsupported"]
-        assert f"## {name}\n" in text and f"](../pictures/accuracy-{name}.svg)" in text
+        assert f"## `{name}`\n" in text and f"](../pictures/accuracy-{name}.svg)" in text
         for row in report["rows"]:
             if row["status"] != "ok":
                 assert row["reason"] in text

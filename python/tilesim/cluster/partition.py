@@ -46,8 +46,8 @@ def partition(
 
     Raises:
         UserError: for a graph of one device, an invalid mesh or sharding (unknown value or axis, wrong rank, an axis
-        used
-            twice), or missing jaxlib; by="xla" for a graph without its module, or with `shardings` of inner values.
+            used twice), or missing jaxlib; by="xla" for a graph without its module, or with `shardings` of inner
+            values.
         Unsupported: if Shardy or XLA rejects the graph, with its message.
     """
     if by not in BY:

@@ -155,4 +155,4 @@ def documentation() -> str:
         sections.setdefault(".".join(parts[: min(2, len(parts) - 1)]), []).extend(
             wrap(text, 118, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         )
-    return "\n".join(f"### {name}\n\n" + "\n".join(lines) + "\n" for name, lines in sections.items())
+    return "\n".join(f"### `{name}`\n\n" + "\n".join(lines) + "\n" for name, lines in sections.items())
