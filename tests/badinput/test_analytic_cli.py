@@ -61,11 +61,11 @@ def test_calibrate_and_validate(rows: Path, tmp_path: Path) -> None:
     profile, report = tmp_path / "mine.json", tmp_path / "report.json"
     code, text = tilesim("calibrate", str(rows), "--device", "h100", "--save", str(profile))
     assert code == 0, text
-    assert "left out by rows" in text
+    assert "held out by rows" in text
     assert json.loads(profile.read_text())["schema"] == "tilesim.profile"
     code, text = tilesim("validate", "gemm", "--cases", str(rows), "--profile", str(profile), "--json", str(report))
     assert code == 0, text
-    assert "always the majority" in text
+    assert "majority vote" in text
     assert json.loads(report.read_text())["n"] == len(ROWS) - 1
     assert tilesim("calibrate", str(rows), "--threshold", "0.0001")[0] == 1
     assert tilesim("validate", "gemm", "--cases", str(rows), "--device", "l40s")[0] == 2

@@ -177,7 +177,7 @@ def test_functions_of_jax() -> None:
     pytest.importorskip("jax")
     with pytest.raises(ts.UserError, match="arguments do not fit"):
         ts.from_jax(lambda x: x)
-    with pytest.raises(ts.UserError, match="no function"):
+    with pytest.raises(ts.UserError, match="not a function"):
         ts.from_jax(3)  # type: ignore[arg-type]
 
 

@@ -66,7 +66,7 @@ def test_outputs_over_inputs(link: bool, tmp_path: Path, monkeypatch: pytest.Mon
         line = arguments(words, command, {output.name: "l.json" if link else "./k.json", other.name: "k.json"})
         done = tilesim(*line)
         assert done.returncode == 2, (line, done)
-        assert "written twice" in done.stderr or "would replace" in done.stderr, (line, done.stderr)
+        assert "two options write one file" in done.stderr or "would overwrite" in done.stderr, (line, done.stderr)
         assert Path("k.json").read_text() == MADE and sorted(os.listdir()) == ["k.json", *(["l.json"] if link else [])]
 
 

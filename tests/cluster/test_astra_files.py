@@ -40,7 +40,7 @@ def message(source: int, target: int, size: int, devices: int = 8) -> Trace:
 def test_a_message_takes_rate_and_latency_of_the_file(target: int, seconds: float, tmp_path: Path) -> None:
     found = ts.cluster.replay(message(0, target, 4_000_000), written(tmp_path, "net.yml", NETWORK))
     assert found.seconds == pytest.approx(seconds, rel=0.005)
-    assert any("GB/s taken as 10^9 bytes" in note for note in found.notes)
+    assert any("a GB is 10^9 bytes" in note for note in found.notes)
 
 
 def test_a_network_is_a_cluster(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_only_some_ranks_join_a_group(tmp_path: Path) -> None:
     (tmp_path / "comm_group.json").write_text(json.dumps({name: list(range(8))}), encoding="utf-8")
     found = ts.cluster.replay(tmp_path, network)
     assert found.seconds == wanted
-    assert found.notes[0].startswith("devices 4, 5, 6, 7 take part in no collective of group")
+    assert found.notes[0].startswith("devices 4, 5, 6, 7 have no collective of group")
     assert ts.cluster.from_chakra(tmp_path).classes[0].nodes[1].bytes == 8_000_000
 
 
@@ -84,13 +84,13 @@ def test_a_system_names_algorithms_and_the_roofline(tmp_path: Path) -> None:
         found = ts.cluster.replay(trace(ranks, kind), network, system=system)
         assert found.seconds - 20e-3 == pytest.approx(plain.seconds - 1e-6, rel=1e-6)
     told = " ".join(found.notes)
-    assert "not read: scheduling-policy, endpoint-delay, preferred-dataset-splits, collective-optimization" in told
+    assert "ignored keys: scheduling-policy, endpoint-delay, preferred-dataset-splits, collective-optimization" in told
     assert "ignored windows of direct" in told and found.to_dict()["notes"] == found.notes
     recorded = written(tmp_path, "plain.json", SYSTEM.replace('"roofline-enabled": 1', '"roofline-enabled": 0'))
     assert ts.cluster.replay(trace(ranks), network, system=recorded).compute_seconds == pytest.approx(1e-6)
     several = SYSTEM.replace('["ring"]', '["ring", "halvingDoubling"]')
     found = ts.cluster.replay(trace(ranks, "all_reduce"), network, system=written(tmp_path, "s.json", several))
-    assert any("'hierarchical' chooses" in note for note in found.notes)
+    assert any("'hierarchical' selects" in note for note in found.notes)
     with pytest.raises(ts.UserError, match="the system file already has algorithms"):
         ts.cluster.replay(trace(ranks), network, algorithm="ring", system=system)
 
@@ -105,12 +105,12 @@ BAD_NETWORKS = {
     ("latency", "latencies"): "unknown key.*Did you mean 'latency'",
     ("Switch", "switch"): r"topology\[1\]: unknown topology.*Did you mean 'Switch'",
     ("[4, 2]", "[4]"): "lists have different lengths.*npus_count 1",
-    ("[4, 2]", "[4, 2.5]"): r"npus_count\[1\]: this is no number in range.*2.5",
-    ("50.0]  # GB/s", "50 GB/s]"): r"bandwidth\[1\]: this is no number in range.*50 GB/s",
-    ("500.0]", "-1]"): r"latency\[1\]: this is no number in range",
-    ("topology: [Ring, Switch]\n", ""): "no network of ASTRA-sim",
+    ("[4, 2]", "[4, 2.5]"): r"npus_count\[1\]: not a number in the range.*2.5",
+    ("50.0]  # GB/s", "50 GB/s]"): r"bandwidth\[1\]: not a number in the range.*50 GB/s",
+    ("500.0]", "-1]"): r"latency\[1\]: not a number in the range",
+    ("topology: [Ring, Switch]\n", ""): "not a network file of ASTRA-sim",
     ("[Ring, Switch]", "[Ring, Switch"): "invalid YAML",
-    ("[4, 2]", "[0, 2]"): r"npus_count\[0\]: this is no number in range",
+    ("[4, 2]", "[0, 2]"): r"npus_count\[0\]: not a number in the range",
 }
 
 
@@ -128,8 +128,8 @@ BAD_SYSTEMS = {
     ): "unknown key.*Did you mean 'all-reduce-implementation'",
     ('["ring"]', '["rings"]'): "all-reduce-implementation: unknown algorithm.*Did you mean 'ring'",
     ('["ring"]', "7"): "unknown algorithm.*got 7",
-    ('"peak-perf": 100', '"peak-perf": "100 TFLOP/s"'): "peak-perf: this is no number in range",
-    ('"peak-perf": 100, ', ""): "peak-perf: this is no number in range",
+    ('"peak-perf": 100', '"peak-perf": "100 TFLOP/s"'): "peak-perf: not a number in the range",
+    ('"peak-perf": 100, ', ""): "peak-perf: not a number in the range",
     ('"peak-perf": 100', '"peak-prf": 100'): "unknown key.*Did you mean 'peak-perf'",
 }
 

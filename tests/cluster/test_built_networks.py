@@ -207,7 +207,7 @@ def test_networks_of_other_sizes() -> None:
         network = [NODE, {"kind": "ring", "size": count, **PORT}] if count > 1 else [NODE]
         alone = _step(ts.Cluster("h100", network), f"tensor=8,data={count}").seconds
         assert row["seconds"] == pytest.approx(alone, rel=1e-12)
-    with pytest.raises(ts.UserError, match="other devices"):
+    with pytest.raises(ts.UserError, match="another number of devices"):
         ts.cluster.scaling(WORK, CUTS["mesh"][0], [64], ts.Plan(tensor=8))
     with pytest.raises(ts.UserError, match="size"):
         _step("v5e-100", "data=4")

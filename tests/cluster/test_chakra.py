@@ -315,19 +315,19 @@ def test_broken_files_name_file_and_node(schema, tmp_path):
             len(frame(schema["GlobalMetadata"](version="1"), one)),
         )
         if not at_border:
-            fails(folder, "t.0.et", "cut off")
+            fails(folder, "t.0.et", "truncated")
     fails(
-        write(tmp_path / "type", schema, [one, Node(id=5, name="odd", type=12)]), "t.0.et: node 5 (odd)", "unknown type"
+        write(tmp_path / "type", schema, [one, Node(id=5, name="odd", type=12)]), "t.0.et: node 5 (odd)", "unknown node type"
     )
-    fails(write(tmp_path / "none", schema, [Node(id=5, name="odd")]), "node 5 (odd)", "unknown type")
+    fails(write(tmp_path / "none", schema, [Node(id=5, name="odd")]), "node 5 (odd)", "unknown node type")
     ring = [Node(id=1, name="a", type=4, data_deps=[3]), Node(id=3, name="b", type=4, data_deps=[1])]
     fails(write(tmp_path / "ring", schema, ring), "t.0.et", "node 1 (a), which waits for node 3 (b)")
     fails(write(tmp_path / "dep", schema, [Node(id=1, name="a", type=4, data_deps=[9])]), "node 1 (a)", "got 9")
     fails(write(tmp_path / "comm", schema, [comm(4, comm_type=33)]), "node 4 (n4), comm_type", "33")
     fails(write(tmp_path / "group", schema, [comm(4, pg_name="8")], groups={"1": [0]}), "node 4 (n4), pg_name", "8")
-    fails(write(tmp_path / "alone", schema, [comm(4)], [one]), "t.0.et: node 4 (n4)", "device 1 does not take part")
+    fails(write(tmp_path / "alone", schema, [comm(4)], [one]), "t.0.et: node 4 (n4)", "device 1 is missing in a collective")
     fails(write(tmp_path / "other", schema, [comm(4)], [comm(6, comm_size=9)]), "node 4 (n4)", "t.1.et: node 6 (n6)")
-    fails(write(tmp_path / "away", schema, [message(4, 5, comm_dst=7)]), "node 4 (n4)", "peer is not there")
+    fails(write(tmp_path / "away", schema, [message(4, 5, comm_dst=7)]), "node 4 (n4)", "unknown peer")
     fails(
         write(tmp_path / "peer", schema, [message(4, 5, comm_dst=1, comm_tag=3)], [one]),
         "t.0.et: node 4 (n4)",
@@ -335,21 +335,21 @@ def test_broken_files_name_file_and_node(schema, tmp_path):
     )
     fails(
         write(tmp_path / "src", schema, [message(4, 5, comm_src=1, comm_dst=1)], [message(4, 6, comm_src=0)]),
-        "of another device",
+        "to another device",
     )
     cross = [message(1, 6, comm_src=1), message(2, 5, comm_dst=1)]
     cross[1].data_deps.append(1)
     back = [message(1, 6, comm_src=0), message(2, 5, comm_dst=0)]
     back[1].data_deps.append(1)
-    fails(write(tmp_path / "cross", schema, cross, back), "t.0.et: node 1 (n1)", "wait for each other")
+    fails(write(tmp_path / "cross", schema, cross, back), "t.0.et: node 1 (n1)", "deadlock between devices")
     turns = {"1": [0, 1], "2": [0, 1]}
     first, second = [comm(1, pg_name="1"), comm(2, pg_name="2")], [comm(1, pg_name="1"), comm(2, pg_name="2")]
     first[1].data_deps.append(1)
     second[0].data_deps.append(2)
-    fails(write(tmp_path / "turns", schema, first, second, groups=turns), "node 1 (n1)", "wait for each other")
+    fails(write(tmp_path / "turns", schema, first, second, groups=turns), "node 1 (n1)", "deadlock between devices")
     fails(
         write(tmp_path / "reduce", schema, [comm(4, comm_type=1)], [comm(4, comm_type=1)]),
-        "no model",
+        "no network model",
         "node 4 (n4)",
         price=None,
         cluster="dgx-h100:2",
@@ -358,7 +358,7 @@ def test_broken_files_name_file_and_node(schema, tmp_path):
     (gap / "t.1.et").unlink()
     fails(gap, "t.1.et", "missing")
     fails(tmp_path / "nowhere", "nowhere")
-    fails(tmp_path, "no such trace")
+    fails(tmp_path, "does not have this trace")
 
 
 def test_numbers_of_devices_must_agree(tmp_path):

@@ -82,7 +82,7 @@ def test_what_is_no_step() -> None:
     b = ts.GraphBuilder("g", dtype="bf16")
     b.output(b.matmul(b.input("x", (64, 64)), b.input("w", (64, 64))), "y")
     other = ts.estimate(b.build(), "h100")
-    with pytest.raises(ts.UserError, match="beside others alone"):
+    with pytest.raises(ts.UserError, match="only with cluster steps"):
         ts.compare(one, other)
     with pytest.raises(ts.UserError):
         ts.compare(other, one)
@@ -129,9 +129,9 @@ def test_a_loaded_step_is_a_step(tmp_path: Path) -> None:
             elif not callable(mine):
                 assert json.loads(json.dumps(mine, default=str)) == json.loads(json.dumps(theirs, default=str)), name
         assert saved.explain().split("\n")[:3] == live.explain().split("\n")[:3]
-        assert not saved.advice().rows and "cannot be run again" in str(saved.advice())
+        assert not saved.advice().rows and "cannot be repeated" in str(saved.advice())
         if live.plan is None:
-            with pytest.raises(ts.UserError, match="cannot be run again"):
+            with pytest.raises(ts.UserError, match="cannot be repeated"):
                 saved.timeline(tmp_path / "t.json")
         saved.save(tmp_path / "again.json")
         again = ts.cluster.StepResult.load(tmp_path / "again.json")
@@ -175,7 +175,7 @@ def test_page_and_commands(tmp_path: Path) -> None:
     found = ts.compare(a, b)
     found.to_html(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Parts" in page and "bubble" in page and "What differs" in page and found._repr_html_()
+    assert "Parts" in page and "bubble" in page and "Differences" in page and found._repr_html_()
     run = CliRunner()
     done = run.invoke(
         app, ["compare", one, two, "--html", str(tmp_path / "c.html"), "--json", str(tmp_path / "c.json")]
@@ -197,25 +197,25 @@ def test_page_and_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"schema": "tilesim.plan"}, "of another kind"),
+        ({"schema": "tilesim.plan"}, "another schema"),
         ({"version": 9}, "version"),
         ({"seconds": "1"}, "seconds"),
         ({"mfu": -1}, "mfu"),
         ({"devices": 0}, "devices"),
         ({"breakdown": [{"part": "compute"}]}, "breakdown"),
         ({"breakdown": []}, "breakdown"),
-        ({"exposed_seconds": 1e9}, "follows from the other figures"),
+        ({"exposed_seconds": 1e9}, "by the other figures"),
         ({"plan": {"schema": "tilesim.plan", "version": 1, "tensr": 2}}, "unknown key"),
         ({"network": None}, "network"),
         ({"parts": {"compute": "1"}}, "parts"),
         ({"classes": {}}, "classes"),
         ({"fits": 1}, "fits"),
         *(
-            ({key: value}, f"{key}: a saved step has a value that cannot be")
+            ({key: value}, f"{key}: invalid value in a saved step")
             for key in ("notes", "provenance")
             for value in (None, "text", 3, [3], {"a": 3})
         ),
-        ({"overlap": ...}, "lacks a key"),
+        ({"overlap": ...}, "missing key"),
     ],
 )
 def test_files_that_are_no_steps(tmp_path: Path, change: dict[str, Any], words: str) -> None:

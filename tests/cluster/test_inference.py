@@ -162,7 +162,7 @@ def test_steps_take_the_library_of_the_cluster(name: str) -> None:
     for op, size in itertools.product(("all_reduce", "all_gather", "all_to_all"), (1 << 13, 1 << 20, 1 << 28)):
         alone = ts.cluster.collective(op, size, name)
         assert alone.seconds <= ts.cluster.collective(op, size, name, library="nccl").seconds
-        assert "network alone, no library costs" in repr(alone)
+        assert "network only, without library costs" in repr(alone)
     trained = ts.cluster.step(llama("train", 1024, 8), name, ts.Plan(tensor=8), check_memory=False)
     assert "framework megatron, compared with measured steps" in trained.explain()
     study = ts.cluster.search(llama("decode", 1024, 8), name)
@@ -201,11 +201,11 @@ def test_replicas_talk_to_nobody_but_for_weights() -> None:
 @pytest.mark.parametrize(
     ("phase", "plan", "told"),
     [
-        ("prefill", "data=8,shard=zero1", "nothing is trained"),
-        ("prefill", "data=8,recompute=full", "made again"),
-        ("decode", "data=8,offload=optimizer", "no gradients"),
-        ("decode", "data=8,recompute=selective", "made again"),
-        ("decode", "tensor=8,sequence=true", "one token"),
+        ("prefill", "data=8,shard=zero1", "no optimizer state"),
+        ("prefill", "data=8,recompute=full", "no recompute"),
+        ("decode", "data=8,offload=optimizer", "no activations or state"),
+        ("decode", "data=8,recompute=selective", "no recompute"),
+        ("decode", "tensor=8,sequence=true", "single token"),
     ],
 )
 def test_what_means_nothing_without_gradients(phase: str, plan: str, told: str) -> None:

@@ -183,7 +183,7 @@ def test_own_orders_and_their_deadlocks():
         ends = longest_path(rows, chain("own", p, v), lambda s, one: 1000, 0)
         seen.add(ends is None)
         if ends is None:
-            with pytest.raises(ts.UserError, match=r"wait for each other: stage \d waits at [FB]\d"):
+            with pytest.raises(ts.UserError, match=r"deadlock between stages: [FB]\d of stage \d waits"):
                 ts.cluster.pipeline(text, p, m, v, forward=v * 1e-9, backward_input=v * 1e-9)
             continue
         result = ts.cluster.pipeline(text, p, m, v, forward=v * 1e-9, backward_input=v * 1e-9)
@@ -194,7 +194,7 @@ def test_own_orders_and_their_deadlocks():
 def test_what_waits_is_named():
     with pytest.raises(ts.UserError) as error:
         ts.cluster.pipeline("F0 B0 F1 B1\nF1 B1 F0 B0", 2, 2, forward=1, backward_input=1)
-    for text in ("stage 0 waits at B0 for B0 of stage 1", "stage 1 waits at F1 for F1 of stage 0"):
+    for text in ("B0 of stage 0 waits for B0 of stage 1", "F1 of stage 1 waits for F1 of stage 0"):
         assert text in str(error.value)
 
 
@@ -215,23 +215,23 @@ def test_the_text_of_a_schedule_is_an_order():
         ({"schedule": "1f1bb"}, "Did you mean '1f1b'"),
         ({"schedule": "interleaved", "virtual": 2, "microbatches": 6}, "multiples of stages = 4"),
         ({"schedule": "gpipe", "virtual": 2}, "one chunk per stage"),
-        ({"schedule": "dualpipe", "stages": 3}, "pairs of stages"),
+        ({"schedule": "dualpipe", "stages": 3}, "even number of stages"),
         ({"schedule": "dualpipe", "microbatches": 6}, "from 2 × stages = 8"),
         ({"stages": 0}, "stages"),
         ({"microbatches": 2.5}, "microbatches"),
         ({"forward": -1}, "forward, stage 0"),
-        ({"forward": [1, 2]}, "as many times as stages"),
+        ({"forward": [1, 2]}, "the number of stages"),
         ({"backward_input": [1, 2, float("nan"), 3]}, "backward_input, stage 2"),
         ({"transfer": "soon"}, "transfer"),
         ({"schedule": "F0 B0\nF0 B0", "stages": 2, "microbatches": 2}, "missing"),
         ({"schedule": "F0 B0 X1\nF0 B0", "stages": 2, "microbatches": 1}, "unknown pass"),
-        ({"schedule": "B0 F0\nF0 B0", "stages": 2, "microbatches": 1}, "stands before F0"),
-        ({"schedule": "F0 W0 I0", "stages": 1, "microbatches": 1}, "stands before I0"),
-        ({"schedule": "F0 F0 B0", "stages": 1, "microbatches": 1}, "stands twice"),
-        ({"schedule": "F0 B0 W0", "stages": 1, "microbatches": 1}, "beside B"),
-        ({"schedule": "F0 B0 F1 B1", "stages": 1, "microbatches": 1}, "no such pass"),
-        ({"schedule": "F0 B0", "stages": 2, "microbatches": 1}, "a line per stage"),
-        ({"schedule": "gpipe", "most_held": 3}, "stage 0: a stage holds more"),
+        ({"schedule": "B0 F0\nF0 B0", "stages": 2, "microbatches": 1}, "comes before F0"),
+        ({"schedule": "F0 W0 I0", "stages": 1, "microbatches": 1}, "comes before I0"),
+        ({"schedule": "F0 F0 B0", "stages": 1, "microbatches": 1}, "occurs twice"),
+        ({"schedule": "F0 B0 W0", "stages": 1, "microbatches": 1}, "part of B"),
+        ({"schedule": "F0 B0 F1 B1", "stages": 1, "microbatches": 1}, "does not have this pass"),
+        ({"schedule": "F0 B0", "stages": 2, "microbatches": 1}, "one line per stage"),
+        ({"schedule": "gpipe", "most_held": 3}, "stage 0: a stage holds too many"),
         ({"schedule": "F0 B0", "stages": 1, "microbatches": 1, "placement": "ring"}, "placement"),
     ],
 )  # fmt: skip

@@ -61,14 +61,14 @@ def test_text_that_is_none() -> None:
 @pytest.mark.parametrize(
     ("plan", "place", "told"),
     [
-        (ts.Plan(tensor=3), "tensor", "heads does not divide"),
-        (ts.Plan(data=5), "data", "global batch does not divide"),
+        (ts.Plan(tensor=3), "tensor", "heads is not divisible"),
+        (ts.Plan(data=5), "data", "global batch is not divisible"),
         (ts.Plan(data=4, micro_batch=3), "micro_batch", "allowed: divisors of 8: 1, 2, 4, 8"),
-        (ts.Plan(context=3), "context", "sequence does not divide"),
-        (ts.Plan(tensor=8, context=64, sequence=True), "tensor × context", "sequence does not divide"),
+        (ts.Plan(context=3), "context", "sequence is not divisible"),
+        (ts.Plan(tensor=8, context=64, sequence=True), "tensor × context", "sequence is not divisible"),
         (ts.Plan(pipeline=9), "pipeline", "more stages than layers"),
-        (ts.Plan(pipeline=2, virtual=3), "virtual", "layers does not divide"),
-        (ts.Plan(data=2, expert=2), "expert", "without experts"),
+        (ts.Plan(pipeline=2, virtual=3), "virtual", "layers is not divisible"),
+        (ts.Plan(data=2, expert=2), "expert", "has no experts"),
     ],
 )
 def test_what_does_not_divide(plan: ts.Plan, place: str, told: str) -> None:
@@ -80,9 +80,9 @@ def test_what_does_not_divide(plan: ts.Plan, place: str, told: str) -> None:
 def test_experts_divide() -> None:
     mixture = ts.workloads.transformer_step(8, 512, 8, 1000, 256, 32, experts=(8, 2))
     ts.Plan(data=4, expert=4).check(mixture)
-    with pytest.raises(ts.UserError, match="experts does not divide"):
+    with pytest.raises(ts.UserError, match="experts is not divisible"):
         ts.Plan(data=3 * 4, expert=3).check(dataclasses.replace(mixture, global_batch=36))
-    with pytest.raises(ts.UserError, match="data axis does not divide"):
+    with pytest.raises(ts.UserError, match="data axis is not divisible"):
         ts.Plan(data=2, expert=4).check(mixture)
 
 
@@ -158,7 +158,7 @@ def test_plans_that_say_something_twice() -> None:
         ("data=2,tensor=2,data=2", "data"),
         ("shard=zero1, shard=none", "shard"),
     ):
-        with pytest.raises(ts.UserError, match=f"{place}: the plan says something twice.*{text}.*each name once"):
+        with pytest.raises(ts.UserError, match=f"{place}: the plan has a name twice.*{text}.*each name once"):
             ts.Plan.load(text)
     assert ts.Plan.load("tensor=8,,data=4,") == ts.Plan(tensor=8, data=4)
 

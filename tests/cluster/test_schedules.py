@@ -127,8 +127,8 @@ def test_transfers_count_twice_as_a_v() -> None:
     [
         ("pipeline=2,schedule=zb-h1,virtual=2", "virtual stages"),
         ("pipeline=3,schedule=zb-v,data=2", "two chunks per stage"),
-        ("pipeline=1,schedule=dualpipe,data=8", "pairs of stages"),
-        ("pipeline=8,schedule=dualpipe,micro_batch=4", "fills both ways"),
+        ("pipeline=1,schedule=dualpipe,data=8", "even number of stages"),
+        ("pipeline=8,schedule=dualpipe,micro_batch=4", "both directions"),
     ],
 )
 def test_sizes_that_schedules_do_not_take(plan: str, told: str) -> None:

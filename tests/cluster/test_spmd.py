@@ -357,7 +357,7 @@ def test_the_command_line_divides_as_the_call_does(tmp_path):
     for words, message in (
         (["--shardings", "x=d"], "the graph no mesh"), (["--mesh", "d=2", "--shardings", "x=e"], "no such axis"),
         (["--mesh", "d=2", "--shardings", "z=d"], "z"), (["--mesh", "d=0"], "mesh"), (["--mesh", "d"], "mesh"),
-        (["--mesh", "d=2", "--shardings", "x"], "no sharding"), (["--mesh", "d=2", "--by", "me"], "unknown"),
+        (["--mesh", "d=2", "--shardings", "x"], "not a sharding"), (["--mesh", "d=2", "--by", "me"], "unknown"),
         (["--mesh", "d=2", "--shardings", "x=d", "--shardings", "x=-"], "two shardings"),
     ):  # fmt: skip
         found = run(*words)
@@ -366,7 +366,7 @@ def test_the_command_line_divides_as_the_call_does(tmp_path):
         ts.partition(graph, {"d": 2}, {"x": (1,)})
     ts.partition(graph, mesh, parts).save(tmp_path / "mlp.spmd.json")
     found = CliRunner().invoke(app, ["cluster", "partition", str(tmp_path / "mlp.spmd.json"), "--mesh", "d=2"])
-    assert isinstance(found.exception, ts.UserError) and "divided already" in str(found.exception)
+    assert isinstance(found.exception, ts.UserError) and "partitioned program" in str(found.exception)
 
 
 def test_numbers_without_axes_keep_none():

@@ -300,7 +300,7 @@ def test_a_cluster_from_a_file(tmp_path: Path) -> None:
         ({"network_model": "flow"}, "closed"),
         ({"overlap": "all"}, "library"),
         ({"framework": "megatrom"}, "Did you mean 'megatron'"),
-        ({"plan": "tensor"}, "no pair .*name=value"),
+        ({"plan": "tensor"}, "not a pair .*name=value"),
     ],
 )
 def test_options_that_are_none(values: dict[str, Any], told: str) -> None:

@@ -245,7 +245,7 @@ def test_what_the_second_lacks() -> None:
 def test_nothing_to_find() -> None:
     with pytest.raises(ts.UserError, match="number of devices"):
         ts.cluster.search(WORK, "A100-cluster-800G")
-    with pytest.raises(ts.UserError, match="no plan divides"):
+    with pytest.raises(ts.UserError, match="no legal plan"):
         ts.cluster.search(WORK, "A100-cluster-800G:13")
     huge = ts.workloads.transformer_step(96, 12288, 96, 51200, 2048, 8)
     study = ts.cluster.search(huge, "dgx-a100:8")

@@ -96,7 +96,7 @@ def test_faults_that_are_none(fault: dict[str, Any], told: str) -> None:
 
 
 def test_what_has_no_closed_form() -> None:
-    with pytest.raises(ts.UserError, match="no such device"):
+    with pytest.raises(ts.UserError, match="unknown device"):
         run("data=8", [{"device": 8, "compute": 0.5}])
     kept = ts.Cluster("a100", [NODE], faults=[{"device": 3, "compute": 0.5, "share": 0.5}])
     assert ts.Cluster.load(kept.to_dict()).faults == kept.faults

@@ -125,7 +125,7 @@ def test_parameters_pass_three_times() -> None:
 def test_steps_without_drawn_passes_say_so(tmp_path: Path) -> None:
     work = dataclasses.replace(WORK, phase="prefill")
     value = written(stepped("dgx-a100:32", "tensor=2,pipeline=4,data=4,virtual=3", work), tmp_path)
-    assert "have no order where nothing goes back" in value["otherData"]["note"]
+    assert "have no order in inference" in value["otherData"]["note"]
     result = stepped("dgx-a100:32", "tensor=2,pipeline=4,data=4,virtual=3", work)
     assert max(one["ts"] + one["dur"] for one in slices(value)) == pytest.approx(result.seconds * 1e6, abs=1e-2)
     with pytest.raises(ts.UserError, match="json"):
@@ -338,7 +338,7 @@ def test_command_line(tmp_path: Path) -> None:
     mapped = told("search", work, "--cluster", "dgx-a100:8", "--map", "--best", "2")
     assert "\\ pipeline" in mapped.output and " *" in mapped.output
     one = told("step", work, "--cluster", "dgx-a100:8", "--plan", "tensor=8", "--timeline", str(tmp_path / "t.json"))
-    assert "exposed on" in one.output and "each run again" in one.output
+    assert "exposed on" in one.output and "each evaluated" in one.output
     assert json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))["traceEvents"]
 
 

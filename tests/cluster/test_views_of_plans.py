@@ -217,7 +217,7 @@ def test_slow_devices_of_a_cluster_slow_programs_and_plans() -> None:
             found = ts.cluster.step(work, whole, plan, check_memory=False, slow={device: factor})
             assert found.seconds == by_call.seconds
         for wrong in ({8: 2.0}, {-1: 2.0}, {1: 0.5}, {1: math.inf}, {1: math.nan}):
-            with pytest.raises(ts.UserError, match=r"slow: no slow device.*a whole number from 0 to 7.*1 or more"):
+            with pytest.raises(ts.UserError, match=r"slow: not a slow device.*a whole number from 0 to 7.*1 or more"):
                 ts.cluster.step(work, whole, plan, slow=wrong)
         for key in ("0", "a", True, 1.0, None):
             with pytest.raises(ts.UserError, match=r"slow, a key: a wrong entry \(got .*allowed: a whole number\)"):

@@ -97,7 +97,7 @@ def test_what_a_file_lacks_is_said(result: ts.Result, tmp_path: Path) -> None:
     bare.save(tmp_path / "r.json")
     text = written(ts.Result.load(tmp_path / "r.json"), tmp_path / "page.html")
     assert "What was stored is not simulated again." in text
-    assert "The graph is not held by this result" in text and "The plan is made from the program" in text
+    assert "This result has no graph" in text and "The plan is made from the program" in text
     assert part(text, "timeline")["boxes"][0], "the file has a timeline"
     result.data["intervals"], kept = [], result.data["intervals"]
     try:
@@ -110,10 +110,10 @@ def test_what_a_file_lacks_is_said(result: ts.Result, tmp_path: Path) -> None:
 def test_advice_of_an_estimate(tmp_path: Path) -> None:
     estimate = ts.estimate("bert-base", "t4")
     text = written(estimate, tmp_path / "page.html")
-    assert "What would help, estimated again" in text
+    assert "Advice: estimated changes" in text
     best = estimate.explain()[0]
     assert best.gain > 1.01 and str(best) in text
-    assert "Not asked for" in written(estimate, tmp_path / "page.html", advice=False)
+    assert "Not requested" in written(estimate, tmp_path / "page.html", advice=False)
 
 
 def test_a_small_program_is_simulated_once_more_for_its_timeline(
@@ -132,7 +132,7 @@ def test_a_small_program_is_simulated_once_more_for_its_timeline(
         drawn[row] = drawn.get(row, 0) + b - a
     assert sorted(drawn.values()) == sorted(busy.values())
     monkeypatch.setattr(sections, "RECORDED", 1)
-    assert "Not recorded by itself for" in written(result, tmp_path / "page.html")
+    assert "Not recorded by default for" in written(result, tmp_path / "page.html")
 
 
 def test_the_table_has_every_operation(bert: ts.Result, tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_why_as_a_page(tmp_path: Path) -> None:
     result = small()
     result.why(f"layers.0.first {MARKUP}").to_html(tmp_path / "markup.html", alternatives=False)
     text = (tmp_path / "markup.html").read_text(encoding="utf-8")
-    assert MARKUP not in text and "<b>bold" not in text and "Simulated otherwise" not in text
+    assert MARKUP not in text and "<b>bold" not in text and "Alternatives" not in text
 
 
 # --- files --------------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def test_few_rows_are_refused(tmp_path: Path) -> None:
 def test_one_dtype_cannot_be_held_out(tmp_path: Path) -> None:
     path = synthetic(tmp_path / "rows.csv", {}, 40)
     for way in ("dtype", "device", "family"):
-        with pytest.raises(ts.UserError, match="left out"):
+        with pytest.raises(ts.UserError, match="held out"):
             calibrate(path, holdout=way)
     with pytest.raises(ts.UserError, match="size"):
         calibrate(path, holdout="sise")
@@ -194,7 +194,7 @@ GOOD = "H100-SXM-80GB,vLLM,bfloat16,64,1024,1024,0.006"
         (["H100-SXM-80GB,vLLM,bfloat16,64,1024,nan,0.01"], HEADER, "k must be"),
         ([GOOD], HEADER.replace("latency_ms", "latency_us"), "another unit"),
         ([GOOD], HEADER.replace(",n,", ",columns,"), "lacks the column n"),
-        ([GOOD, GOOD.replace("0.006", "0.007")], HEADER, "twice"),
+        ([GOOD, GOOD.replace("0.006", "0.007")], HEADER, "duplicate measurement"),
         ([GOOD.replace("H100-SXM", "H1000-SXN")], HEADER, "unknown device"),
         ([GOOD.replace("bfloat16", "bflot16")], HEADER, "bfloat16"),
         ([f"H100-SXM-80GB,vLLM,bfloat16,{m},1024,1024,{6 + m}" for m in range(1, 9)], HEADER, "another unit"),

@@ -71,20 +71,20 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Tags(Path("page.html").read_text(encoding="utf-8"))
     code, text = command("compare", "matmul:64,64,64", "before.json", "--machine", "edge-8", "--machine", "h100")
     assert code == 0 and "c (before) against a (matmul:64,64,64, edge-8)" in text
-    assert "closed forms and simulations side by side" in text
+    assert "estimates and simulations are mixed" in text
 
 
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["compare", "mlp"], "nothing to be compared with"),
+        (["compare", "mlp"], "at least two results"),
         (["compare", "resnet19", "--machine", "tpu-v3", "--machine", "tpu-v4"], "resnet18"),
         (["compare", "mlp", "--machine", "tpu-v3", "--machine", "tpu-v5"], "tpu-v"),
         (["compare", "result.json", "result.json", "--machine", "edge-8"], "options do not apply to saved results"),
         (["compare", "result.json", "other.json"], "other.json"),
         (["compare", "result.json", "gone.json"], "gone.json"),
         (["compare", "result.json", "result.json", "--html", "nowhere/page.html"], "nowhere"),
-        (["compare", "mlp", "--machine", "h100", "--machine", "edge-8", "--mapping", "cost"], "without.*--mapping"),
+        (["compare", "mlp", "--machine", "h100", "--machine", "edge-8", "--mapping", "cost"], "closed form.*--mapping"),
         (["check", "result.json", "--against", "other.json"], "other.json"),
         (["check", "result.json", "--against", "result.json", "--tolerance", "-2%"], "tolerance"),
     ],

@@ -287,7 +287,7 @@ def test_a_page_without_advice_has_none(tmp_path: Path) -> None:
         assert tilesim("run", "mlp", "--quiet", word, "--report", str(tmp_path / "p.html")).returncode == 0
         pages[word] = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert "memory.bandwidth = " in pages["--advice"] and "memory.bandwidth = " not in pages["--no-advice"]
-    assert "Not asked for" in pages["--no-advice"]
+    assert "Not requested" in pages["--no-advice"]
 
 
 @pytest.mark.parametrize(

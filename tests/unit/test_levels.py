@@ -168,7 +168,7 @@ def test_what_is_refused() -> None:
             call(program, level="instructoin")
         call(program, level="live")
     for source in ("closed form", "rtl"):
-        with pytest.raises(ts.UserError, match="another source"):
+        with pytest.raises(ts.UserError, match="of source"):
             ts.simulate(program, level="instruction", latencies=ts.TileLatencies(source=source))
 
 
@@ -296,5 +296,5 @@ def test_what_differs_says_why(machine: str) -> None:
         unit, _, rest = row["why"].partition(" works ")
         assert unit in ("arithmetic", "load", "store", "cross_lane", "special", "array", "matrix", "results"), row
         share, _, told = rest.partition(" %")
-        assert 0 <= int(share) <= 100 and "; the closed form counts: " in told, row
+        assert 0 <= int(share) <= 100 and "; counted by the closed form: " in told, row
         assert int(share) > 80 or ", else " in told, row

@@ -261,7 +261,7 @@ def test_show_and_diff_say_it() -> None:
     assert " file " in lines["core.array.rows"] and "Cloud TPU documentation" in lines["core.array.rows"]
     assert lines["core.contexts"].endswith("default")
     found = CliRunner().invoke(app, ["machine", "diff", "tpu-v2", "tpu-v2"], env={"COLUMNS": "80"}).output
-    assert "every setting is the same" in found
+    assert "have equal settings" in found
     outcome = CliRunner().invoke(app, ["machine", "diff", "tpu-v2", "tpu-v3", "--json", "-"])
     assert json.loads(outcome.output)["rows"] == ts.Machine.load("tpu-v2").diff("tpu-v3").rows
 

@@ -177,10 +177,10 @@ def stored(path: Path) -> sqlite3.Connection:
         ("first", True, "'first'"),
         ("consumed", -1, "'consumed'"),
         ("weights_consumed", None, "'weights_consumed'"),
-        ("busy", 4, "changed after it was written"),
-        ("limit", "ports", "changed after it was written"),
-        ("check", "0" * 16, "changed after it was written"),
-        ("check", None, "changed after it was written"),
+        ("busy", 4, "was edited"),
+        ("limit", "ports", "was edited"),
+        ("check", "0" * 16, "was edited"),
+        ("check", None, "was edited"),
     ],
 )
 def test_rows_that_were_edited_are_refused(part: str, value: Any, said: str, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_rows_of_another_compute_are_refused(tmp_path: Path) -> None:
     with contextlib.closing(stored(path)) as connection:
         connection.execute("UPDATE results SET key = replace(key, 'm64', 'm65')")
         connection.commit()
-    with pytest.raises(ts.UserError, match=r"m65.*changed after"):
+    with pytest.raises(ts.UserError, match=r"m65.*was edited"):
         ts.TileLatencies(path, "rtl").table("edge-8")
 
 

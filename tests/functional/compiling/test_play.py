@@ -104,7 +104,7 @@ def test_ends_of_a_slider() -> None:
             continue
         with pytest.raises(ts.UserError, match=r"core\.array\.count|settings"):
             ts.study.play(matmul(), "edge-8", {"core.arrays": ends})  # type: ignore[dict-item]
-    for path, message in (("core.array.rates", "no setting to turn"), ("core.aray", "unknown setting")):
+    for path, message in (("core.array.rates", "no slider"), ("core.aray", "unknown setting")):
         with pytest.raises(ts.UserError, match=message):
             ts.study.play(matmul(), "edge-8", [path])
 

@@ -161,7 +161,7 @@ def test_pictures_of_one_point_and_of_one_column_that_is_constant() -> None:
     one = Sweep([{"n": 4, "seconds": 1.0, "bytes": 8, "status": "ok", "flag": ""}], ["n"], ["seconds", "bytes"])
     assert points_of(drawn_by(one, "lines")) == {(4, 1.0)}
     assert points_of(drawn_by(one, "pareto")) == {(1.0, 8)}
-    with pytest.raises(ts.UserError, match="too few settings"):
+    with pytest.raises(ts.UserError, match="more numeric settings"):
         one.plot("heatmap")
     flat = [{"n": n, "m": 1, "seconds": 2.0, "status": "ok", "flag": ""} for n in (1, 2, 3)]
     axes = drawn_by(Sweep(flat, ["m", "n"], ["seconds"]), "heatmap")
@@ -194,8 +194,8 @@ def test_points_that_a_picture_leaves_out_are_said() -> None:
     assert [row["n"] for row in table.pareto(["seconds", "bytes"]).rows] == [6, 5]
     axes = drawn_by(table, "pareto")
     assert points_of(axes) == {(1.0, 6), (2.0, 5)}
-    assert axes.get_title() == "4 of 6 points not drawn: 1 illegal, 1 excluded, 2 without a number"
-    assert drawn_by(table, "lines").get_title().startswith("3 of 6 points not drawn")
+    assert axes.get_title() == "4 of 6 points are not drawn: 1 illegal, 1 excluded, 2 without a number"
+    assert drawn_by(table, "lines").get_title().startswith("3 of 6 points are not drawn")
     assert "best seconds 1 at n = 6" in table.summary()
 
 
@@ -211,7 +211,7 @@ def test_graphs_are_not_compared_with_each_other() -> None:
     names = [text.get_text() for text in drawn_by(table, "pareto").get_legend().get_texts()]
     assert names == ["8 points", "front of small", "front of <b>large"]
     assert len([line for line in drawn_by(table, "lines").get_lines() if len(line.get_xdata())]) == 4
-    with pytest.raises(ts.UserError, match=r"several graphs.*only\(\{\"graph\": \"small\"\}\)"):
+    with pytest.raises(ts.UserError, match=r"a single graph.*only\(\{\"graph\": \"small\"\}\)"):
         table.plot("heatmap")
     large = table.only({"graph": "<b>large"})
     cells = drawn_by(large, "heatmap", x="n", y="m").get_images()[0].get_array().tolist()

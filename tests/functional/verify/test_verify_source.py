@@ -77,7 +77,7 @@ def test_an_unknown_source_is_an_error(tmp_path: Any) -> None:
         made.save(tmp_path / name)
     saved = Program.load(tmp_path / "made.tsim")
     assert saved.graph is not None and saved.graph.source is None and ts.verify(saved).ok
-    with pytest.raises(ts.UserError, match="as imported is not known"):
+    with pytest.raises(ts.UserError, match="has no imported graph"):
         ts.verify(saved, against="source")
     assert ts.verify(Program.load(tmp_path / "plain.tsim"), against="source").ok  # no pass changed it
     again = pickle.loads(pickle.dumps(graph))

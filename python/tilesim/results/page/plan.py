@@ -23,7 +23,7 @@ def plan_of(program: Any) -> tuple[Any, str]:
             "This result has no program, from which the plan is made. Write the page where the result is simulated.",
         )
     if program.placement.rows:
-        return None, "There is no memory plan because the host runs a part of the program."
+        return None, "No memory plan: the host runs a part of the program."
     return program.memory_plan(), ""
 
 

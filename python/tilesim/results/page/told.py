@@ -23,7 +23,7 @@ def advice_section(result: Any, advice: Sequence[Any] | None, left_out: str) -> 
     title = f"Advice: {again} changes"
     if not advice:
         why = left_out or (f"A stored result is not {again} again." if advice is None else "")
-        return Section(title, [Notes([why or "There is no change to try."])], "advice")
+        return Section(title, [Notes([why or "Advice has no change to try."])], "advice")
     found = [item for item in advice if item.gain >= WORTH]
     if not found:
         tried = f"None of {len(advice)} changes makes it faster by {figures.percent(WORTH - 1)} or more."
