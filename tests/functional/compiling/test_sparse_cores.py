@@ -125,9 +125,7 @@ def test_time_is_that_of_the_rules(flow: str, held: str) -> None:
         result = ts.simulate(program, tensors={} if given is None else {other: given})
         assert busy(result) == cycles
         how = result.data["data_sources"]["y.sparse.cycles"]
-        assert how == (
-            f"computed from {other}" if given is not None else f"weights: as if nothing of {other} were zero"
-        )
+        assert how == (f"computed from {other}" if given is not None else f"weights: as if {other} were dense")
 
 
 def test_inner_takes_the_placement_that_is_written_down() -> None:
@@ -360,7 +358,7 @@ def test_results_say_which_layers_stay_functions(most: int, monkeypatch: pytest.
     g.output(x, "out")
     program = ts.compile(g.build(), machine_of("row"))
     program.save(tmp_path / "deep.tsim")
-    kept = "the layers are one function, since apart they would be 6 operations"
+    kept = "inlined layers would make 6 operations"
     for one in (program, ts.Program.load(tmp_path / "deep.tsim")):
         result = ts.simulate(one)
         assert sum(kept in line for line in result.approximations) == (most < 6)
