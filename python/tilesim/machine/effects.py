@@ -1,4 +1,4 @@
-"""The effect of each machine setting on times: the last column of docs/reference/settings.md.
+"""The effect of each machine setting on times, for `tilesim machine settings`.
 
 A text that starts with "more is faster" or "more is slower" states the effect of a larger value on
 operations that are bound by that part.
