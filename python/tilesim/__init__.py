@@ -3,7 +3,7 @@
 from .base import above as _above
 from .base import lazy as _lazy
 
-TYPE_CHECKING = False  # as of typing, which takes time to import
+TYPE_CHECKING = False  # as in typing, which is slow to import
 
 if TYPE_CHECKING:
     from . import analytic, cluster, executors, frontends, isa, mapping, memory, models, network, workloads

@@ -1,6 +1,6 @@
-"""Executors for `sweep` and `tune`, by one line each: processes, Dask, Ray.
+"""Executors for `sweep` and `tune` in one line each: processes, Dask, Ray.
 
-Each is a `concurrent.futures.Executor` and ends with its block what it started:
+Each is a `concurrent.futures.Executor` and ends its workers with its block:
 
     with ts.executors.processes(4) as executor:
         ts.sweep("bert-base", "tpu-v3", {"core.array.count": [1, 2, 4]}, executor=executor)
@@ -30,7 +30,7 @@ _START_SECONDS = 120.0
 
 
 class Workers(concurrent.futures.Executor):
-    """Workers that another library runs, behind the interface of `concurrent.futures`."""
+    """Workers of another library, behind the interface of `concurrent.futures`."""
 
     def __init__(
         self, start: Callable[[], tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]]
@@ -38,7 +38,7 @@ class Workers(concurrent.futures.Executor):
         """Starts them."""
         self._start = start
         self._end: Callable[[], None] | None = None
-        self._given: set[Any] = set()  # of weak references a callback could swallow a Ctrl-C
+        self._given: set[Any] = set()  # a callback of weak references could swallow a Ctrl-C
         self._open()
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class Workers(concurrent.futures.Executor):
         """Gives a task to a worker.
 
         Args:
-            function: of a module, or what the library sends otherwise.
+            function: of a module, or another one that the library can send.
             args: its arguments.
             named: its arguments by name.
 
@@ -73,21 +73,21 @@ class Workers(concurrent.futures.Executor):
         """Processes of workers on this computer.
 
         Returns:
-            Their ids; none of workers elsewhere.
+            Their ids; empty for workers elsewhere.
         """
         return self._pids() if self._end is not None else []
 
     def restart(self) -> None:
-        """New workers in the place of all, also of those that died; what they were at is lost."""
+        """Replaces all workers, also dead ones; their tasks are lost."""
         self.shutdown(wait=False, cancel_futures=True)
         self._open()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends what was started; workers that ran before go on.
+        """Ends the started workers; older workers remain.
 
         Args:
-            wait: until what was given to workers is done.
-            cancel_futures: what waits for a worker is given up.
+            wait: until the running tasks end.
+            cancel_futures: cancels waiting tasks.
         """
         end, self._end = self._end, None
         if end is None:
@@ -103,8 +103,8 @@ class Workers(concurrent.futures.Executor):
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    """Processes that begin here never see Ctrl-C, which is for the one that gives them tasks and ends them; otherwise
-    each would print where it was."""
+    """Processes that begin here ignore Ctrl-C, which their parent handles; otherwise each would print a
+    traceback."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -116,7 +116,7 @@ def _deaf() -> Iterator[None]:
 
 
 def _waited(seconds: float) -> int:
-    """What a worker does so that it is there, and others are asked for what comes next."""
+    """Keeps a worker busy so that the next task starts another one."""
     time.sleep(seconds)
     return os.getpid()
 
@@ -126,7 +126,7 @@ def processes(n: int | None = None) -> Workers:
     """Processes of this computer, fresh ones ("spawn"): a script that uses them needs `if __name__ == "__main__":`.
 
     Args:
-        n: how many; none: one per processor.
+        n: number of processes; one per processor by default.
 
     Returns:
         The executor.
@@ -141,7 +141,7 @@ def processes(n: int | None = None) -> Workers:
         pool = concurrent.futures.ProcessPoolExecutor(count, mp_context=context)
 
         def submit(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-            with _deaf():  # a process begins with the task that finds none idle
+            with _deaf():  # a process starts with the task that finds all others busy
                 return pool.submit(function, *args, **named)
 
         def pids() -> list[int]:
@@ -162,8 +162,8 @@ def processes(n: int | None = None) -> Workers:
 
 
 def _local_cluster(distributed: Any) -> Any:
-    """Its class of clusters on this computer, whose list of workers may lack one that ends soon after it was restarted:
-    the error of the look-up would be kept and raised by `close`, which then leaves threads behind."""
+    """Dask's cluster on this computer, without the error of a worker that ends soon after its restart: `close`
+    would raise it and leave threads behind."""
 
     class LocalCluster(distributed.LocalCluster):
         def _update_worker_status(self, op: str, msg: Any) -> None:
@@ -178,14 +178,14 @@ def dask(address: str | None = None, workers: int | None = None) -> Workers:
     """Workers of Dask: of a running scheduler, or processes of this computer.
 
     Args:
-        address: of the scheduler, as "tcp://host:8786"; none: one of its own, on this computer.
-        workers: how many it starts; none: one per processor. A running scheduler has its own.
+        address: of the scheduler, as "tcp://host:8786"; by default a new one on this computer.
+        workers: workers of a new scheduler; one per processor by default.
 
     Returns:
         The executor.
 
     Raises:
-        UserError: without `distributed`, naming what to install; for a number below 1.
+        UserError: without `distributed`, with the command to install it; for a number below 1.
     """
     distributed = need("distributed", "dask")
     count = cores() if workers is None else whole("workers", workers)
@@ -206,7 +206,7 @@ def dask(address: str | None = None, workers: int | None = None) -> Workers:
             if own is None:
                 return []
             client.wait_for_workers(count, timeout=_START_SECONDS)
-            return sorted(client.run(os.getpid, on_error="ignore").values())  # of one that died just now nothing
+            return sorted(client.run(os.getpid, on_error="ignore").values())  # a worker that has just died has no entry
 
         return executor.submit, pids, end
 
@@ -215,17 +215,17 @@ def dask(address: str | None = None, workers: int | None = None) -> Workers:
 
 @checked()
 def ray(address: str | None = None, cpus: int | None = None) -> Workers:
-    """Workers of Ray: of a running cluster, or processes of this computer. A session of Ray that is open is used.
+    """Workers of Ray: of a running cluster, or processes of this computer. An open session of Ray is used.
 
     Args:
-        address: of the cluster, as "ray://host:10001" or "auto"; none: one of its own, on this computer.
-        cpus: processors that it takes; none: all. A running cluster has its own.
+        address: of the cluster, as "ray://host:10001" or "auto"; by default a new one on this computer.
+        cpus: processors of a new cluster; all by default.
 
     Returns:
         The executor.
 
     Raises:
-        UserError: without `ray`, naming what to install; for a number below 1.
+        UserError: without `ray`, with the command to install it; for a number below 1.
     """
     library = need("ray", "ray")
     count = cores() if cpus is None else whole("cpus", cpus)

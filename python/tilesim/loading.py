@@ -1,4 +1,4 @@
-"""Workloads by name: what users may write where a graph is asked for."""
+"""Workloads by name: names and files that stand for a graph."""
 
 from __future__ import annotations
 
@@ -35,21 +35,23 @@ ACCEPTED = "a Graph, a torch.nn.Module, a network's name, matmul:M,N,K, a file"
 
 @dataclass(frozen=True)
 class Sizes(Stage):
-    """What a named workload is built with; none of them: its own."""
+    """Sizes of a named workload; missing ones are its defaults."""
 
     panel = "Workload"
 
-    batch: int | None = option(None, "Images, sequences, or products; 1 if none.", least=1)
+    batch: int | None = option(None, "Images, sequences, or products; 1 by default.", least=1)
     context: int | None = option(None, "Tokens, for networks that read text.", least=1)
     phase: str | None = option(None, "prefill or decode, for networks that write text.")
     dtype: str | None = option(None, "Of a network or product: f32, bf16, f16, ...")
 
     @classmethod
     def of(cls, batch: Any, context: Any, sequence: Any, phase: Any, dtype: Any) -> Sizes:
-        """Checks what was given."""
+        """Checks the sizes."""
         if context is not None and sequence is not None:
-            raise user_error("tokens are given twice", place="context, sequence", value=shown((context, sequence)),
-                             allowed="one of them")  # fmt: skip
+            both = shown((context, sequence))
+            raise user_error(
+                "both context and sequence are given", place="context, sequence", value=both, allowed="one"
+            )
         named = {"batch": batch, "context": context, "sequence": sequence}
         sizes = {name: whole(name, value, 1) for name, value in named.items() if value is not None}
         if phase is not None and not is_text(phase):
@@ -65,7 +67,11 @@ def as_graph(model: Any, args: Any = (), sizes: Sizes | None = None) -> Graph:
         return load_graph(path_text(model), **given)
     if given and not (is_pretrained(model) and not _any(args)):
         name, value = next(iter(given.items()))
-        what = "a module has the sizes of its arguments" if is_module(model) else "this has its sizes already"
+        what = (
+            "sizes do not apply to a module, which has those of its arguments"
+            if is_module(model)
+            else "sizes do not apply to this workload"
+        )
         hint = "" if is_module(model) else of_workload(name, value)
         raise user_error(what, place=", ".join(given), value=shown(value), allowed="with a name or a file",
                          suggestion=hint)  # fmt: skip
@@ -80,12 +86,12 @@ def as_graph(model: Any, args: Any = (), sizes: Sizes | None = None) -> Graph:
         if isinstance(args, Mapping):
             return from_torch(model, (), {str(name): value for name, value in args.items()})
         if nothing:
-            what = "a module needs example inputs: shapes come from them"
+            what = "missing example inputs of a module, which give its shapes"
             call = f"ts.from_torch(module, (x,)) or ts.run(module, (x,)), x a tensor for {type(model).__name__}.forward"
             raise user_error(what, value=type(model).__name__, suggestion=f"Write {call}")
         return from_torch(model, args)
-    remedy = "A function of JAX is read by ts.from_jax(f, *args)" if callable(model) else ""
-    raise user_error("this is no model", value=type(model).__name__, allowed=ACCEPTED, suggestion=remedy)
+    remedy = "Import a JAX function with ts.from_jax(f, *args)" if callable(model) else ""
+    raise user_error("not a model", value=type(model).__name__, allowed=ACCEPTED, suggestion=remedy)
 
 
 def _any(args: Any) -> bool:
@@ -98,10 +104,10 @@ def product(text: str, batch: int = 1, dtype: str | None = None) -> Graph:
     parts = [part.strip() for part in sizes.split(",")]
     if kind != "matmul" or len(parts) not in (3, 4):
         similar = f"matmul:{sizes}" if kind != "matmul" and nearest(kind, ("matmul",)) else ""
-        raise user_error("cannot read the operation", value=f"'{text}'", allowed=PRODUCT, suggestion=similar)
+        raise user_error("invalid operation", value=f"'{text}'", allowed=PRODUCT, suggestion=similar)
     for name, part in zip("MNK", parts, strict=False):
         if not is_size(part) or not 0 < int(part) < 2**31:
-            raise user_error(f"{name} is no size", place=text, value=f"'{part}'", allowed="a whole number from 1 on")
+            raise user_error(f"{name} is not a size", place=text, value=f"'{part}'", allowed="a whole number from 1 on")
     m, n, k = map(int, parts[:3])
     named = parts[3] if len(parts) == 4 else dtype or "f32"
     return workloads.matmul(m, n, k, dtype=named, batch=batch if batch > 1 else None)
@@ -120,13 +126,13 @@ def load(
         return _load(what, batch, context, phase, dtype, None)
     if not isinstance(passes, str):
         allowed = "all, none, names separated by commas"
-        raise user_error("passes are a text", place="passes", value=shown(passes), allowed=allowed)
+        raise user_error("passes is not a text", place="passes", value=shown(passes), allowed=allowed)
     names: Any = passes if passes in ("all", "none") else [name.strip() for name in passes.split(",")]
     chosen(names)
     loaded = _load(what, batch, context, phase, dtype, names)
     if isinstance(loaded, Program):
-        raise user_error("a compiled program has been through its passes", place=what, value=f"--passes {passes}")
-    if not loaded.changes:  # of the zoo, or a graph's own file: nothing was recognised while reading
+        raise user_error("passes do not apply to a compiled program", place=what, value=f"--passes {passes}")
+    if not loaded.changes:  # of the zoo, or a graph's file: no pass has run on it
         loaded.optimize(names)
     return loaded
 
@@ -136,34 +142,34 @@ def _load(
 ) -> Graph | Program:
     path = Path(what)
     if not what.strip():
-        raise user_error("an empty text names no workload", value=shown(what), allowed=ACCEPTED)
+        raise user_error("the name of the workload is empty", value=shown(what), allowed=ACCEPTED)
     if path.suffix.lower() not in ENDINGS:
         if ":" in what and not what.startswith("hf:") and not os.path.exists(path):
-            _refuse("a product has no tokens and no phases", what, context=context, phase=phase)
+            _refuse("tokens and phases do not apply to a product", what, context=context, phase=phase)
             return product(what, batch, dtype)
         if path.suffix.lower() in WEIGHTS:
             remedy = "Read the module in Python (ts.run(module, args)), or export it with torch.onnx.export"
-            raise user_error("a file of weights holds no operations", place=what, suggestion=remedy)
+            raise user_error("a file of weights lacks operations", place=what, suggestion=remedy)
         if what.startswith("hf:") or os.path.isfile(path / "config.json"):
             return _pretrained(what.removeprefix("hf:"), batch, context, phase, dtype)
         if os.path.exists(path) or "/" in what:
-            found = "a directory" if os.path.isdir(path) else "no such file"
+            found = "a directory" if os.path.isdir(path) else "missing file"
             found = (path.suffix or "no ending") if os.path.isfile(path) else found
-            raise user_error("this is no file of a known kind", place=what, value=found, allowed=", ".join(ENDINGS))
+            raise user_error("unknown kind of file", place=what, value=found, allowed=", ".join(ENDINGS))
         return models.build(what, batch=batch, sequence=context, dtype=dtype, phase=phase)
     if not os.path.isfile(path):
         found = (
-            "a directory" if os.path.isdir(path) else "a pipe or a device" if os.path.exists(path) else "no such file"
+            "a directory" if os.path.isdir(path) else "a pipe or a device" if os.path.exists(path) else "missing file"
         )
         raise user_error("the file cannot be read", place=what, value=found, allowed="a regular file")
     if path.suffix.lower() == ".json" and _describes_model(path):
         return _pretrained(what, batch, context, phase, dtype)
-    _refuse("a file has its phase and dtypes", what, phase=phase)
+    _refuse("phase and dtype do not apply to a file, which has its own", what, phase=phase)
     if path.suffix.lower() in UNTYPED:
         _refuse_sizes(path, batch, context)
         read = frontends.from_scale_sim if path.suffix.lower() == ".csv" else frontends.from_timeloop_problem
         return read(path, dtype or "i8")
-    _refuse("a file has its phase and dtypes", what, dtype=dtype)
+    _refuse("phase and dtype do not apply to a file, which has its own", what, dtype=dtype)
     return _file(path, batch, context, passes)
 
 
@@ -172,7 +178,7 @@ def _describes_model(path: Path) -> bool:
     try:
         found = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size < CONFIGURATION else None
     except (OSError, ValueError, RecursionError):
-        return False  # its own reader says what is wrong
+        return False  # its reader raises the precise error
     return isinstance(found, dict) and "schema" not in found and isinstance(found.get("model_type"), str)
 
 
@@ -181,7 +187,7 @@ def _pretrained(what: str, batch: int, context: int | None, phase: str | None, d
 
 
 def _refuse(why: str, place: str, **given: Any) -> None:
-    """Options that the workload does not take are mistakes; none is dropped in silence."""
+    """Raises an error for options that the workload does not take."""
     named = ", ".join(f"--{key} {value}" for key, value in given.items() if value is not None)
     if named:
         raise user_error(why, place=place, value=named)
@@ -220,12 +226,12 @@ def names_program(path: str | os.PathLike[str]) -> bool:
         with open(path, encoding="utf-8", errors="replace") as file:
             return '"tilesim.program"' in file.read(2000)
     except OSError:
-        return False  # its own reader says what is wrong
+        return False  # its reader raises the precise error
 
 
 def _refuse_sizes(path: Path, batch: int, context: int | None) -> None:
     given = {"batch": batch if batch > 1 else None, "context": context}
-    _refuse("the sizes of this file are fixed", str(path), **given)
+    _refuse("sizes do not apply to this file, which has fixed ones", str(path), **given)
 
 
 def load_graph(
@@ -236,7 +242,7 @@ def load_graph(
     dtype: str | None = None,
     passes: str | None = None,
 ) -> Graph:
-    """As `load`, where a graph is needed."""
+    """As `load`, for callers that need a graph."""
     loaded = load(what, batch, context, phase, dtype, passes)
     return _graph_of(loaded, what) if isinstance(loaded, Program) else loaded
 
@@ -244,6 +250,6 @@ def load_graph(
 def _graph_of(program: Program, place: str) -> Graph:
     if program.workload is None:
         remedy = f"Simulate it: ts.simulate({place!r}), tilesim run {place}"
-        raise user_error("a tile program without its graph has no operations", place=place, allowed="a graph",
+        raise user_error("a tile program without its graph lacks operations", place=place, allowed="a graph",
                          suggestion=remedy if place.endswith((".json", ".tsim")) else "")  # fmt: skip
     return program.workload

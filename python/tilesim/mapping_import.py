@@ -1,4 +1,4 @@
-"""Nests of other tools, under the name by which users import it; see `tilesim.mapping.foreign`."""
+"""Nests of other tools, under their public name; see `tilesim.mapping.foreign`."""
 
 from .base.lazy import listed
 from .mapping.foreign import from_timeloop, from_zigzag

@@ -1,4 +1,4 @@
-"""On-chip networks by themselves: how fast packets cross a mesh, a torus, a crossbar or any graph."""
+"""Stand-alone on-chip networks: latency and throughput of a mesh, a torus, a crossbar or any graph."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ __all__ = ["NetworkResult", "for_endpoints", "run", "topology", "topology_of", "
 __dir__ = listed(__all__)
 
 MOST = 4096  # routers, nodes, cycles of a link
-MOST_ENDPOINTS = 2**20  # that a network is asked for
+MOST_ENDPOINTS = 2**20  # most endpoints of a network
 _KINDS = ("mesh", "torus", "ring", "crossbar", "cmesh", "tree")
 
 
 @checked_class()
 @dataclass(frozen=True)
 class NetworkResult:
-    """What a network did under synthetic traffic.
+    """Result of a network under synthetic traffic.
 
     Attributes:
         topology: name, such as "mesh_8x8".
         traffic: name of the traffic.
         load: offered flits per node and cycle.
         packet: flits of a packet.
-        stable: False if the network is saturated; its latencies then depend on when the run was given up.
-        reply_latency: packet latency of the answers alone, 0 without; the other means are over both.
+        stable: False if the network is saturated; its latencies then depend on the end of the run.
+        reply_latency: packet latency of only the answers, 0 without; the other means are over both.
         packet_latency: mean cycles from a packet's creation to the arrival of its last flit.
         network_latency: the same from the departure of its first flit.
         longest_latency: cycles of the slowest packet.
         accepted: flits delivered per node and cycle.
-        hops: mean number of routers that a packet passed.
+        hops: mean number of routers of a packet's path.
         packets: measured packets.
         cycles: simulated cycles, warm-up and drain included.
         flit_hops: flits times routers over all cycles.
         seconds: wall time of the run.
-        links: (from router, to router, flits per cycle) of each link, over all cycles; none at fidelity simple.
-        settings: everything else that was set.
+        links: (from router, to router, flits per cycle) of each link, over all cycles; empty at fidelity simple.
+        settings: all other settings.
     """
 
     topology: str
@@ -77,10 +77,10 @@ class NetworkResult:
 
 
 def traffic_names() -> list[str]:
-    """The synthetic traffic patterns.
+    """Lists the synthetic traffic patterns.
 
     Returns:
-        Their names. "hotspot(3,12)" sends everything to the nodes named, "hotspot" to node 0.
+        Their names. "hotspot(3,12)" sends all packets to nodes 3 and 12, "hotspot" to node 0.
     """
     return list(_core.network_traffic_names())
 
@@ -95,7 +95,7 @@ def _split(name: str) -> tuple[str, list[int]]:
 
 
 def _extents(kind: str, sizes: list[int], dimensions: int) -> list[int]:
-    """One number stands for all dimensions, except where there is only one."""
+    """Expands one number to all dimensions, unless the shape has only one."""
     if len(sizes) > 1 or kind in ("ring", "crossbar"):
         return sizes
     return sizes * dimensions
@@ -111,7 +111,7 @@ def topology(
     levels: int = 2,
     link_latency: int | None = None,
 ) -> _core.NetworkTopology:
-    """A network's routers, links, nodes and routes.
+    """Makes a network's routers, links, nodes and routes.
 
     Args:
         name: "mesh", "torus", "ring", "crossbar", "cmesh" (several nodes at each router), "tree"; the same with sizes
@@ -132,16 +132,16 @@ def topology(
     if isinstance(name, _core.NetworkTopology):
         return name
     if not isinstance(name, (str, os.PathLike)):
-        raise user_error(
-            "this is no network", value=shown(name), allowed="a name as mesh_8x8, a .json file, a topology"
-        )
+        raise user_error("not a network", value=shown(name), allowed="a name as mesh_8x8, a .json file, a topology")
     text = path_text(name)
     if text.endswith(".json"):
         return _core.NetworkTopology.from_json(read_text(text, MAX_JSON_BYTES), text)
     if "_" in text or text not in _KINDS:
         kind, sizes = _split(text)
         if k is not None:
-            raise user_error("the sizes are given twice", value=f"'{text}', k={k}", allowed="one of the two")
+            raise user_error(
+                "both sizes in the name and k are given", value=f"'{text}', k={k}", allowed="one of the two"
+            )
         if kind == "cmesh":
             *sizes, concentration = sizes if len(sizes) > 1 else [sizes[0], sizes[0], concentration]
         if kind == "tree":
@@ -158,7 +158,7 @@ def topology(
         whole(name_of, given, most=MOST)
     extents = [whole("k", extent, most=MOST) for extent in _extents(kind, sizes, dimensions)]
     if kind in ("ring", "crossbar", "tree") and len(extents) != (1 if kind != "tree" else dimensions):
-        raise user_error(f"a {kind} has one size", value=str(sizes), allowed="one number")
+        raise user_error(f"a {kind} takes one size", value=str(sizes), allowed="one number")
     if kind == "crossbar":
         return _core.NetworkTopology.crossbar(extents[0])
     if kind == "tree":
@@ -178,11 +178,11 @@ def _grid(count: int) -> list[int]:
 
 @checked()
 def for_endpoints(name: str | os.PathLike[str], count: int) -> _core.NetworkTopology:
-    """A network with a node for each of a machine's core ports and memory channels.
+    """Makes a network with a node for each of a machine's core ports and memory channels.
 
     Args:
-        name: as for `topology`; a name without sizes gets the smallest ones (mesh, torus and cmesh as square as can be,
-            cmesh with four nodes at each router, tree binary).
+        name: as for `topology`; a name without sizes gets the smallest ones (mesh, torus and cmesh as square as
+            possible, cmesh with four nodes at each router, tree binary).
         count: nodes needed.
 
     Returns:
@@ -215,17 +215,17 @@ def for_endpoints(name: str | os.PathLike[str], count: int) -> _core.NetworkTopo
 
 @checked()
 def topology_of(machine: Machine, name: str | os.PathLike[str] | None = None) -> _core.NetworkTopology | None:
-    """The routers between a machine's core ports and memory channels.
+    """Makes the routers between a machine's core ports and memory channels.
 
     Args:
         machine: with `core.count` times `network.ports_per_core` ports and `memory.channels` channels.
-        name: as for `for_endpoints`, or "simple"; none: the machine's `network.kind`. On a machine of several regions
-            (`memory.regions`) a name is the network of each of them, joined by links of
+        name: as for `for_endpoints`, or "simple"; by default the machine's `network.kind`. On a machine of several
+            regions (`memory.regions`) a name is the network of each of them, joined by links of
             `network.region_bytes_per_cycle` and `network.region_latency_cycles`; a file has all routers and links, the
             nodes of region 0 first.
 
     Returns:
-        The topology; none for the simple network.
+        The topology; None for the simple network.
 
     Raises:
         UserError: as `for_endpoints`.
@@ -242,28 +242,28 @@ def topology_of(machine: Machine, name: str | os.PathLike[str] | None = None) ->
 
 
 def _in_regions(machine: Machine, region: _core.NetworkTopology, regions: int) -> _core.NetworkTopology:
-    """Copies of a region's network, joined by as many links side by side as the bandwidth between two regions needs."""
+    """Copies of a region's network, joined by enough parallel links for the bandwidth between two regions."""
     flit, rate = int(machine.get("network.flit_bytes")), int(machine.get("network.region_bytes_per_cycle"))
     links = -(-rate // flit)
     if links > region.nodes:
         raise user_error(
-            "a region's routers cannot pass so much to another region",
+            "the bandwidth between regions exceeds that of a region's routers",
             place="network.region_bytes_per_cycle",
             value=str(rate),
             allowed=f"at most {region.nodes * flit}: {region.nodes} nodes of a region, flits of {flit} B",
         )
-    # Of `links` links each passes rate / links bytes per cycle; a flit has arrived when all of it has.
+    # Each of `links` links moves rate / links bytes per cycle; a flit arrives with its last byte.
     per_flit, per_cycle = flit * links, rate
     further = int(machine.get("network.region_latency_cycles"))
     latency = further + -(-per_flit // per_cycle)
     if latency > 4096:
         raise user_error(
-            "links of routers are not that slow",
+            "too high latency of a link between routers",
             place="network.region_latency_cycles",
             value=str(further),
             allowed="up to 4000 with routers",
         )
-    # A link's own buffer lets every virtual channel keep it busy until the first credit is back.
+    # A link's buffer lets every virtual channel keep it busy until the first credit returns.
     pipeline = 2 * latency + int(machine.get("network.switch_cycles")) + int(machine.get("network.credit_cycles")) + 4
     buffer = max(int(machine.get("network.virtual_channel_flits")), -(-pipeline * per_cycle // per_flit))
     return _core.NetworkTopology.in_regions(region, regions, links, latency, per_flit, per_cycle, min(buffer, 4096))
@@ -301,8 +301,8 @@ def run(
         traffic: one of `traffic_names()`.
         load: offered flits per node and cycle.
         packet: flits of a packet.
-        reply: flits of the answer that every packet gets in the cycle after its arrival; None: no answers. Answers have
-            the upper half of the virtual channels, packets the lower half, so that neither waits for the other.
+        reply: flits of the answer that every packet gets in the cycle after its arrival; None: no answers. Answers use
+            the upper half of the virtual channels, packets the lower half, so that neither blocks the other.
         fidelity: "flit" (every flit in every router), or "simple": the latencies of the empty network, ports of one
             flit per cycle, places for 64 flits at every destination, no contention inside.
         seed: of all random numbers; the same seed gives the same result on every machine.
@@ -331,9 +331,7 @@ def run(
         half = virtual_channels // 2
         classes = [] if reply is None else [("packet", 0, half), ("reply", half, virtual_channels - half)]
         if reply is not None and half == 0:
-            raise user_error(
-                "answers need virtual channels of their own", value=str(virtual_channels), allowed="2 or more"
-            )
+            raise user_error("answers need a second virtual channel", value=str(virtual_channels), allowed="2 or more")
         router = _core.NetworkRouter(virtual_channels, buffer_flits, switch_cycles, credit_cycles, classes)
         simple = _core.SimpleNetwork() if fidelity == "simple" else None
         measured = _core.measure_network(

@@ -1,4 +1,4 @@
-"""The backend of `torch.compile`: every captured graph runs as a tiled program and leaves a Result.
+"""The backend of `torch.compile`: every captured graph runs as a tiled program and adds a Result.
 
     y = torch.compile(model, backend="tilesim", options={"machine": "tpu-v3"})(x)
     tilesim.frontends.torch_backend.results()
@@ -88,13 +88,13 @@ class CompiledGraph:
         places = dict(zip(self._names, self._free, strict=True))
         for output, name in self._changed:
             if name not in places:
-                raise user_error("a captured graph changes state that torch does not pass", place=name)
+                raise user_error("a captured graph changes state outside its inputs", place=name)
             args[places[name]].copy_(to_torch(outputs[output]))
         return tuple(to_torch(outputs[name]) if name else value for name, value in self._returned)
 
 
 class _Bound(torch.nn.Module):
-    """A captured graph with its parameters held and numbers filled in, as a function of the tensors that remain."""
+    """A captured graph with bound parameters and numbers, as a function of the remaining tensors."""
 
     def __init__(self, graph: Any, inputs: Sequence[Any], stored: Mapping[int, Any], free: Sequence[int]) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class _Bound(torch.nn.Module):
 
 
 class _Runner:
-    """What torch calls instead of the captured graph: one CompiledGraph per set of input shapes."""
+    """Replaces the captured graph: one CompiledGraph per set of input shapes."""
 
     def __init__(self, module: Any, options: Mapping[str, Any]) -> None:
         self.module, self.options = module, options
@@ -126,7 +126,7 @@ class _Runner:
 
     def __call__(self, *args: Any) -> Any:
         key = tuple(map(_key, args))
-        with self._compiling:  # each set of shapes once, whoever calls
+        with self._compiling:  # each set of shapes once, in any thread
             known = self.compiled.get(key)
             if known is None:
                 name = self.name + (f".{len(self.compiled)}" if self.compiled else "")
@@ -164,7 +164,7 @@ def backend(
 
 
 def register() -> None:
-    """Makes backend="tilesim" known where the package is not installed (its entry point does so otherwise)."""
+    """Registers backend="tilesim" if the package is not installed (else its entry point does)."""
     if "tilesim" not in torch._dynamo.list_backends(exclude_tags=()):
         torch._dynamo.register_backend(backend, name="tilesim")
 
@@ -181,13 +181,13 @@ def results() -> list[Result]:
 
 
 def report() -> dict[str, Any]:
-    """What reached the backend, and what ran elsewhere."""
+    """Counts of calls to the backend and of calls elsewhere."""
     counters = torch._dynamo.utils.counters
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
-    for reason, count in counters["unimplemented"].items():  # limits are counted here alone
+    for reason, count in counters["unimplemented"].items():  # limits are counted only here
         if "limit" in str(reason).splitlines()[0]:
             breaks[str(reason)] = int(count)
-            logger.warning("from here on torch runs eagerly: %s", " ".join(str(reason).splitlines()[:2]))
+            logger.warning("torch runs eagerly from now on: %s", " ".join(str(reason).splitlines()[:2]))
     frames = {name: int(counters["frames"][key]) for name, key in (("seen", "total"), ("captured", "ok"))}
     rows = [
         {

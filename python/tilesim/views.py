@@ -28,7 +28,7 @@ _REPLAYED = "simulate with memory 'simple' or 'bank' and replay=False"
 def _memory(result: Result) -> dict[str, Any]:
     memory = result.data.get("memory")
     if not memory or not any(memory["channel_bytes"]):
-        raise user_error("the result holds no traffic of memory channels", suggestion=_REPLAYED)
+        raise user_error("the result lacks traffic of memory channels", suggestion=_REPLAYED)
     return dict(memory)
 
 
@@ -57,7 +57,7 @@ def plot_bandwidth(result: Result, axes: Any = None) -> Any:
 
     Args:
         result: of `simulate`.
-        axes: matplotlib axes; none: new ones.
+        axes: matplotlib axes; new ones by default.
 
     Returns:
         The axes; time in microseconds, bandwidth in GB/s.
@@ -82,7 +82,7 @@ def plot_banks(result: Result, axes: Any = None, what: str = "columns") -> Any:
 
     Args:
         result: of `simulate` with memory "bank".
-        axes: matplotlib axes; none: new ones.
+        axes: matplotlib axes; new ones by default.
         what: "columns" (reads and writes), "activates", or "hits" (share of reads and writes that needed no activate).
 
     Returns:
@@ -94,7 +94,7 @@ def plot_banks(result: Result, axes: Any = None, what: str = "columns") -> Any:
     one_of("unknown count of banks", "what", what, "columns", "activates", "hits")
     banks = (result.data.get("memory") or {}).get("banks")
     if not banks:
-        raise user_error("the result holds no banks", suggestion="simulate with memory='bank' and replay=False")
+        raise user_error("the result lacks banks", suggestion="simulate with memory='bank' and replay=False")
     axes = axes_or_new(axes, 4.2)
 
     def value(activates: int, columns: int) -> float:
@@ -109,7 +109,7 @@ def plot_banks(result: Result, axes: Any = None, what: str = "columns") -> Any:
 
 
 def _places(topology: str, routers: int) -> list[tuple[float, float]]:
-    """Where routers are drawn: grids as grids, everything else round a circle."""
+    """Positions of routers: grids as grids, other networks round a circle."""
     found = re.match(r"(mesh|cmesh|torus)_([1-9][0-9]{0,6})x([0-9]+)", topology)
     if found and routers % int(found[2]) == 0:
         return [(float(r % int(found[2])), float(r // int(found[2]))) for r in range(routers)]
@@ -128,7 +128,7 @@ def _loads(source: Result | NetworkResult) -> tuple[str, _Links, _Points, int]:
         return source.topology, list(source.links), [], routers
     network = source.data.get("network")
     if not network:
-        raise user_error("the result holds no routers", suggestion="simulate with network='mesh' and replay=False")
+        raise user_error("the result lacks routers", suggestion="simulate with network='mesh' and replay=False")
     cycles = max(1, network["cycles"])
     links = [(a, b, flits / cycles) for a, b, flits in network["links"]]
     points = [(row["name"], row["router"], (row["sent"] + row["taken"]) / cycles) for row in network["endpoints"]]
@@ -141,7 +141,7 @@ def plot_links(source: Result | NetworkResult, axes: Any = None) -> Any:
 
     Args:
         source: a result of `simulate` with a network of routers, or of `ts.network.run`.
-        axes: matplotlib axes; none: new ones.
+        axes: matplotlib axes; new ones by default.
 
     Returns:
         The axes. Squares are core ports, circles memory channels (load: sent and taken flits), dots routers.

@@ -1,4 +1,4 @@
-"""Single operations as graphs: what a kernel benchmark runs."""
+"""Single operations as graphs, as in kernel benchmarks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def matmul(m: int, n: int, k: int, *, dtype: str = "f32", batch: int | None = No
         n: columns of the result.
         k: contracted extent.
         dtype: of operands and result.
-        batch: so many independent products; none: no batch axis.
+        batch: number of independent products; no batch axis by default.
 
     Returns:
         Graph with inputs a, b and output y.
@@ -66,19 +66,19 @@ def sparse_matmul(
     *,
     dtype: str = "f32",
 ) -> Graph:
-    """A matrix product, [m, k] · [k, n], of operands with zeros. Its meaning is that of a dense product.
+    """A matrix product, [m, k] · [k, n], of operands with zeros. It computes a dense product.
 
     Args:
         m: rows of the result.
         n: columns of the result.
         k: contracted extent.
-        a_density: share of elements of a that are not zero; below 1, a is a weight with such zeros, else an input.
-        b_density: the same of b, which is a weight.
-        format: how operands with zeros are stored: bitmap, csr, csc (zeros anywhere), block:N (blocks of N by N are
-            zero or full), zero_tiles (tiles of 128 by 128 are), 2:4 (at most two of four neighbours along k are not
-            zero); recorded as a_format and b_format of the operation.
+        a_density: share of nonzero elements of a; below 1, a is a weight with such zeros, else an input.
+        b_density: share of nonzero elements of b, which is a weight.
+        format: format of operands with zeros: bitmap, csr, csc (zeros anywhere), block:N (blocks of N by N are
+            zero or full), zero_tiles (tiles of 128 by 128 are), 2:4 (at most two of four neighbours along k are
+            nonzero); recorded as a_format and b_format of the operation.
         seed: of places and values.
-        dtype: of operands; values that are not zero are whole and up to 7.
+        dtype: of operands; nonzero values are whole and up to 7.
 
     Returns:
         Graph with weight b, input or weight a, and output y.
@@ -212,7 +212,7 @@ def attention(
         keys: length of the key sequence; `queries` by default.
         key_heads: `heads` by default; fewer share keys and values among several query heads.
         causal: hide keys behind the query.
-        window: so many keys up to the query's own are seen; none: all.
+        window: number of visible keys up to the query's; all by default.
         dtype: of operands and result.
 
     Returns:
@@ -283,7 +283,7 @@ def embedding(tokens: int, vocabulary: int, width: int, *, dtype: str = "f32") -
     """Rows of a table by number.
 
     Args:
-        tokens: how many rows are looked up.
+        tokens: number of rows to look up.
         vocabulary: rows of the table.
         width: elements of a row.
         dtype: of the table.
@@ -311,14 +311,14 @@ def experts(tokens: int, width: int, hidden: int, count: int = 8, chosen: int = 
         width: elements of a row.
         hidden: inner width of one expert in elements.
         count: number of experts.
-        chosen: how many experts a token takes.
+        chosen: experts per token.
         dtype: of operands and result.
 
     Returns:
         Graph with input x, the weights, and output y, [tokens, width].
 
     Raises:
-        UserError: for an extent below one, more experts chosen than there are, or an unknown dtype.
+        UserError: for an extent below one, too many chosen experts, or an unknown dtype.
     """
     from .models.experts import Experts, expert_weights, mix
 
@@ -326,7 +326,7 @@ def experts(tokens: int, width: int, hidden: int, count: int = 8, chosen: int = 
     tokens, width, hidden, count, chosen = (whole(name, value, 1) for name, value in named)
     if chosen > count:
         raise user_error(
-            "more experts are chosen than there are", place="chosen", value=str(chosen), allowed=f"{count}"
+            "a token chooses more experts than exist", place="chosen", value=str(chosen), allowed=f"{count}"
         )
     b = GraphBuilder("experts", dtype=dtype)
     mixture = Experts(count, chosen)
@@ -359,23 +359,23 @@ def transformer_step(
     """One step of a transformer of equal layers, for plans over many devices (`ts.cluster.step`).
 
     Args:
-        layers: how many.
+        layers: number of layers.
         hidden: width in elements.
         heads: of the queries.
         vocab: rows of the embedding; the head shares it.
         sequence: tokens per sequence.
         global_batch: sequences per step, over all devices.
-        ffn: width of the feed-forward part; none: four times `hidden`.
+        ffn: width of the feed-forward part; four times `hidden` by default.
         gated: three products in it instead of two.
-        kv_heads: none: as many as heads.
-        head_size: of queries, keys and values; none: hidden / heads, which has to be whole.
+        kv_heads: of keys and values; `heads` by default.
+        head_size: of queries, keys and values; by default hidden / heads, which must be whole.
         dtype: bf16, f16, f32, or bf16-amp (parameters in f32, products in bf16).
         attention: "flash" keeps no scores, "unfused" stores them.
         phase: "train"; "prefill": all tokens of a sequence forward, logits of the last; "decode": one token per
             sequence against keys and values of `sequence` tokens.
-        experts: how many there are per layer, and how many a token takes; none: no mixture.
-        routing: tokens per expert, as a trace counts them, or the seed of random choices; none: all experts get as
-            many. Over an expert axis the device with the most tokens decides.
+        experts: experts per layer and per token; no mixture by default.
+        routing: tokens per expert, as counted by a trace, or the seed of random choices; equal by default. Over an
+            expert axis the device with the most tokens decides.
         name: of the model.
 
     Returns:
@@ -387,7 +387,9 @@ def transformer_step(
     """
     count, chosen = experts if experts is not None and len(experts) == 2 else (0, 0)
     if experts is not None and (len(experts) != 2 or not 1 <= chosen <= count):
-        raise user_error("experts are two numbers", place="experts", value=str(experts), allowed="(count, chosen)")
+        raise user_error(
+            "experts is not a pair of numbers", place="experts", value=str(experts), allowed="(count, chosen)"
+        )
     return Layered(
         layers, hidden, heads, vocab, sequence, global_batch, ffn or 0, gated, kv_heads or 0, head_size or 0, dtype,
         attention, phase, count, chosen, name=name, routing=routing,  # type: ignore[arg-type]

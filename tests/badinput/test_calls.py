@@ -36,9 +36,9 @@ def machine(**changes: Any) -> ts.Machine:
 # name: (the mistake, words of the message)
 MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     # what is no graph
-    "a number for a model": (lambda: ts.run(3), ["this is no model", "int", "torch.nn.Module"]),
-    "nothing for a model": (lambda: ts.compile(None), ["this is no model", "NoneType"]),  # type: ignore[arg-type]
-    "a function for a model": (lambda: ts.run(lambda x: x), ["this is no model", "ts.from_jax"]),
+    "a number for a model": (lambda: ts.run(3), ["not a model", "int", "torch.nn.Module"]),
+    "nothing for a model": (lambda: ts.compile(None), ["not a model", "NoneType"]),  # type: ignore[arg-type]
+    "a function for a model": (lambda: ts.run(lambda x: x), ["not a model", "ts.from_jax"]),
     "an unknown network": (lambda: ts.run("resnet19"), ["unknown model", "resnet18"]),
     "a directory": (lambda: ts.run("/"), ["/", "a directory", ".onnx"]),
     "passes on a name": (lambda: ts.optimize("resnet18"), ["in place", "ts.models.build('resnet18')"]),  # type: ignore[arg-type]
@@ -46,7 +46,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a graph for a program": (lambda: ts.verify(graph()), ["not a program", "Graph"]),  # type: ignore[arg-type]
     "a number for a result": (lambda: ts.compare(3, 4), ["not a result"]),  # type: ignore[arg-type]
     "a product without sizes": (lambda: ts.run("matmul:8,8"), ["matmul:M,N,K"]),
-    "a product of nothing": (lambda: ts.run("matmul:8,0,8"), ["N is no size", "'0'"]),
+    "a product of nothing": (lambda: ts.run("matmul:8,0,8"), ["N is not a size", "'0'"]),
     # sizes and dtypes
     "a fraction for a size": (lambda: ts.workloads.matmul(1.5, 4, 4), ["m: not a whole number", "1.5"]),  # type: ignore[arg-type]
     "a text for a size": (lambda: ts.workloads.matmul(4, "4", 4), ["n: not a whole number", "'4'"]),  # type: ignore[arg-type]
@@ -169,7 +169,7 @@ def test_arrays_for_a_module() -> None:
     torch = pytest.importorskip("torch")
     module, x = torch.nn.Linear(4, 4), np.zeros((2, 4), np.float32)
     assert ts.run(module, (x,)).cycles == ts.run(module, (torch.zeros(2, 4),)).cycles == ts.run(module, x).cycles
-    with pytest.raises(ts.UserError, match=r"needs example inputs.*Linear.forward"):
+    with pytest.raises(ts.UserError, match=r"missing example inputs.*Linear.forward"):
         ts.run(module)
 
 

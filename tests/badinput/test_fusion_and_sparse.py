@@ -120,7 +120,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a distribution": (
         lambda: ts.simulate(lookup(), tensors={"ids": "ziff:1.1"}),
-        r"tensors, ids: no such distribution .*'ziff:1.1'; allowed: uniform, balanced, zipf:s.*Did you mean 'zipf'",
+        r"tensors, ids: unknown distribution .*'ziff:1.1'; allowed: uniform, balanced, zipf:s.*Did you mean 'zipf'",
     ),
     "three values in a group of a weight": (
         lambda: ts.compile(three_of_four(False), "edge-8"),
@@ -161,8 +161,8 @@ def test_two_values_of_four_pass() -> None:
 
 def test_a_trace_without_what_timing_reads(tmp_path: Any) -> None:
     np.savez(tmp_path / "t.npz", table=TABLE)
-    with pytest.raises(ts.UserError, match=r"t.npz: the trace lacks tensors .*got ids; allowed: what it has: table"):
+    with pytest.raises(ts.UserError, match=r"t.npz: the trace lacks tensors .*got ids; allowed: its arrays: table"):
         ts.simulate(lookup(), tensors=str(tmp_path / "t.npz"))
     np.savez(tmp_path / "t.npz", tables=TABLE, ids=ids(1))
-    with pytest.raises(ts.UserError, match=r"no tensor of the program has this name .*'tables'.*Did you mean 'table'"):
+    with pytest.raises(ts.UserError, match=r"unknown tensor of the program .*'tables'.*Did you mean 'table'"):
         ts.simulate(lookup(), tensors=str(tmp_path / "t.npz"))

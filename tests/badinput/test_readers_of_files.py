@@ -157,9 +157,9 @@ def rename_operation(document: dict[str, Any]) -> None:
 
 
 PARTS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
-    "another order": (change_inputs, "no part before it computes"),
+    "another order": (change_inputs, "no earlier part computes"),
     "without its end": (drop_last, "no part computes an output"),
-    "a transfer of nothing": (rename_transfer, "moves what is not there.*nowhere"),
+    "a transfer of nothing": (rename_transfer, "moves a missing value.*nowhere"),
     "an operation of no plan": (rename_operation, "not in the plan"),
 }
 

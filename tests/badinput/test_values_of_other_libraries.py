@@ -98,7 +98,7 @@ def test_a_machines_file_names_no_file_elsewhere(setting: str, where: str, tmp_p
     inner.mkdir()
     (tmp_path / "outside.json").write_text("{}", encoding="utf-8")
     (inner / "link.json").symlink_to(tmp_path / "outside.json")
-    with pytest.raises(ts.UserError, match="outside of its directory"):
+    with pytest.raises(ts.UserError, match="outside its directory"):
         ts.Machine.load(_machine(inner, **{setting: where}))
 
 

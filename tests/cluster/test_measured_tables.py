@@ -125,4 +125,4 @@ def test_the_terminal_names_the_line(tmp_path: Path) -> None:
     table = written(tmp_path / "calls.csv", CALL, {**CALL, "device": "H20"}, {**CALL, "device": "H20"})
     outcome = CliRunner().invoke(app, ["validate", "collective", "--cases", str(table)])
     said = " ".join(outcome.output.split())
-    assert outcome.exit_code == 1 and "not predicted, line 3 and 1 more: no links of the device" in said
+    assert outcome.exit_code == 1 and "not predicted, line 3 and 1 more: the library" in said

@@ -79,7 +79,7 @@ def test_without_a_profile_both_words_mean_one_program(machine: str) -> None:
 def test_the_host_takes_part_and_values_stay() -> None:
     program = ts.compile(chain(), "edge-8", place={"layer2": "host"}, residency="auto")
     assert ts.verify(program).ok
-    with pytest.raises(ts.UserError, match=r"levels where the host runs a part.*'layer0'.*auto, none"):
+    with pytest.raises(ts.UserError, match=r"residency by tensor does not apply.*'layer0'.*auto, none"):
         ts.compile(chain(), "edge-8", place={"layer2": "host"}, residency={"layer0": "scratchpad"})
 
 

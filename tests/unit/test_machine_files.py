@@ -100,9 +100,9 @@ def test_notes_beside_values(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("notes", "message"),
     [
-        (3, "notes are texts"),
+        (3, "notes must be texts"),
         ({"core.array.row": "x"}, r"does not exist.*core\.array\.rows"),
-        ({"core.array.rows": 5}, "a note is a text"),
+        ({"core.array.rows": 5}, "a note must be a text"),
     ],
 )
 def test_notes_that_are_none(notes: object, message: str, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_notes_that_are_none(notes: object, message: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a =\nb = 1", r"bad\.toml: this is no TOML.*line 1"),
+        ("a =\nb = 1", r"bad\.toml: invalid TOML.*line 1"),
         ("", r"bad\.toml: the key 'schema' is missing"),
         ("when = 1979-05-27", "value of a setting"),
         ("when = -inf", r"bad\.toml: value of a setting"),

@@ -100,11 +100,11 @@ def test_timeloop_convolution() -> None:
     ("change", "says"),
     [
         ({"factors": "M=4 N=3 K=3"}, "do not multiply to the extent.*matmul: k|k.*do not multiply"),
-        ({"factors": "M=4 N=3 K=2 Q=2"}, "no such loop.*'Q'"),
+        ({"factors": "M=4 N=3 K=2 Q=2"}, "unknown loop.*'Q'"),
         ({"factors": "M=4,2 N=3"}, "imperfect"),
-        ({"factors": "M=4 N=three"}, "cannot read a factor"),
+        ({"factors": "M=4 N=three"}, "invalid factor"),
         ({"factors": "M=0 N=3"}, "at least 1"),
-        ({"permutation": "KM"}, "leaves out a loop.*N"),
+        ({"permutation": "KM"}, "lacks a loop.*N"),
         ({"permutation": "KMM"}, "twice"),
         ({"type": "spooky"}, "unknown type"),
     ],
@@ -149,10 +149,10 @@ def test_zigzag_names_and_notes(graph: ts.Graph) -> None:
     ("ordering", "says"),
     [
         ([["C", 128], ["B", 256]], "do not cover the product.*n"),
-        ([], "no order of loops"),
-        ([["C", 128, 3]], "a name and a size"),
+        ([], "lacks an order of loops"),
+        ([["C", 128, 3]], "not a pair of name and size"),
         ([["C", 0]], "at least 1"),
-        ([["OX", 4], ["*", "*"]], "no such loop"),
+        ([["OX", 4], ["*", "*"]], "unknown loop"),
     ],
 )
 def test_wrong_zigzag(graph: ts.Graph, ordering: list[Any], says: str) -> None:
@@ -164,7 +164,7 @@ def test_zigzag_loop_in_two_places() -> None:
     """c outside, b between, c again: no nest with each loop once."""
     (product,) = products(ts.workloads.matmul(4096, 4096, 4096, dtype="bf16"), "edge-8")
     ordering = [["C", 64], ["K", 64], ["B", 64], ["C", 4], ["K", 64], ["C", 16], ["B", 64]]
-    with pytest.raises(ts.Unsupported, match="each loop outside once"):
+    with pytest.raises(ts.Unsupported, match="with each outer loop once"):
         from_zigzag([{"name": "default", "temporal_ordering": ordering}], [product])
 
 

@@ -75,7 +75,7 @@ def test_a_miss_is_reported(graph: ts.Graph) -> None:
         ({"256_128_96": {**SIZES, "TILE_K": 2.5}}, "at least 1"),
         ({"256_128_96": {"TILE_M": 1, "TILE_N": 1}}, "'TILE_K' is missing"),
         ({"256_128_96": {**SIZES, "TILE_Q": 4}}, "unknown field"),
-        ({"256_128_96": 7}, "an entry is an object"),
+        ({"256_128_96": 7}, "the entry is not an object"),
         ({"matmul": {"tiles": {"m": 0}}}, "at least 1"),
         ({"matmul": {"order": ["m", "n", "k"]}}, "'tiles' is missing"),
     ],
@@ -91,9 +91,9 @@ def test_wrong_entries(entries: dict[str, object], says: str, tmp_path: Path) ->
     [
         ({**SIZES, "TILE_M": 257}, "larger than the product"),
         ({"tiles": {"m": 300}}, "larger than the loop"),
-        ({"tiles": {"q": 3}}, "no such loop"),
-        ({"tiles": [1, 2]}, "one tile size per loop"),
-        ({"tiles": [8, 8, 8], "order": ["m", "n", "n"]}, "names each loop once"),
+        ({"tiles": {"q": 3}}, "unknown loop"),
+        ({"tiles": [1, 2]}, "do not have one size per loop"),
+        ({"tiles": [8, 8, 8], "order": ["m", "n", "n"]}, "does not name each loop once"),
         ({"tiles": [256, 96, 128], "depths": [64, 64, 64]}, "bytes of scratchpad"),
     ],
 )

@@ -101,7 +101,7 @@ MISTAKES = [
     ({"reply": 2, "topology": "torus", "virtual_channels": 2}, "two virtual channels"),
     ({"topology": "mash"}, "unknown network"),
     ({"topology": "mesh_"}, "unknown network"),
-    ({"topology": "mesh_8x8", "k": 8}, "twice"),
+    ({"topology": "mesh_8x8", "k": 8}, "both sizes"),
     ({"topology": "mesh", "k": 0}, "k: out of range"),
     ({"topology": "ring", "k": [2, 3]}, "one size"),
     ({"topology": "nowhere.json"}, "cannot be read"),

@@ -142,15 +142,15 @@ def test_damaged_topologies(text: str, tmp_path: Path) -> None:
 CHANGES = {
     ("ArrayHeight", "ArayHeight"): r"\[architecture_presets\]: unknown key.*Did you mean 'ArrayHeight'",
     ("Bandwidth : 4", "Bandwith : 4"): "Did you mean 'Bandwidth'",
-    ("Bandwidth : 4", ""): "lacks a key.*Bandwidth",
+    ("Bandwidth : 4", ""): "missing key of the configuration.*Bandwidth",
     ("Dataflow : ws", "Dataflow : rs"): r"unknown value.*allowed: os, ws, is",
-    ("ArrayWidth:     8", "ArrayWidth: 8 cells"): r"ArrayWidth: this is no whole number.*'8 cells'.*1 to 65536",
-    ("ArrayWidth:     8", "ArrayWidth: 0"): "ArrayWidth: this is no whole number",
+    ("ArrayWidth:     8", "ArrayWidth: 8 cells"): r"ArrayWidth: not a whole number.*'8 cells'.*1 to 65536",
+    ("ArrayWidth:     8", "ArrayWidth: 0"): "ArrayWidth: not a whole number",
     ("USER", "user"): "Did you mean 'USER'",
-    ("[general]\nrun_name", "run_name"): "this is no configuration",
-    ("[architecture_presets]", "[architecture]"): "lacks a key|unknown",
+    ("[general]\nrun_name", "run_name"): "not a configuration",
+    ("[architecture_presets]", "[architecture]"): "missing key of the configuration|unknown",
     ("[architecture_presets]", "[architecture_preset]"): r"unknown section.*Did you mean '?\[architecture_presets\]",
-    ("[run_presets]\nInterfaceBandwidth: USER\n", ""): "lacks a key.*InterfaceBandwidth",
+    ("[run_presets]\nInterfaceBandwidth: USER\n", ""): "missing key of the configuration.*InterfaceBandwidth",
 }
 
 

@@ -116,14 +116,14 @@ BAD_ARCHITECTURES = {
     ("shared_bandwidth", "shared_bandwidt"): "unknown attribute.*shared_bandwidt'.*Did you mean 'shared_bandwidth'",
     ("global_cycle_seconds", "global_cycle_secnds"): "unknown attribute.*Did you mean 'global_cycle_seconds'",
     ("spatial: {meshX: 2}", "spatial: {meshx: 2}"): "unknown key of a mesh.*Did you mean 'meshX'",
-    ("spatial: {meshX: 2}", "spatial: {meshX: two}"): "spatial: meshX: this is no number above 0.*two",
+    ("spatial: {meshX: 2}", "spatial: {meshX: two}"): "spatial: meshX: not a number above 0.*two",
     ("spatial: {meshX: 2}", "spatal: {meshX: 2}"): "unknown key of a node.*Did you mean 'spatial'",
     ("!Parallel", "!Paralel"): "unknown tag of a node.*Did you mean 'Parallel'",
-    ("{depth: 1024, width: 64, n_banks: 4}", "{depth: -1, width: 64}"): "depth: this is no number above 0",
-    ("class: DRAM", "class: SRAM"): "no off-chip memory",
-    ("class: intmac", "class: adder"): "no multiplier",
+    ("{depth: 1024, width: 64, n_banks: 4}", "{depth: -1, width: 64}"): "depth: not a number above 0",
+    ("class: DRAM", "class: SRAM"): "missing off-chip memory",
+    ("class: intmac", "class: adder"): "missing multiplier",
     ("2e-9", "fast"): "global_cycle_seconds: this is no number",
-    ("architecture:\n", "arch:\n"): "the file has no architecture",
+    ("architecture:\n", "arch:\n"): "missing architecture",
     ("  nodes:\n", "  nodes: 3\n  unused:\n"): "a value has the wrong type.*a list",
     ("attributes: {width: 64, datawidth: 8, shared_bandwidth: 16}", "attributes: [1]"): "wrong type.*a mapping",
 }
@@ -144,7 +144,7 @@ def test_what_a_yaml_file_is_not(tmp_path: Path) -> None:
     )
     with pytest.raises(ts.UserError, match="an architecture is a machine: --machine FILE"):
         ts.run(architecture)
-    with pytest.raises(ts.UserError, match="the file has no architecture"):
+    with pytest.raises(ts.UserError, match="missing architecture"):
         ts.run(problem, machine=problem)
     template = written(tmp_path, "t.yaml", "{{include_text('base.yaml')}}\nproblem: {}")
     with pytest.raises(ts.UserError, match="Give the file that pytimeloop generated"):

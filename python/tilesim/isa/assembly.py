@@ -25,14 +25,15 @@ def instructions(extension: str | None = None) -> Table:
     """The instruction table.
 
     Args:
-        extension: only what this one has ("I", "M", "A", "F", "D", "C", "Zba", "V", "Zvfh", ...); none: all.
+        extension: only instructions of this one ("I", "M", "A", "F", "D", "C", "Zba", "V", "Zvfh", ...); all by
+            default.
 
     Returns:
-        Rows with name, operands, match, mask, extension, unit, timing, compressed, description. Zvfh is what gives
-        instructions of V floats of 16 bits: its rows are those, with extension V.
+        Rows with name, operands, match, mask, extension, unit, timing, compressed, description. The rows of
+        Zvfh are the instructions of V on floats of 16 bits, with extension V.
 
     Raises:
-        UserError: for an extension that is not there, with the nearest.
+        UserError: for an unknown extension, with the nearest name.
     """
     rows: list[dict[str, Any]] = _core.isa_instructions()
     if extension is None:
@@ -41,7 +42,7 @@ def instructions(extension: str | None = None) -> Table:
     found = known.get(extension.strip().lower())
     if found is None:
         raise user_error(
-            "no instruction is of this extension",
+            "unknown extension",
             place="extension",
             value=shown(extension),
             allowed=", ".join(sorted(known.values())),
@@ -58,11 +59,11 @@ def disassemble(bits: int, address: int = 0, instructions: Iterable[Instruction]
 
     Args:
         bits: as in memory; the low 16 are a compressed instruction where bits 1 and 0 are not both set.
-        address: where it lies.
-        instructions: of one's own, beside the table's: what `define` made.
+        address: of the instruction.
+        instructions: custom instructions from `define`, beside the table's.
 
     Returns:
-        Such as "addi a0, a1, -3"; ".word 0x..." (".half") where it is no instruction.
+        Such as "addi a0, a1, -3"; ".word 0x..." (".half") for other bits.
     """
     return _core.isa_disassemble(whole("bits", bits, 0, 2**32 - 1), whole("address", address, 0), set_of(instructions))
 
@@ -73,7 +74,7 @@ def assemble(text: str, instructions: Iterable[Instruction] = ()) -> bytes:
 
     Args:
         text: instructions, pseudo-instructions, labels, data directives. It begins at `_start`, or with its first line.
-        instructions: of one's own, beside the table's: what `define` made.
+        instructions: custom instructions from `define`, beside the table's.
 
     Returns:
         A static ELF file with a symbol for each label; one segment holds code and data and may be written.

@@ -27,7 +27,7 @@ def _generic() -> dict[str, Any]:
 
 
 def vlen_of(value: Any, place: str) -> int:
-    """A length of vector registers; a `UserError` where it is none."""
+    """A length of vector registers, checked."""
     if isinstance(value, bool) or not isinstance(value, int) or value not in _WIDTHS:
         raise user_error(
             "the bits of a vector register must be a power of two",
@@ -40,10 +40,10 @@ def vlen_of(value: Any, place: str) -> int:
 
 @checked_class()
 class Core:
-    """A RISC-V core: its name and what software sees of it."""
+    """A RISC-V core as software sees it."""
 
     def __init__(self, name: str = "generic", vlen: int = 256, timing: dict[str, Any] | None = None) -> None:
-        """A core by its numbers; usually `load` or `from_machine` makes it."""
+        """Makes a core; usually call `load` or `from_machine`."""
         self.name, self.vlen = name, vlen_of(vlen, "vlen")
         self._timing, self._file = timing, "core"
         self._text: str | None = None  # of the file, so that errors name its lines
@@ -64,7 +64,7 @@ class Core:
             The core.
 
         Raises:
-            UserError: for an unknown name, with the nearest; for a file that is none.
+            UserError: for an unknown name, with the nearest; for an invalid file.
         """
         path = preset_file(name, "cores", "core", cls.names())
         text = read_text(path)
@@ -88,7 +88,7 @@ class Core:
             The core.
 
         Raises:
-            UserError: where that is no power of two from 128 to 65,536.
+            UserError: unless that is a power of two from 128 to 65,536.
         """
         loaded = machine if isinstance(machine, Machine) else Machine.load(machine)
         settings = loaded.to_dict()
@@ -98,7 +98,7 @@ class Core:
         vlen = vlen_of(bits, f"{loaded.name}: {place}")
         core = cls(loaded.name, vlen, {"schema": "tilesim.core", "version": 1, "machine": settings})
         core.machine = loaded
-        # what its kernels take for functions; one whose semantics are not known is none of the core's
+        # the instructions that its kernels use for functions; the core has only those whose semantics are known
         own = [one.of for one in _core.isa_functions(loaded.core).values() if one is not None]
         own = [one for index, one in enumerate(own) if one not in own[:index]]  # it may stand for several functions
         core._held, core._instructions = set_of(own) if own else None, tuple(own)
@@ -106,16 +106,16 @@ class Core:
         return core
 
     def extend(self, *added: Instruction | Unit) -> Core:
-        """A core that also has these instructions and units; this one stays as it is.
+        """Returns a core that also has these instructions and units.
 
         Args:
-            added: what `ts.isa.define` and `ts.isa.unit` made; a unit comes before the instructions that run on it.
+            added: results of `ts.isa.define` and `ts.isa.unit`; a unit comes before the instructions that run on it.
 
         Returns:
-            Another core.
+            The new core.
 
         Raises:
-            UserError: for an encoding or a name that is in use (by whom), a unit that the core lacks.
+            UserError: for an encoding or a name in use (with its user), or a unit missing from the core.
         """
         wider = _copy(self, self.vlen)
         for one in added:
@@ -129,17 +129,17 @@ class Core:
                 wider._has_unit(one)
             else:
                 raise user_error(
-                    "a core is extended by instructions and units",
+                    "neither an instruction nor a unit",
                     place="added",
                     value=shown(one),
-                    allowed="what ts.isa.define and ts.isa.unit make",
+                    allowed="results of ts.isa.define and ts.isa.unit",
                 )
         return wider
 
     def _add_unit(self, added: Unit) -> None:
         pipes = json.loads(self.timing).get("pipes", {})
         if any(one.name == added.name for one in self._units) or pipes.get(added.name.replace("-", "_"), 0):
-            raise user_error("the core has such a unit", place=f"core '{self.name}'", value=added.name)
+            raise user_error("the core already has a unit of this name", place=f"core '{self.name}'", value=added.name)
         self._units += (added,)
         _core.IsaSet().check(self.timing)  # a machine's units are known there
 
@@ -156,17 +156,17 @@ class Core:
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
-        """What the core was extended by, beside the standard table."""
+        """Custom instructions of the core."""
         return self._instructions
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """Units that the core was extended by."""
+        """Custom units of the core."""
         return self._units
 
     @property
     def timing(self) -> str:
-        """What a timed run is told of the core: a `tilesim.core` file as text."""
+        """The core of a timed run: a `tilesim.core` file as text."""
         data = {**(self._timing or _generic()), "name": self.name, "vlen": self.vlen}
         if added := [one for one in self._units if one not in self._of_machine]:
             data["units"] = [*data.get("units", []), *map(dataclasses.asdict, added)]
@@ -195,9 +195,9 @@ def _copy(core: Core, vlen: int) -> Core:
 
 
 def core_of(core: str | os.PathLike[str] | Core | None, machine: str | Machine | None, vlen: int | None) -> Core:
-    """The core that a call means: one or a machine's or the generic one, with another vlen if asked."""
+    """The core of a call: a named one, a machine's, or the generic one, with another vlen if asked."""
     if core is not None and machine is not None:
-        raise user_error("a core or a machine, not both", place="core, machine")
+        raise user_error("both a core and a machine are given", place="core, machine")
     if machine is not None:
         found = Core.from_machine(machine)
     else:
@@ -206,7 +206,7 @@ def core_of(core: str | os.PathLike[str] | Core | None, machine: str | Machine |
         return found
     if found.machine is not None:
         raise user_error(
-            "a machine's core has the length of its units",
+            "vlen does not apply to a machine's core, whose registers are as long as its units",
             place="vlen",
             value=str(vlen),
             allowed=str(found.vlen),

@@ -1,4 +1,4 @@
-"""Instructions of one's own: declared in one call, then assembled, run and timed as those of the table."""
+"""Custom instructions: declared in one call, then assembled, run and timed like those of the table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """An instruction of one's own: a value, made by `define`, known to the cores that are extended by it."""
+    """A custom instruction: a value, made by `define`, for cores that are extended by it."""
 
     text: str
     name: str
@@ -74,7 +74,7 @@ class Instruction:
 
     @property
     def declared(self) -> dict[str, Any]:
-        """All that is declared but the meaning, as plain values."""
+        """The declaration without the semantics, as plain values."""
         own = self.unit if isinstance(self.unit, Unit) else None
         return {
             "text": f"{self.name} {', '.join(self.operands)}".strip(),
@@ -102,12 +102,12 @@ class Instruction:
 
 @checked()
 def unit(name: str, queue: int = 4, pipes: int = 1) -> Unit:
-    """A unit for instructions of one's own, with a queue of its own: `core.extend(unit)` puts it beside the others.
+    """A unit for custom instructions with a separate queue: `core.extend(unit)` adds it.
 
     Args:
         name: as results call it; "special", "cross-lane" or "matrix" for cores that lack such pipes.
         queue: entries of its queue, 1 to 64.
-        pipes: instructions that it works on at a time, 1 to 8.
+        pipes: concurrent instructions, 1 to 8.
 
     Returns:
         The unit.
@@ -118,7 +118,7 @@ def unit(name: str, queue: int = 4, pipes: int = 1) -> Unit:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name) or len(name) > 40:
         raise user_error("a unit's name is of letters, digits, '-' and '_'", place="name", value=shown(name))
     if name in ("arithmetic", "load", "store", "front", "scalar", "control"):
-        raise user_error("every core has this unit", place="name", value=name, allowed="another name")
+        raise user_error("every core already has this unit", place="name", value=name, allowed="another name")
     return Unit(name, whole("queue", queue, 1, 64), whole("pipes", pipes, 1, 8))
 
 
@@ -133,7 +133,7 @@ def _read(text: str) -> tuple[str, tuple[str, ...]]:
     if found is None or (found.end() < len(text) and not text[found.end()].isspace()):
         at = start if found is None else found.end()
         raise user_error(
-            "a mnemonic stands here",
+            "missing mnemonic",
             place=_at(at),
             value=shown(text[at : at + 1]),
             allowed='such as "my.vexp2 vd, vs2"',
@@ -147,19 +147,24 @@ def _read(text: str) -> tuple[str, tuple[str, ...]]:
         plain = word.rstrip("+")
         if plain not in _FIELDS or len(word) - len(plain) > 1:
             raise user_error(
-                "an operand is missing" if not word else "unknown operand",
+                "missing operand" if not word else "unknown operand",
                 place=_at(min(column, len(text) - 1)),
                 value=shown(word),
                 allowed=", ".join(_FIELDS) + "; vd+, rd+, fd+ where the old value is read",
                 suggestion=nearest(plain, _FIELDS) if word else "",
             )
         if word != plain and plain not in ("vd", "rd", "fd"):
-            raise user_error("only a destination is read and written", place=_at(column), value=word, allowed=plain)
+            raise user_error(
+                "only a destination may be both read and written", place=_at(column), value=word, allowed=plain
+            )
         for other in words:
             mine, theirs = _bits(plain), _bits(other.rstrip("+"))
             if mine & theirs:
                 raise user_error(
-                    f"this operand lies where '{other}' does", place=_at(column), value=word, allowed="another field"
+                    f"this operand uses the same bits as '{other}'",
+                    place=_at(column),
+                    value=word,
+                    allowed="another field",
                 )
         words.append(word)
         at += len(part) + 1
@@ -175,7 +180,7 @@ def _opcode(opcode: Any) -> int:
     if isinstance(opcode, str):
         if opcode not in _OPCODES:
             raise user_error(
-                "no opcode is called so",
+                "unknown opcode",
                 place="opcode",
                 value=shown(opcode),
                 allowed=", ".join(_OPCODES) + ", or a number",
@@ -185,7 +190,7 @@ def _opcode(opcode: Any) -> int:
     number = whole("opcode", opcode, 0, 127)
     if number & 3 != 3 or number & 0x1C == 0x1C:
         raise user_error(
-            "this opcode is of an instruction of another length",
+            "this opcode belongs to instructions of another length",
             place="opcode",
             value=f"{number:#04x}",
             allowed="numbers whose bits 1 and 0 are set and whose bits 4 to 2 are not all set",
@@ -198,7 +203,7 @@ def _code(words: tuple[str, ...], opcode: Any, funct3: int, funct7: int | None, 
     match = _opcode(opcode) | whole("funct3", funct3, 0, 7) << 12
     vector = any(word[0] == "v" for word in words)
     if funct7 is not None and funct6 is not None:
-        raise user_error("funct6 or funct7, not both", place="funct6, funct7")
+        raise user_error("both funct6 and funct7 are given", place="funct6, funct7")
     if vector and funct7 is not None:
         raise user_error(
             "a vector instruction has a funct6, and the bit of its mask",
@@ -207,9 +212,9 @@ def _code(words: tuple[str, ...], opcode: Any, funct3: int, funct7: int | None, 
             allowed="funct6=",
         )
     if vector and "i12" in words:
-        raise user_error("a vector instruction has no room for it", place="text", value="i12", allowed="simm5, zimm5")
+        raise user_error("a vector instruction has no field for it", place="text", value="i12", allowed="simm5, zimm5")
     if "i12" in words and (funct6 is not None or funct7 is not None):
-        raise user_error("i12 lies where funct6 and funct7 do", place="funct6, funct7", allowed="neither")
+        raise user_error("i12 uses the same bits as funct6 and funct7", place="funct6, funct7", allowed="neither")
     top = whole("funct7", funct7, 0, 127) << 25 if funct7 is not None else whole("funct6", funct6 or 0, 0, 63) << 26
     if vector and "vm" not in words:
         top |= 1 << 25  # never masked
@@ -226,7 +231,7 @@ def _cycles(name: str, value: Any, least: float) -> float | None:
     if not isinstance(value, (bool, str, bytes)):
         try:
             number = float(value)
-        except Exception:  # of the object's own too
+        except Exception:  # attributes of the object too
             number = math.nan
     if not least <= number <= 1e6:
         raise user_error("out of range", place=name, value=shown(value), allowed=f"{least:g} to 1e6 cycles")
@@ -257,7 +262,7 @@ def define(
     latency: float | None = None,
     description: str = "",
 ) -> Instruction:
-    """An instruction of one's own. Nothing is registered: `core.extend(instruction)` makes a core that has it.
+    """Defines a custom instruction, which `core.extend(instruction)` adds to a core.
 
     Args:
         text: mnemonic and operands as the assembler reads them: "my.vexp2 vd, vs2", "my.vmix vd+, vs2, rs1, vm",
@@ -273,13 +278,13 @@ def define(
             Or a function of a library, `void f(void *vd, const void *const *operands, size_t count)`, as
             "lib.so:symbol" or a function pointer of ctypes: vectors as `count` active elements, x registers and numbers
             as int64_t, f registers as their 64 bits. It runs without Python's lock, on several threads at once.
-        element: what elements are: "f32", "bf16", "i8", ...; an instruction with vector operands traps unless SEW is as
+        element: dtype of elements: "f32", "bf16", "i8", ...; an instruction with vector operands traps unless SEW is as
             wide. None: unsigned integers as wide as SEW. f registers hold it too (None: "f64").
-        unit: the pipe that it takes: "arithmetic", "special", "cross-lane", "matrix", "load", "store", or what `unit`
-            made. None: "arithmetic" with vector operands, else the front end alone.
+        unit: its pipe: "arithmetic", "special", "cross-lane", "matrix", "load", "store", or a result of `unit`.
+            None: "arithmetic" with vector operands, else only the front end.
         cycles_per_register: it holds its pipe so long for each register of the group.
         cycles: it holds its pipe so long, whatever the group.
-        latency: cycles from the start of a beat until a consumer may start on its result. What is not stated is as for
+        latency: cycles from the start of a beat until a consumer may start on its result. Missing numbers are those of
             the unit's class on the core.
         description: a sentence for lists.
 
@@ -287,27 +292,32 @@ def define(
         The instruction, a value.
 
     Raises:
-        UserError: for an encoding that the standard table uses (by whom), an unknown opcode, unit or element (with the
-            nearest), a text that is none (with the column), a library or symbol that is not there.
+        UserError: for an encoding in the standard table (with its instruction), an unknown opcode, unit or element
+            (with the nearest), an invalid text (with the column), a missing library or symbol.
     """
     name, operands = _read(text)
     words = tuple(word.rstrip("+") for word in operands)
     match, mask = _code(words, opcode, funct3, funct7, funct6)
     vector = any(word[0] == "v" for word in words)
     if vector and words == ("vm",):
-        raise user_error("a mask without vector operands", place="text", value=text)
+        raise user_error("vm without vector operands", place="text", value=text)
     if element is not None:
         element_type(element)
     runs_on = _unit(unit, vector)
     per_register = _cycles("cycles_per_register", cycles_per_register, 1 / 256)
     held, after = _cycles("cycles", cycles, 1), _cycles("latency", latency, 0)
     if per_register is not None and held is not None:
-        raise user_error("cycles for each register or for all, not both", place="cycles_per_register, cycles")
+        raise user_error("both cycles_per_register and cycles are given", place="cycles_per_register, cycles")
     if per_register is not None and not vector:
-        raise user_error("a scalar instruction has no vector registers", place="cycles_per_register", allowed="cycles=")
+        raise user_error(
+            "cycles_per_register does not apply to a scalar instruction", place="cycles_per_register", allowed="cycles="
+        )
     if held is not None and runs_on == "scalar":
         raise user_error(
-            "the front end holds no pipe", place="cycles", value=shown(cycles), allowed="latency=, or unit="
+            "cycles do not apply to an instruction without a unit",
+            place="cycles",
+            value=shown(cycles),
+            allowed="latency=, or unit=",
         )
 
     def made(meaning: Callable[..., Any]) -> Instruction:
@@ -315,11 +325,11 @@ def define(
             text, name, operands, match, mask, meaning, element, runs_on, per_register, held, after, description
         )
 
-    set_of((made(_no_meaning),))  # what is wrong with the encoding comes before a meaning that is missing
+    set_of((made(_no_meaning),))  # errors of the encoding come before missing semantics
     semantics = native(semantics)
     if semantics is None or not callable(semantics):
         raise user_error(
-            "a meaning is a function",
+            "the semantics are not a function",
             place="semantics",
             value=shown(semantics),
             allowed='such as np.exp2, or "lib.so:symbol"',
@@ -328,7 +338,7 @@ def define(
 
 
 def _no_meaning(*_: Any) -> None:
-    """Of an instruction that is looked at before its meaning is."""
+    """Semantics of an instruction under check."""
 
 
 def set_of(instructions: Iterable[Any], base: Any = None) -> Any:
@@ -338,10 +348,10 @@ def set_of(instructions: Iterable[Any], base: Any = None) -> Any:
     for index, one in enumerate(instructions):
         if not isinstance(one, Instruction):
             raise user_error(
-                "this is no instruction",
+                "not an instruction",
                 place=f"instructions[{index}]",
                 value=shown(one),
-                allowed="what ts.isa.define makes",
+                allowed="results of ts.isa.define",
             )
         if one in known:  # the same value twice is one instruction
             continue

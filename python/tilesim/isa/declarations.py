@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["LMULS", "VECTORS", "declaration"]
 
 LMULS = (1, 2, 4, 8)
-#: of a suffix: C type of an element, of vectors (without the LMUL), bits, what the compiler must have (empty: vectors)
+#: of a suffix: C type of an element, of vectors (without the LMUL), bits, required macro (empty: vectors)
 VECTORS = {
     "f32": ("float", "vfloat32", 32, ""),
     "f64": ("double", "vfloat64", 64, ""),
@@ -33,22 +33,22 @@ class _Code:
 
     def __init__(self, row: dict[str, Any]) -> None:
         self.name, self.match, self.keeps = _c(row["name"]), row["match"], row["reads_old"]
-        self.apart = row["apart"]  # what is written lies in registers that are not read
+        self.apart = row["apart"]  # the destination registers are not read
         self.fields = {field[0]: field for field in row["fields"] if field[0] != "vm"}
         self.masked = len(self.fields) < len(row["fields"])
         #: the operand of twelve bits of `.insn i`
         self.immediate = next((word for word, field in self.fields.items() if field[2][0] == (20, 0, 12)), "")
-        #: sort of what is written: "x", "f", "v"; empty: nothing
+        #: type of the destination: "x", "f", "v"; empty: nothing
         self.written = next((word for word, field in self.fields.items() if field[3]), "")
         self.result = self.fields[self.written][1] if self.written else ""
         self.given = [word for word in self.fields if word != self.written]
 
     def registers(self) -> list[tuple[str, str]]:
-        """Those that are given: word and sort."""
+        """Arguments of the macro: word and type."""
         return [(word, self.fields[word][1]) for word in self.given if self.fields[word][1] in ("x", "f", "v")]
 
     def in_slot(self, slot: str) -> list[tuple[str, str, int, int]]:
-        """Operands of a slot: word, sort, first bit within it, width."""
+        """Operands of a slot: word, type, first bit within it, width."""
         low, width = _SLOTS[slot], 7 if slot == "funct7" else 5
         fields = [(word, sort, pieces[0]) for word, sort, pieces, *_ in self.fields.values()]
         return [(word, sort, at - low, bits) for word, sort, (at, _, bits) in fields if low <= at < low + width]
@@ -137,7 +137,7 @@ def _by_number(code: _Code) -> Iterator[str]:
 
 
 def _vcix(code: _Code) -> str | None:
-    """Clang's intrinsic for an instruction in SiFive's encodings, on vectors of suffix S; none where there is none."""
+    """Clang's intrinsic for an instruction in SiFive's encodings, on vectors of suffix S, or None."""
     sources, form, written = code.match >> 28, code.match >> 12 & 7, not code.match >> 25 & 1
     word = {(2, 3): "iv", (0, 3): "i", (2, 0): "vv", (10, 0): "vvv"}.get((sources, form))
     if word is None or code.match & 127 != _CUSTOM_2 or code.masked or code.keeps or code.apart:
@@ -202,7 +202,7 @@ def _typed(code: _Code, suffixes: list[str]) -> Iterator[str]:
 
 
 def _suffixes(row: dict[str, Any], element: str | None) -> list[str]:
-    """Elements on which the instruction works."""
+    """Suffixes of the instruction's elements."""
     if element is not None:
         return [element] if element in VECTORS else [f"u{width}" for width in row["widths"]]
     floats = row["timing"] == "special" or row["timing"].startswith("float")

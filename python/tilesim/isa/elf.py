@@ -20,7 +20,7 @@ _LARGEST = 1 << 32  # bytes of a program in memory
 
 
 class Elf:
-    """What a program is made of: segments for the core, symbols and source lines for people."""
+    """A program: segments for the core, symbols and source lines for people."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Elf:
             return []
 
     def address(self, symbol: str, missing: int | None = None) -> int:
-        """Where a symbol lies."""
+        """Address of a symbol."""
         for at, _, name in self._symbols:
             if name == symbol:
                 return at
@@ -53,7 +53,7 @@ class Elf:
             return missing
         suggestion, others = self._nearest(symbol)
         raise user_error(
-            "the program has no such symbol",
+            "unknown symbol",
             place=self.name,
             value=symbol,
             allowed=others,
@@ -61,7 +61,7 @@ class Elf:
         )
 
     def _nearest(self, symbol: str, most: int = 5) -> tuple[str, str]:
-        """The function meant, and a list that begins with it and goes on with the most alike."""
+        """Suggested functions: the closest name, and a list with the most similar ones first."""
         names = {name for _, _, name in self._symbols}
         try:
             public = set(self._read_functions()) if self._read_functions is not None else names
@@ -74,17 +74,17 @@ class Elf:
         return meant, listed((known[i] for i in order), most)
 
     def check_entry(self) -> None:
-        """A `UserError` where the program cannot be run as a whole; its functions may be called all the same."""
+        """Raises a `UserError` unless the program has an entry; its functions can be called without one."""
         if not self.image["entry"]:
             raise user_error(
-                "the program does not say where it begins",
+                "the program has no entry point",
                 place=self.name,
                 allowed="an entry in executable memory",
                 suggestion="Call one of its functions with ts.isa.call, or link it with -e SYMBOL",
             )
 
     def code(self) -> list[tuple[int, bytes]]:
-        """Where instructions lie: sections with code, or executable segments of a file without sections."""
+        """Ranges of instructions: sections with code, or executable segments of a file without sections."""
         try:
             found = self._sections() if self._sections is not None else []
         except Exception:  # damaged section headers: a program runs without them
@@ -100,7 +100,7 @@ class Elf:
         return found
 
     def _at(self, address: int) -> tuple[str, int]:
-        """Name and offset of what lies at an address; an empty name where none is known."""
+        """Name and offset of the symbol at an address; an empty name if unknown."""
         index = bisect.bisect_right(self._symbols, (address, 1 << 64, "")) - 1
         while index >= 0:
             at, size, name = self._symbols[index]
@@ -121,7 +121,7 @@ class Elf:
         return self._at(address)[0]
 
     def starts(self) -> list[int]:
-        """Where functions and objects begin, ascending, each once."""
+        """First addresses of functions and objects, ascending and unique."""
         return sorted({at for at, _, _ in self._symbols})
 
     def line(self, address: int) -> str:
@@ -134,7 +134,7 @@ class Elf:
 
 
 def _source_lines(source: Any) -> tuple[list[int], list[str | None]]:
-    """Addresses, ascending, and the line from each on; None: from there on no line is known."""
+    """Addresses, ascending, and the line from each on, or None."""
     found: list[tuple[int, str | None]] = []
     try:
         dwarf: Any = source() if source is not None else None
@@ -156,20 +156,20 @@ def _source_lines(source: Any) -> tuple[list[int], list[str | None]]:
     return [address for address, _ in found], [line for _, line in found]
 
 
-def _refuse(what: str, name: str, value: str = "", allowed: str = "") -> Exception:
+def _failed(what: str, name: str, value: str = "", allowed: str = "") -> Exception:
     return user_error(what, place=name, value=value, allowed=allowed)
 
 
 def _check_head(data: bytes, name: str) -> None:
-    """What pyelftools would read, though it is not ours to run."""
+    """Rejects files that pyelftools reads but that cannot run here."""
     if data[:4] != b"\x7fELF":
-        raise _refuse("this is no ELF file", name, data[:4].hex(), "a static RISC-V program")
+        raise _failed("not an ELF file", name, data[:4].hex(), "a static RISC-V program")
     if len(data) < 64:
-        raise _refuse("this ELF file is cut off", name, f"{len(data)} bytes", "at least 64 bytes")
+        raise _failed("this ELF file is truncated", name, f"{len(data)} bytes", "at least 64 bytes")
     if data[4] != 2:
-        raise _refuse("this program is not of 64 bits", name, "a 32-bit ELF file", "64-bit ELF files")
+        raise _failed("not a 64-bit program", name, "a 32-bit ELF file", "64-bit ELF files")
     if data[5] != 1:
-        raise _refuse("this program is big-endian", name, "", "little-endian ELF files")
+        raise _failed("this program is big-endian", name, "", "little-endian ELF files")
 
 
 def read_elf(source: str | os.PathLike[str] | bytes) -> Elf:
@@ -185,8 +185,8 @@ def read_elf(source: str | os.PathLike[str] | bytes) -> Elf:
         return _read(data, name)
     except Error:
         raise
-    except Exception as error:  # pyelftools raises whatever damaged numbers lead to
-        raise _refuse("this ELF file is damaged", name, f"{type(error).__name__}: {error}") from None
+    except Exception as error:  # pyelftools raises various errors for damaged numbers
+        raise _failed("this ELF file is damaged", name, f"{type(error).__name__}: {error}") from None
 
 
 def _read(data: bytes, name: str) -> Elf:
@@ -194,17 +194,17 @@ def _read(data: bytes, name: str) -> Elf:
 
     elf = ELFFile(io.BytesIO(data))
     if elf["e_machine"] != "EM_RISCV":
-        raise _refuse("this program is for another processor", name, str(elf["e_machine"]), "EM_RISCV")
+        raise _failed("this program is for another processor", name, str(elf["e_machine"]), "EM_RISCV")
     if elf["e_type"] == "ET_REL":
         from .link import link
 
         linked, symbols = link(elf, name)
         return Elf(name, linked, lambda: symbols, functions=lambda: _functions(elf))
     if elf["e_type"] not in ("ET_EXEC", "ET_DYN"):
-        raise _refuse("this ELF file is no program", name, str(elf["e_type"]), "ET_EXEC, ET_REL")
+        raise _failed("this ELF file is not a program", name, str(elf["e_type"]), "ET_EXEC, ET_REL")
     headers = list(elf.iter_segments())
     if any(part["p_type"] == "PT_INTERP" for part in headers):
-        raise _refuse("this program is linked dynamically", name, "", "static programs (-static)")
+        raise _failed("this program is dynamically linked", name, "", "static programs (-static)")
     image = _image(data, elf, headers, name)
     base = image.pop("base")
 
@@ -219,15 +219,15 @@ def _read(data: bytes, name: str) -> Elf:
 def _image(data: bytes, elf: Any, headers: list[Any], name: str) -> dict[str, Any]:
     loads = [part for part in headers if part["p_type"] == "PT_LOAD" and part["p_memsz"] > 0]
     if not loads:
-        raise _refuse("this program has nothing to load", name)
+        raise _failed("this program has no segments to load", name)
     base = 0x10000 if elf["e_type"] == "ET_DYN" and min(part["p_vaddr"] for part in loads) < 0x10000 else 0
     segments, headers_at = [], 0
     for part in loads:
         offset, size, memory = part["p_offset"], part["p_filesz"], part["p_memsz"]
         if offset + size > len(data):
-            raise _refuse("this ELF file is cut off", name, f"{len(data)} bytes", f"at least {offset + size} bytes")
+            raise _failed("this ELF file is truncated", name, f"{len(data)} bytes", f"at least {offset + size} bytes")
         if memory > _LARGEST or size > memory:
-            raise _refuse("a segment has an impossible size", name, f"{size} of {memory} bytes", f"at most {_LARGEST}")
+            raise _failed("a segment has an impossible size", name, f"{size} of {memory} bytes", f"at most {_LARGEST}")
         flags = part["p_flags"]
         access = (flags >> 2 & 1) | (flags & 2) | (flags & 1) << 2
         segments.append((part["p_vaddr"] + base, data[offset : offset + size], memory, access))
@@ -237,7 +237,7 @@ def _image(data: bytes, elf: Any, headers: list[Any], name: str) -> dict[str, An
     inside = any(at <= entry + base < at + memory and access & 4 for at, _, memory, access in segments)
     local = next((part for part in headers if part["p_type"] == "PT_TLS"), None)
     if local is not None and (local["p_memsz"] > 1 << 24 or local["p_filesz"] > local["p_memsz"]):
-        raise _refuse("the thread-local data has an impossible size", name, str(local["p_memsz"]))
+        raise _failed("the thread-local data has an impossible size", name, str(local["p_memsz"]))
     start = local["p_offset"] if local is not None else 0
     return {
         "segments": segments,

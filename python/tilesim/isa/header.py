@@ -1,4 +1,4 @@
-"""The C side of an NPU core: a header with its instructions, made of their table."""
+"""A C header with the instructions of an NPU core, from their table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _START = """\
 
 
 def _types(dtypes: dict[str, tuple[int, int]]) -> Iterable[str]:
-    """What the macros of instructions ask of a suffix such as f32m1."""
+    """Macros of a suffix such as f32m1, for those of instructions."""
     yield "#ifdef TS_VECTORS"
     for suffix, (element, vector, bits, needed) in VECTORS.items():
         yield from [f"#ifdef {needed}"] if needed else []
@@ -131,15 +131,15 @@ def header(instructions: Iterable[Instruction] = (), machine: str | Machine | No
     """The C header of an NPU core: macros for its instructions, numbers, control registers, the transfer descriptor.
 
     Args:
-        instructions: of one's own, beside the table's: what `define` made.
-        machine: its constants too; none: what a program asks at run time is all.
+        instructions: custom instructions from `define`, beside the table's.
+        machine: adds its constants; by default a program reads them at run time.
 
     Returns:
         The text, C11 and C++. Macros such as `mx_push_f32m1(vs2, array, vl)` work on the types of clang's
         `riscv_vector.h`; `mx_push_v(8, array, TS_F32)` takes registers by number, for compilers without them.
 
     Raises:
-        UserError: for an unknown machine, for what is no instruction.
+        UserError: for an unknown machine or a value that is not an instruction.
     """
     added = tuple(instructions)
     held = set_of(added)

@@ -23,8 +23,8 @@ def kernel(compute: str, machine: str | Machine) -> bytes:
 
     Args:
         compute: a product as results and stores of tile latencies write it, "mma bf16 bf16 b1 m128 n128 k256 ko1"; or
-            "permute bf16 e64,32 i32,1 o1,64", an element type, extents, and the strides in elements of what is read
-            and of what is written, outer to inner.
+            "permute bf16 e64,32 i32,1 o1,64", an element type, extents, and the strides of input
+            and output in elements, outer to inner.
         machine: a preset's name, a file, or a Machine.
 
     Returns:
@@ -34,7 +34,7 @@ def kernel(compute: str, machine: str | Machine) -> bytes:
         row. A row is as long as the array, a number of `sums` has 32 bits. Of a permute they are `in` and `out`.
 
     Raises:
-        UserError: for another text, naming the field that is missing, stands twice or is out of range, or a machine
+        UserError: for an invalid text, with the field that is missing, repeated or out of range, or a machine
             whose registers have no legal length.
         Unsupported: for a compute of another kind, a type or an array without kernel.
     """

@@ -1,4 +1,4 @@
-"""The functions of libc that a compiler calls on its own, for object files that are linked with no libc.
+"""The functions of libc that compilers call implicitly, for object files linked without libc.
 
 GCC and LLVM need memcpy, memmove, memset and memcmp of every environment, a freestanding one too (GCC manual, 2.1).
 Each is a loop of vector instructions over as many bytes as eight registers hold.

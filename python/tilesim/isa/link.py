@@ -51,9 +51,9 @@ class _Linker:
             empty = section["sh_type"] == "SHT_NOBITS"
             data = bytearray(section["sh_size"] if empty else section.data())
             self.sections[index] = _Section(address, data, section["sh_flags"])
-            address = _page(address + section["sh_size"])  # a page of its own: accesses differ
+            address = _page(address + section["sh_size"])  # a separate page: accesses differ
         if not self.sections:
-            raise user_error("this object file holds no code", place=name)
+            raise user_error("this object file has no code", place=name)
         self.table = elf.get_section_by_name(".symtab")
         lacking = {one.name for one in self.all_symbols() if one["st_shndx"] == "SHN_UNDEF"}
         self.added: list[tuple[int, int, str]] = []
@@ -74,11 +74,11 @@ class _Linker:
             if where == "SHN_UNDEF" and name == symbol.name:
                 return address
         raise user_error(
-            "the object file needs a symbol that it does not hold",
+            "undefined symbol in the object file",
             place=self.name,
             value=symbol.name,
             allowed=f"symbols of the file, {', '.join(FUNCTIONS)}",
-            suggestion="Link it with what it calls, or compile it with -ffreestanding.",
+            suggestion="Link it with the missing code, or compile it with -ffreestanding.",
         )
 
     def apply(self, section: _Section, entry: Any) -> None:
@@ -141,11 +141,11 @@ class _Linker:
             value = self.high[label] if kind == _PCREL_LO_S else target
             self.merge(section, at, _field(value, *low_s), 0xFE000F80)
         else:
-            raise user_error("this relocation is not known", place=self.name, value=str(kind))
+            raise user_error("unsupported relocation", place=self.name, value=str(kind))
 
     def reach(self, distance: int, bits: int) -> None:
         if not -(1 << bits - 1) <= distance < 1 << bits - 1:
-            raise user_error("a jump goes too far", place=self.name, value=str(distance))
+            raise user_error("a jump is out of range", place=self.name, value=str(distance))
 
 
 def link(elf: Any, name: str) -> tuple[dict[str, Any], list[tuple[int, int, str]]]:

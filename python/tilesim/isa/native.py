@@ -1,4 +1,4 @@
-"""Meanings of instructions in a shared library: functions of C or C++."""
+"""Semantics of instructions in a shared library: functions of C or C++."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Native:
                 "this library cannot be loaded",
                 place="semantics",
                 value=path,
-                suggestion=str(error) if os.path.exists(path) else "There is no such file",
+                suggestion=str(error) if os.path.exists(path) else "The file does not exist",
             ) from None
         try:
             pointer = getattr(self._library, symbol)
         except AttributeError:
             raise user_error(
-                "the library has no such symbol",
+                "unknown symbol of the library",
                 place=f"semantics: {path}",
                 value=symbol,
                 suggestion='In C++ a function needs extern "C"',
@@ -38,8 +38,8 @@ class Native:
         self.address = ctypes.cast(pointer, ctypes.c_void_p).value
 
     def __call__(self, *operands: Any) -> Any:
-        """Only the core calls it."""
-        raise user_error("the core calls this function itself", value=f"{self.path}:{self.symbol}")
+        """Raises an error: only the core calls it."""
+        raise user_error("only the core calls this function", value=f"{self.path}:{self.symbol}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles by the names."""
@@ -66,7 +66,7 @@ _FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]  # what all pointers to funct
 
 
 def native(semantics: Any) -> Any:
-    """What `define` was given, functions of libraries as such."""
+    """The semantics given to `define`, with functions of libraries resolved."""
     if isinstance(semantics, _FUNCTION):
         return _Pointer(semantics)
     if not isinstance(semantics, str):
@@ -74,6 +74,9 @@ def native(semantics: Any) -> Any:
     path, colon, symbol = semantics.rpartition(":")
     if not colon or not path or not symbol or "\0" in semantics:
         raise user_error(
-            "a text names a library and a function of it", place="semantics", value=semantics, allowed="lib.so:symbol"
+            "the text does not name a library and a function",
+            place="semantics",
+            value=semantics,
+            allowed="lib.so:symbol",
         )
     return Native(path, symbol)

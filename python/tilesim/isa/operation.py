@@ -1,4 +1,4 @@
-"""Operations of graphs that the user declares: a meaning in numpy, a kernel for the machine's core."""
+"""Custom operations of graphs: semantics in numpy, a kernel for the machine's core."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TensorType:
 
 @checked_class()
 class Operation:
-    """An operation of one's own; made by `operation`, called with tensors of a builder."""
+    """A custom operation; made by `operation`, called with tensors of a builder."""
 
     def __init__(self, name: str, shape: Callable[..., Any], reference: Callable[..., Any], roundings: float) -> None:
         """Made by `operation`."""
@@ -56,7 +56,7 @@ class Operation:
         for index, one in enumerate(operands):
             if not hasattr(one, "dtype") or not hasattr(one, "shape"):
                 raise user_error(
-                    "an operand has a type",
+                    "the operand has no type",
                     place=f"operand {index} of {self.name}",
                     value=shown(one),
                     allowed="a tensor of a builder, a TensorType",
@@ -71,14 +71,14 @@ class Operation:
         several = isinstance(made, (list, tuple)) and not _is_pair(made)
         found = tuple(self._type(one) for one in (made if several else [made]))
         if not found:
-            raise self._wrong("an operation has a result", made)
+            raise self._wrong("the operation has no result", made)
         return found
 
     def __call__(self, *operands: Tensor, name: str = "") -> Any:
         """Puts the operation into the graph of its operands."""
         if not operands or not all(isinstance(one, Tensor) for one in operands):
             raise user_error(
-                "an operation takes tensors of a builder",
+                "not a tensor of a builder",
                 place=f"'{self.name}'",
                 value=shown(operands),
                 allowed="Tensor",
@@ -93,7 +93,7 @@ class Operation:
         return tensors[0] if len(tensors) == 1 else tensors
 
     def measure(self, machine: MachineLike, *operands: Any) -> tuple[Any, int]:
-        """The kernel alone, on a machine's core that does nothing else.
+        """Runs only the kernel, on an otherwise idle core of a machine.
 
         Args:
             machine: preset name, file, dict or Machine.
@@ -114,7 +114,7 @@ class Operation:
     def _type(self, made: Any) -> TensorType:
         dtype, shape = (made.dtype, made.shape) if hasattr(made, "dtype") else made if _is_pair(made) else (None, None)
         if dtype is None:
-            raise self._wrong("the shape function returns no type", made)
+            raise self._wrong("the shape function does not return a type", made)
         return TensorType(dtype_name(str(dtype)), tuple(extents(shape, f"result of '{self.name}'")))
 
     def _wrong(self, what: str, value: Any) -> Exception:
@@ -164,7 +164,7 @@ class _Reference:
         found = list(made) if isinstance(made, (list, tuple)) else [made]
         if len(found) != len(results):
             raise user_error(
-                "the reference returns another number of results",
+                "the reference returns a wrong number of results",
                 place=f"'{self.name}'",
                 value=str(len(found)),
                 allowed=str(len(results)),
@@ -199,13 +199,13 @@ class _Place:
 
 
 def _kernel(kernel: Any, name: str) -> tuple[Elf, int]:
-    """The program, and where its function lies."""
+    """The program and the address of its function."""
     program, symbol = kernel if isinstance(kernel, tuple) and len(kernel) == 2 else (kernel, "kernel")
     if not isinstance(symbol, str):
-        raise user_error("a symbol is a text", place="kernel", value=shown(symbol))
+        raise user_error("the symbol is not a text", place="kernel", value=shown(symbol))
     if not isinstance(program, (bytes, str)) and not hasattr(program, "__fspath__"):
         raise user_error(
-            "a kernel is a program, or a program and a symbol",
+            "the kernel is neither a program nor a program and a symbol",
             place="kernel",
             value=shown(program),
             allowed="path or bytes of an ELF file",
@@ -225,15 +225,15 @@ def operation(
     unit: Unit | None = None,
     roundings: float = 16,
 ) -> Operation:
-    """Declares an operation of graphs: what it means, and the kernel that does it on a machine's core.
+    """Declares a custom operation of graphs with its semantics and the kernel for a machine's core.
 
     The kernel is a C function: pointers to the operands, then to the results (dense, row-major, 64-byte aligned), then
-    the extents of all operands, axis after axis, as 64-bit integers. At tile level and in `ts.reference` the meaning is
-    `reference`; at level "instruction" `execute` and `verify` run the kernel. Its time is what it takes on a core that
-    does nothing else, measured when the graph is compiled, on numbers between -1 and 1 (integers: 0 and 1).
+    the extents of all operands, axis after axis, as 64-bit integers. Tile level and `ts.reference` use
+    `reference`; at level "instruction" `execute` and `verify` run the kernel. Its time is measured on an otherwise
+    idle core when the graph is compiled, on numbers between -1 and 1 (integers: 0 and 1).
 
-    A graph's file has the name. The process knows operations by it: a later declaration of a name takes the place of
-    the earlier one, and what loads the graph declares the operation before it executes or compiles it.
+    A graph's file holds the name. A later declaration of a name replaces the earlier one; a program that loads the
+    graph declares the operation before it executes or compiles it.
 
     Args:
         name: such as "my.norm", with a dot in it.
@@ -241,25 +241,25 @@ def operation(
         reference: gets arrays, returns one or a tuple of them, with those types.
         kernel: (program, symbol): path or bytes of an ELF file or object file, as `assemble` makes; a program alone has
             the symbol "kernel".
-        instructions: of one's own, that the kernel has; their units come with them.
-        unit: with a queue of its own, on which kernels of this operation run beside the vector unit's; none: on the
-            vector unit.
-        roundings: by so many roundings of a result's type the kernel may differ from `reference` when it is verified.
+        instructions: custom instructions of the kernel; their units come with them.
+        unit: with a separate queue, which runs this operation's kernels beside the vector unit's; by default the
+            vector unit runs them.
+        roundings: allowed difference between kernel and `reference` in `verify`, in roundings of a result's type.
 
     Returns:
         The operation: `y = norm(x)` puts it into the graph of `x`.
 
     Raises:
-        UserError: for a name without a dot, a kernel that is no program, a symbol that it does not have (with the
-            nearest), an instruction whose encoding another has.
+        UserError: for a name without a dot, a kernel that is not a program, an unknown symbol (with the nearest), or
+            an encoding in use.
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)+", name):
-        raise user_error("an operation's name has words with dots between them", place="name", value=shown(name))
+        raise user_error("an operation's name consists of words separated by dots", place="name", value=shown(name))
     for place, one in (("shape", shape), ("reference", reference)):
         if not callable(one):
-            raise user_error("this is no function", place=place, value=shown(one))
+            raise user_error("not a function", place=place, value=shown(one))
     if unit is not None and not isinstance(unit, Unit):
-        raise user_error("this is no unit", place="unit", value=shown(unit), allowed="what ts.isa.unit makes")
+        raise user_error("not a unit", place="unit", value=shown(unit), allowed="results of ts.isa.unit")
     try:
         within = 0 <= float(roundings) <= 1e9
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What a run of instructions did."""
+"""Results of instruction-level runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["IsaResult", "trap_text"]
 
 @checked_class()
 class IsaResult(Tabled):
-    """What a run of instructions did."""
+    """The result of an instruction-level run."""
 
     def __init__(
         self,
@@ -31,17 +31,17 @@ class IsaResult(Tabled):
 
     @property
     def exit_status(self) -> int | None:
-        """A number from 0 to 255, the program's; none where it trapped or reached the limit."""
+        """The program's exit status, 0 to 255; None where it trapped or reached the limit."""
         return self.data["exit_status"]
 
     @property
     def trap(self) -> dict[str, Any] | None:
-        """Cause, detail, pc, address, instruction, symbol and line; none where it ended by itself."""
+        """Cause, detail, pc, address, instruction, symbol and line; None after a normal end."""
         return self.data["trap"]
 
     @property
     def instructions(self) -> int:
-        """Number of instructions carried out."""
+        """Number of executed instructions."""
         return int(self.data["instructions"])
 
     @property
@@ -56,7 +56,7 @@ class IsaResult(Tabled):
 
     @property
     def cycles(self) -> int | None:
-        """Cycles of a timed run; none: it was functional."""
+        """Cycles of a timed run; None after a functional run."""
         return self.data["cycles"]
 
     @property
@@ -80,25 +80,26 @@ class IsaResult(Tabled):
 
     @property
     def marks(self) -> list[dict[str, Any]]:
-        """Regions between `ts.mark n` and `ts.mark -n`, in the order of their beginnings; one within others is apart.
+        """Regions between `ts.mark n` and `ts.mark -n`, in the order of their beginnings; nested ones are listed
+        separately.
 
         Region, path ("1/2": 2 within 1), times, open (it had not ended), instructions, vector_instructions,
         element_operations, bytes_moved (by DMA); of timed runs cycles, operations, bytes_loaded, bytes_stored, as
-        `functions` and `roofline` count them, else none. Regions within are counted in those around them.
+        `functions` and `roofline` count them, else None. Regions include those nested in them.
         """
         return [dict(row) for row in self.data["marks"]]
 
     def table(self, by: str = "function") -> Table:
-        """Where the cycles of a timed run went.
+        """The cycles of a timed run by function, line or region.
 
         Args:
             by: "function", "line", or "mark": regions that the program marked, of functional runs too.
 
         Returns:
-            A row each, most cycles first, with its share of the cycles; of regions what `marks` holds.
+            A row each, most cycles first, with its share of the cycles; of regions the columns of `marks`.
 
         Raises:
-            UserError: for another word.
+            UserError: for an unknown word.
         """
         if by not in ("function", "line", "mark"):
             raise user_error("unknown rows", place="by", value=by, allowed="function, line, mark")
@@ -107,11 +108,11 @@ class IsaResult(Tabled):
         return table_of(self.functions if by == "function" else self.lines, self.cycles or 0)
 
     def roofline(self) -> dict[str, Any]:
-        """Where a timed run lies under the core's roofs.
+        """Places a timed run under the core's roofs.
 
         Returns:
-            operations (arithmetic on vector elements and scalar floats; a multiply-add is two, moved elements are
-            none, masked-off ones count), bytes_loaded, bytes_stored, operations_per_byte (none without bytes),
+            operations (arithmetic on vector elements and scalar floats; a multiply-add is two, a moved element is
+            zero, masked-off ones count), bytes_loaded, bytes_stored, operations_per_byte (none without bytes),
             operations_per_cycle, bytes_per_cycle, peak_operations_per_cycle (on elements of the run's width),
             peak_bytes_per_cycle, roof_operations_per_cycle, bound ("arithmetic" or "memory").
 
@@ -125,20 +126,20 @@ class IsaResult(Tabled):
 
     @property
     def pipeline(self) -> Table:
-        """The first instructions of a run with `pipeline=`: when each issued, was dispatched, started, ended.
+        """The first instructions of a run with `pipeline=`: cycles of issue, dispatch, start and end of each.
 
-        Times in cycles; `result` is when its result is there, `waited_for` what held it longest and `waited` how long.
+        Times in cycles; its result is available at `result`; it waited longest for `waited_for`, `waited` cycles.
         """
         return Table(list(self._kept("log", "pipeline=10_000")))
 
     def write_pipeline(self, path: str | os.PathLike[str]) -> int:
-        """Writes the first instructions one by one, as `pipeline` has them.
+        """Writes the rows of `pipeline` to a file.
 
         Args:
             path: file to write: .kanata or .konata for the viewer Konata, else text.
 
         Returns:
-            The number of instructions of the run that are left out.
+            The number of omitted instructions.
 
         Raises:
             UserError: when none were kept (`run(..., pipeline=10_000)`), or the file cannot be written.
@@ -155,7 +156,7 @@ class IsaResult(Tabled):
             path: file to write: .pftrace, .perfetto-trace, .perfetto, .trace, .pb, no ending, or .json (trace events).
 
         Returns:
-            How many instructions of the run are left out: a trace holds about a million intervals.
+            The number of omitted instructions: a trace holds about a million intervals.
 
         Raises:
             UserError: when none were kept (`run(..., timeline=True)`), for another ending.
@@ -168,7 +169,7 @@ class IsaResult(Tabled):
 
     def _kept(self, what: str, how: str) -> Any:
         if what not in self._recorded:
-            raise user_error("this was not recorded", suggestion=f"Run with timed=True, {how}")
+            raise user_error("the run did not record this", suggestion=f"Run with timed=True, {how}")
         return self._recorded[what]
 
     def to_dict(self) -> dict[str, Any]:
@@ -188,7 +189,7 @@ class IsaResult(Tabled):
 
 
 def trap_text(trap: dict[str, Any]) -> str:
-    """A trap in one line: cause, why, address, instruction, place."""
+    """A trap in one line: cause, detail, address, instruction, place."""
     text = trap["cause"] + (f": {trap['detail']}" if trap["detail"] else "")
     if trap["address"] is not None:
         text += f", address {trap['address']:#x}"

@@ -49,7 +49,7 @@ def _trap(told: dict[str, Any], elf: Elf) -> dict[str, Any] | None:
 
 
 class Streams(NamedTuple):
-    """Where standard input, output and errors go: "k", kept in the result; "o", those of this process; "c", closed."""
+    """Targets of the standard streams: "k", kept in the result; "o", those of this process; "c", closed."""
 
     input: str = "k"
     output: str = "k"
@@ -57,7 +57,7 @@ class Streams(NamedTuple):
 
 
 class _Views:
-    """What a timed run records beside its cycles."""
+    """Records of a timed run beside its cycles."""
 
     def __init__(self, program: Any, elf: Elf, core: Core, timed: bool, pipeline: int, timeline: bool) -> None:
         self.program, self.elf, self.timed, self.held = program, elf, timed, core._held
@@ -65,7 +65,7 @@ class _Views:
         self.starts = elf.starts() if timeline else None
         if not timed:
             if pipeline or timeline:
-                raise user_error("only timed runs are recorded", place="pipeline, timeline", allowed="timed=True")
+                raise user_error("only timed runs can be recorded", place="pipeline, timeline", allowed="timed=True")
             return
         time_on(core, program)
         if self.pipeline:
@@ -129,29 +129,29 @@ def run(
     Args:
         elf: path or bytes of the program, or of one object file.
         args: command-line arguments after the program's name.
-        core: name, file or Core; none: `generic`.
+        core: name, file or Core; `generic` by default.
         machine: instead of a core: the core of a machine.
         vlen: bits of a vector register instead of the core's.
-        max_instructions: ends the run after so many; none: no limit.
-        root: directory whose files the program may open; none: none.
-        seed: of what the program gets as random bytes.
+        max_instructions: ends the run after so many; no limit by default.
+        root: directory whose files the program may open; no files by default.
+        seed: of the program's random bytes.
         input: standard input.
         pass_through: standard streams are those of this process instead of bytes of the result.
         agnostic: "undisturbed" (tails and masked-off elements stay) or "ones" (a test mode).
         bare: no Linux: the program begins in machine mode, traps go through mtvec, a store of status * 2 + 1 to the
             symbol `tohost` ends it.
-        timed: the core's pipeline is timed beside: `cycles`, `stalls`, `functions`, `roofline`.
+        timed: times the core's pipeline: `cycles`, `stalls`, `functions`, `roofline`.
         pipeline: of a timed run, how many instructions are kept for `pipeline` and `write_pipeline`: at most 1,000,000.
         timeline: of a timed run, whether intervals are kept for `timeline`.
-        max_memory: bytes that the program may use, or text as "8 GiB". Heap and mappings beyond it fail as Linux has it
-            (ENOMEM); a page beyond it, of whatever kind, traps, and so does output that is kept.
+        max_memory: bytes that the program may use, or text as "8 GiB". Heap and mappings beyond it fail with
+            ENOMEM as on Linux; any other page beyond it traps, and so does output in the result.
 
     Returns:
         Exit status, trap, counts, output.
 
     Raises:
-        UserError: for what is no such program, an unknown core, a vlen that is no power of two, a program that does not
-            fit into `max_memory`.
+        UserError: for an invalid program, an unknown core, a vlen other than a power of two, a program larger than
+            `max_memory`.
     """
     streams = Streams("o", "o", "o") if pass_through else Streams()
     asked = Asked(core, machine, vlen, max_instructions, root, seed, input, agnostic, bare, timed, pipeline, timeline,
@@ -161,7 +161,7 @@ def run(
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run is asked for, by the names of `run`."""
+    """Arguments of a run, by the names of `run`."""
 
     core: str | os.PathLike[str] | Core | None = None
     machine: str | Machine | None = None
@@ -179,7 +179,7 @@ class Asked:
 
 
 def run_with(streams: Streams, elf: ElfLike, args: Sequence[str], asked: Asked) -> IsaResult:
-    """`run`, with each standard stream by itself."""
+    """`run`, with a separate setting for each standard stream."""
     target = core_of(asked.core, asked.machine, asked.vlen)
     program, image = _program(elf, target, asked, streams)
     image.check_entry()
@@ -203,7 +203,7 @@ def _program(elf: ElfLike, core: Core, asked: Asked, streams: Streams) -> tuple[
     image = read_elf(elf)
     folder = "" if asked.root is None else path_text(asked.root)
     if folder and not os.path.isdir(folder):
-        raise user_error("there is no such directory", place="root", value=folder)
+        raise user_error("the directory does not exist", place="root", value=folder)
     seed = whole("seed", asked.seed, 0, 2**64 - 1)
     most = whole("max_memory", _core.parse_bytes(most) if isinstance(most, str) else most, 4096, _MOST)
     program = _core.IsaProgram(image.image, core.vlen, folder, seed, "".join(streams), asked.input, core._held, most)
@@ -231,14 +231,14 @@ class _Arguments:
             self.float(int(raw) | (~0 << width & 2**64 - 1))
         elif isinstance(value, (bool, np.bool_, int, np.integer)):
             if not -(2**63) <= int(value) < 2**64:
-                raise user_error("a number is too large", place=f"argument {index}", value=shown(value))
+                raise user_error("the number does not fit into 64 bits", place=f"argument {index}", value=shown(value))
             number = int(value)
-            if isinstance(value, np.uint32):  # 32 bits go as if they had a sign, whichever type
+            if isinstance(value, np.uint32):  # numbers of 32 bits are sign-extended, whatever their type
                 number -= (number >> 31) << 32
             self.integer(number % 2**64)
         else:
             raise user_error(
-                "this cannot be an argument of a C function",
+                "not an argument of a C function",
                 place=f"argument {index}",
                 value=shown(value),
                 allowed="numpy arrays, integers, floats",
@@ -246,10 +246,10 @@ class _Arguments:
 
     def array(self, index: int, value: np.ndarray) -> int:
         if value.dtype.hasobject or not value.dtype.itemsize:
-            raise user_error("an array of objects has no bytes", place=f"argument {index}", value=str(value.dtype))
+            raise user_error("an array of Python objects", place=f"argument {index}", value=str(value.dtype))
         if value.dtype.byteorder == ">" or (value.dtype.byteorder == "=" and sys.byteorder == "big"):
             raise user_error(
-                "an array of the other order of bytes",
+                "an array with foreign byte order",
                 place=f"argument {index}",
                 value=value.dtype.str,
                 suggestion="value.astype(value.dtype.newbyteorder('<'))",
@@ -258,12 +258,12 @@ class _Arguments:
             if known is value:
                 return at
             if (writeable or value.flags.writeable) and np.may_share_memory(known, value):
-                # each is copied in and back: one would undo what the other was given
+                # each is copied in and back: one would overwrite the other
                 raise user_error(
                     "arrays that share memory",
                     place=f"argument {index}",
                     allowed="the same array again, or a copy",
-                    suggestion="pass the whole array, and where to begin as a number",
+                    suggestion="pass the whole array, and the first index as a number",
                 )
         at = int(self.program.allocate(value.nbytes))
         self.program.place(at, np.ascontiguousarray(value).tobytes())
@@ -330,11 +330,11 @@ def call(
         symbol: the function.
         args: numpy arrays go by pointer (contents are copied in, and back into those that can be written), integers
             and floats by register; np.float32(x) is a float, a Python float a double.
-        core: name, file or Core; none: `generic`.
+        core: name, file or Core; `generic` by default.
         machine: instead of a core: the core of a machine.
         vlen: bits of a vector register instead of the core's.
-        returns: what the function returns: "i8" to "u64", "f16", "f32", "f64"; none: nothing.
-        max_instructions: ends the run after so many; none: no limit.
+        returns: what the function returns: "i8" to "u64", "f16", "f32", "f64"; nothing by default.
+        max_instructions: ends the run after so many; no limit by default.
         agnostic: "undisturbed" or "ones", as in `run`.
         timed: as in `run`.
         pipeline: as in `run`.
@@ -342,10 +342,10 @@ def call(
         max_memory: as in `run`; arguments count.
 
     Returns:
-        The value, trap, counts. Arrays are only copied back if the function returned.
+        The value, trap, counts. Arrays are copied back only if the function returned.
 
     Raises:
-        UserError: for an unknown symbol (with the nearest), an argument that C does not know, arguments that do not fit
+        UserError: for an unknown symbol (with the nearest), an argument without a C type, arguments that do not fit
             into `max_memory`.
     """
     if returns is not None and returns not in _FLOATS and returns not in _INTEGERS:

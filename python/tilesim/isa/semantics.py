@@ -1,4 +1,4 @@
-"""What an instruction of one's own does: a function on numpy arrays between the registers of a hart."""
+"""Semantics of custom instructions: a function on numpy arrays between the registers of a hart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def element_type(element: str) -> np.dtype[Any]:
         return np.dtype(_NATIVE[element])
     if element not in _EXTENDED:
         raise user_error(
-            "elements are never of this sort",
+            "unsupported type of elements",
             place="element",
             value=shown(element),
             allowed=", ".join(ELEMENTS),
@@ -47,11 +47,11 @@ class Semantics:
         self.taken = [word for word in of.words if word != "vm" and (word != self.written or of.reads_old)]
 
     def __call__(self, raw: list[Any], count: int, width: int, pc: int) -> Any:
-        """The bytes or the number that is written; none where nothing is."""
+        """The written bytes or number, or None."""
         vector = np.dtype(f"<u{width // 8}") if self.kind is None and width else self.kind
         given = [self._operand(word, value, vector) for word, value in zip(self.taken, raw, strict=True)]
         try:
-            with np.errstate(all="ignore"):  # a processor keeps quiet, too
+            with np.errstate(all="ignore"):  # processors do not warn either
                 made = self.of.semantics(*given)
         except Error:
             raise
@@ -90,7 +90,7 @@ class Semantics:
     def _vector(self, made: Any, count: int, vector: np.dtype[Any], pc: int) -> bytes:
         name = self.of.name
         if not isinstance(made, np.ndarray):
-            what = f"the semantics of '{name}' return no array"
+            what = f"the semantics of '{name}' do not return an array"
             raise self._wrong(what, made, pc, f"{vector.name} of shape ({count},)")
         if made.shape != (count,):
             raise self._wrong(f"the semantics of '{name}' return a wrong shape", made.shape, pc, f"({count},)")
@@ -108,7 +108,7 @@ class Semantics:
             number = int(made)
             if -(1 << 63) <= number < 1 << 64:
                 return number & (1 << 64) - 1
-        what = f"the semantics of '{self.of.name}' return no number of 64 bits"
+        what = f"the semantics of '{self.of.name}' do not return a number of 64 bits"
         raise self._wrong(what, made, pc, "a whole number from -2^63 to 2^64 - 1")
 
     def _real(self, made: Any, pc: int) -> int:
@@ -116,12 +116,14 @@ class Semantics:
         if isinstance(made, np.ndarray) and made.shape == ():
             made = made[()]
         if isinstance(made, (bool, str, bytes)) or np.ndim(made) != 0:
-            raise self._wrong(f"the semantics of '{self.of.name}' return no number", made, pc, "a float")
+            raise self._wrong(f"the semantics of '{self.of.name}' do not return a number", made, pc, "a float")
         try:
             with np.errstate(all="ignore"):
                 number = np.asarray(float(made)).astype(kind).reshape(1)
         except (TypeError, ValueError, OverflowError):
-            raise self._wrong(f"the semantics of '{self.of.name}' return no number", made, pc, "a float") from None
+            raise self._wrong(
+                f"the semantics of '{self.of.name}' do not return a number", made, pc, "a float"
+            ) from None
         bits = int.from_bytes(_canonical(number, kind), "little")
         return bits | (1 << 64) - (1 << 8 * kind.itemsize) if kind.itemsize < 8 else bits
 

@@ -1,4 +1,4 @@
-"""Machines whose kernels take an instruction of one's own for a function."""
+"""Machines whose kernels use a custom instruction for a function."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ __all__ = ["use"]
 
 @checked()
 def use(machine: MachineLike, function: str, instruction: Instruction) -> Machine:
-    """A machine whose kernels compute a function by an instruction of one's own.
+    """Returns a machine whose kernels compute a function with a custom instruction.
 
-    At level "instruction" the generator of kernels writes it, its pipeline times it, `execute` and `verify` carry it
-    out. At tile level closed forms take its cycles, latency and unit, as far as they are stated, in place of the
-    function's class; the tuner prices tiles by the class as before. Results name it among their approximations, and
-    `explain` says what is gained or lost without it.
+    At level "instruction" generated kernels contain it, the pipeline times it, `execute` and `verify` run
+    it. At tile level closed forms take its cycles, latency and unit, as far as they are stated, in place of the
+    function's class; the tuner prices tiles by the class as before. Results list it among their approximations, and
+    `explain` compares the time without it.
 
     The machine's file has the declaration (`core.isa.functions`), not the semantics: a machine that was loaded from it
     is timed as this one, and executes at level "instruction" once `use` was called for it again.
 
     Args:
-        machine: preset name, file, dict or Machine, which stays as it is.
+        machine: preset name, file, dict or Machine, which is not modified.
         function: an elementwise one, by its name in graphs: "exp", "exp2", "tanh", "add", ...
-        instruction: what `define` made: a destination vd and as many vector operands as the function has ("vd+" is one
+        instruction: from `define`: a destination vd and as many vector operands as the function has ("vd+" is one
             of them), in the function's order; elements "f32", "f16", "bf16" or "i32". Its unit comes with it.
 
     Returns:
         The machine.
 
     Raises:
-        UserError: for an unknown function (with the nearest) or one of conditions, operands or elements that do not
-            fit, an encoding or name that another of the machine's instructions has (the same value for several
+        UserError: for an unknown function (with the nearest) or one of conditions, unsuitable operands or elements,
+            an encoding or name of another instruction of the machine (the same value for several
             functions is one instruction).
     """
     loaded = Machine.load(machine)

@@ -1,4 +1,4 @@
-"""Where the cycles of a timed run went: functions and lines, instruction by instruction, units on a time axis."""
+"""The cycles of a timed run: by function and line, by instruction, units on a time axis."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .elf import Elf
 __all__ = ["Log", "functions_of", "roofline_of", "table_lines", "table_of", "trace_of", "write_pipeline"]
 
 INTERVALS = 1_000_000
-"""How many intervals a trace holds; what follows is left out, and said."""
+"""Intervals of a trace; further ones are omitted and counted."""
 
 MOST_LOGGED = 1_000_000
-"""How many instructions a run keeps one by one: 64 bytes each in memory, some 200 in a file."""
+"""Instructions that a run keeps: 64 bytes each in memory, some 200 in a file."""
 
 _TIMES = ("issue", "dispatch", "start", "end", "result")
 _AT_ONCE = 4096  # rows that are read together
@@ -66,7 +66,7 @@ def table_of(rows: list[dict[str, Any]], cycles: int) -> Table:
 
 
 def marks_of(program: Any) -> list[dict[str, Any]]:
-    """Regions that a program marked, with what was counted in them; `path` names those around them, too."""
+    """Marked regions of a program with their counts; `path` includes the enclosing ones."""
     rows: list[dict[str, Any]] = []
     for row in program.marks:
         within = row.pop("within")
@@ -81,7 +81,7 @@ def marks_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def marks_lines(rows: list[dict[str, Any]], most: int) -> Lines:
-    """The first regions, and how many more there are; none without regions."""
+    """The first regions and the number of further ones, or None."""
     if not rows:
         return []
     rest = len(rows) - most
@@ -114,7 +114,7 @@ def _printed(rows: list[dict[str, Any]]) -> Lines:
 
 
 def table_lines(table: Table, most: int) -> Lines:
-    """The first rows of a profile, and what is left out."""
+    """The first rows of a profile and the share of the rest."""
     rows = list(table)
     lines = _printed(rows[:most])
     rest = rows[most:]
@@ -125,7 +125,7 @@ def table_lines(table: Table, most: int) -> Lines:
 
 
 def roofline_of(program: Any) -> dict[str, Any]:
-    """Where a run lies under the core's roofs."""
+    """Places a run under the core's roofs."""
     work, cycles = program.work, max(program.cycles, 1)
     operations, bytes_ = sum(work["operations"]), work["bytes_loaded"] + work["bytes_stored"]
     peaks = work["peak_operations"]
@@ -153,7 +153,7 @@ class Log:
     """The first instructions of a run: rows are made as they are asked for, of 64 bytes each."""
 
     def __init__(self, program: Any, elf: Elf, held: Any = None) -> None:
-        """Takes them."""
+        """Wraps the core's log."""
         told = program.log
         self._rows, self._words = np.frombuffer(told["rows"], _ROW), told["words"]
         self.left_out = int(told["left_out"])
@@ -205,7 +205,7 @@ def write_pipeline(log: Log, head: str, path: str | os.PathLike[str]) -> None:
 
 def _text(log: Log, head: str) -> Iterator[str]:
     yield f"# {head}; times in cycles"
-    yield "# issue: leaves the front end; dispatch: its queue; start, end: holds its unit; result: is there"
+    yield "# issue: leaves the front end; dispatch: leaves its queue; start, end: of its unit; result: is available"
     titles = f"{'issue':>9}  {'dispatch':>9}  {'start':>9}  {'end':>9}  {'result':>9}  {'unit':<12}  {'waited for':<16}"
     yield f"{'number':>8}  {titles}  {'address':>10}  {'instruction':<32}  symbol"
     for index, row in enumerate(log, 1):
@@ -214,7 +214,7 @@ def _text(log: Log, head: str) -> Iterator[str]:
         line = f"{index:>8}  {times}  {row['unit']:<12}  {waited:<16}  {row['address']:>10x}  {row['instruction']:<32}"
         yield f"{line}  {row['symbol']}".rstrip()
     if log.left_out:
-        yield f"# {log.left_out:,} more instructions are left out"
+        yield f"# {log.left_out:,} more instructions are omitted"
 
 
 def _cycles(value: float) -> str:
@@ -222,7 +222,7 @@ def _cycles(value: float) -> str:
 
 
 def _stages(row: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """When each stage begins, in whole cycles; at the end "" when all is over. Those that take no time are left out."""
+    """First whole cycle of each stage, and the end as stage ""; stages without time are omitted."""
     parts = [(row["issue"], "Is")]
     if row["unit"] != "front":
         parts += [(row["dispatch"], "Qu"), (row["start"], "Ex"), (row["end"], "Wb")]

@@ -37,8 +37,7 @@ __all__ = ["compile"]
 STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
 
 
-#: Searches for nests, by the value of `mapping` that asks for them: graph, machine and `fuse` to nests. Studies stand
-#: above this floor.
+#: Searches for nests, by value of `mapping`: graph, machine and `fuse` to nests; modules above add theirs.
 SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = Above()
 
 
@@ -65,67 +64,65 @@ def compile(
 ) -> Program:
     """Lowers a graph to a tile program.
 
-    "cost" searches with the cost model; "profile", the default, imitates the chip's own compiler where the machine's
-    file says what that does (its lowering profile), so that times measured on the chip are predicted, and is the same
-    as "cost" elsewhere; "heuristic" shortens the estimated time move by move, in less time; "gemmini" and "pytorchsim"
-    choose as those tools do; "tuned" simulates 16 candidates per distinct kernel (`ts.tune` does so with more say).
+    "cost" searches with the cost model; "profile", the default, follows the vendor's compiler where the machine's
+    file describes it (its lowering profile), so that times measured on the chip are predicted, and otherwise equals
+    "cost"; "heuristic" shortens the estimated time move by move, in less time; "gemmini" and "pytorchsim"
+    choose like those tools; "tuned" simulates 16 candidates per distinct kernel (`ts.tune` has more options).
 
     Args:
         graph: the workload: a graph, a network's name, "matmul:M,N,K[,dtype]", or a file that `tilesim run` takes.
         machine: preset name, file, dict or Machine.
         mapping: "profile", "cost", "heuristic", "gemmini", "pytorchsim", "tuned"; a MappingTable or its .json file
-            (products without an entry are mapped as by "profile", see its `report`); or a dict: operation name to
+            (products without an entry use "profile", see its `report`); or a dict: operation name to
             {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements);
             both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
             Sizes and order are lists, or name their loops as in a table's file: {"tiles": {"m": 128, "n": 64}} or
-            just {"m": 128, "n": 64}, where loops left out stay whole. A study of `ts.tune` stands for its `best`.
-        lowering: "native" does what the chip's own compiler does, as the lowering profile of the machine's file says;
-            "best" reads no profile and puts no barrier between kernels; none: "native" where there is a profile,
-            "best" elsewhere.
+            just {"m": 128, "n": 64}, where missing loops stay whole. A study of `ts.tune` gives its `best`.
+        lowering: "native" follows the vendor's compiler by the lowering profile of the machine's file; "best" ignores
+            the profile and omits barriers between kernels. By default "native" with a profile, else "best".
         fuse: rules that may fuse operations into one kernel: "all", "none", or names of `ts.mapping.fusion_rules()`
-            (a list, or a text with commas). `Program.fusion.table()` tells which groups were taken, and why others not.
-        residency: which values between kernels stay in the scratchpads of the cores: "auto" (those that save bytes of
-            memory and take no longer by the estimate; of programs of at most 50,000 tile operations on all cores
-            together, these, as many as fit, or none, whichever is simulated as fastest), "none", or a dict of a
-            tensor's name to "scratchpad" or "memory"; the others are then as by default, which is "auto" where the
-            lowering is "best" and else "none". `Program.memory_plan` lists those that stay.
+            (a list, or a text with commas). `Program.fusion.table()` lists accepted and rejected groups with reasons.
+        residency: values that stay in the cores' scratchpads between kernels: "auto" (those that save bytes of memory
+            without a longer estimate; for programs of at most 50,000 tile operations on all cores together, these, as
+            many as fit, or none, whichever simulates fastest), "none", or a dict of tensor name to "scratchpad" or
+            "memory" with the default for other tensors. By default "auto" with lowering "best", else "none".
+            `Program.memory_plan` lists resident values.
         layout: orders of axes in memory, on machines that pad the two minor ones to tiles (`layout.tile`): "auto" gives
-            every tensor the order in which its padding, and lanes that its readers and writers would change, cost
-            least; "given" leaves the last axis minor. `Result.padded_bytes` counts what padding moves.
-        fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
-            closed form gives the time, behind a link that transfers take time to cross.
+            every tensor the order with the least cost of padding and of lane changes in its readers and writers;
+            "given" leaves the last axis minor. `Result.padded_bytes` counts moved padding.
+        fallback: operations that the machine cannot run raise an "error" or run on its "host" (settings host.*): a
+            device timed in closed form, behind a link with timed transfers.
         place: operations by name that run on "host" or "machine" in any case.
-        cores: how many cores of the machine share the work of each kernel, by rows, columns, batches or other loops;
-            none: all of them, or half as many, a quarter, an eighth ... where the lowering is "best" and a program of
-            at most 500,000 tile operations on all cores together is simulated as faster so.
-        contexts: of a core, that share every kernel which the mapping does not give another number ("contexts" of a
+        cores: number of cores that share each kernel, by rows, columns, batches or other loops. By default all, or with
+            lowering "best" half, a quarter, an eighth ... if a program of at most 500,000 tile operations on all cores
+            together simulates faster.
+        contexts: contexts of a core that share each kernel unless the mapping gives another number ("contexts" of a
             nest): one loads while another computes, each with its share of the core's memories. At most
-            `core.contexts`; none: as many as the mapping asks for.
-        capacity: tensors that exceed the machine's `memory.capacity` are named in the result's approximations
-            ("report"), or an "error"; temporaries share bytes as `Program.memory_plan` says.
-        sort: machines with cores of several sorts: the one that runs the program; none: all of them share it, each
-            kernel in proportion to their speeds or on the first sort alone, whichever the estimate finds faster.
+            `core.contexts`; by default the mapping's.
+        capacity: tensors that exceed the machine's `memory.capacity` appear in the result's approximations
+            ("report") or raise an "error"; temporaries share bytes as in `Program.memory_plan`.
+        sort: type of cores that runs the program, on machines with several. By default all share it, each kernel in
+            proportion to their speeds or on only the first type, whichever has the faster estimate.
         integer_products: where arrays multiply i8, products of dequantized operands are computed on the integers, with
-            scales and zero points behind them (pass "integer_products"; `Program.graph.changes` tells which).
-        trips: how often loops run that only data end, by operation (behind its function's name and a dot where that is
-            not the entry): a number, or the fewest and the most. `run` counts them on the inputs that it gets;
-            `execute` and `verify` compile again where the inputs ask for other numbers.
-        collectives: operations between devices are an "error", or "untimed": they give what they give where all devices
-            hold the same tensors, and what passes between devices takes no time, as the result says.
-        zero_tiles: "skip": tiles of 128 by 128 of a weight that are all zero are neither loaded nor multiplied, where
-            that is estimated to take less; the program's notes name the products. Zero times NaN or infinity then
-            counts as zero, so an exact product (attribute precision) is left as it is unless its other operand is a
-            weight without these. "test": also tiles of activations that enter or come from relu, maximum, select,
-            clamp or multiply: a pass of the vector unit finds them, and kernels are chosen as if half were zero.
-            "off": every tile is.
+            scales and zero points behind them (pass "integer_products"; see `Program.graph.changes`).
+        trips: trips of data-dependent loops, by operation (prefixed with its function's name and a dot outside the
+            entry): a number, or minimum and maximum. `run` counts them on its inputs; `execute` and `verify`
+            recompile if their inputs give other numbers.
+        collectives: collectives raise an "error", or are "untimed": they compute as if all devices held the same
+            tensors, and their communication takes zero time, as the result notes.
+        zero_tiles: "skip": all-zero tiles of 128 by 128 of a weight are neither loaded nor multiplied, if the estimate
+            is faster; the program's notes name the products. Zero times NaN or infinity then counts as zero, so an
+            exact product (attribute precision) is not changed unless its other operand is a weight without these.
+            "test": also tiles of activations that enter or leave relu, maximum, select, clamp or multiply: a pass of
+            the vector unit finds them, and kernels are chosen as if half were zero. "off": skips no tiles.
 
     Returns:
         The program; a `MixedProgram` where operations run on the host.
 
     Raises:
-        Unsupported: for an operation or dtype that the machine cannot run; that cannot run on the host either.
-        UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores or no such
-            sort; with capacity="error" when the tensors exceed the machine's memory.
+        Unsupported: for an operation or dtype that neither the machine nor the chosen host can run.
+        UserError: when no tile fits the scratchpad, an option or a type of cores is unknown, or the machine has fewer
+            cores; with capacity="error" when the tensors exceed the machine's memory.
     """
     one_of("unknown treatment of capacity", "capacity", capacity, "report", "error")
     one_of("unknown layout", "layout", layout, "auto", "given")
@@ -176,7 +173,7 @@ def compile(
     try:
         if not place:
             said, marked = dict[str, str](), graph
-            while True:  # what is not used leaves the plain program
+            while True:  # without any use the plain program remains
                 unused: dict[str, str] = {}
                 program = _compiled(marked, machine, target, options, stays, unused, said.values())
                 if not unused:
@@ -193,14 +190,16 @@ def compile(
     except UserError as error:
         raise with_smallest(error, target, for_another) from None
     if sort is not None:
-        raise user_error("a program with a part on the host runs on all cores", place="sort", value=f"'{sort}'")
+        raise user_error(
+            "cores= does not apply to a program with operations on the host", place="sort", value=f"'{sort}'"
+        )
     return _mixed(graph, target, options, stays)
 
 
 def _as_multiplied(
     graph: Graph, target: Machine, zero_tiles: str, integers: bool, sparse: bool, leave: Iterable[str] = ()
 ) -> Graph:
-    """The graph with its products and weights as the machine's units take them; `leave`: without tiles of zeros."""
+    """The graph with products and weights in the forms of the machine's units; `leave`: without tiles of zeros."""
     check_formats(graph)
     graph = with_own_weights(graph, target)
     if zero_tiles != "off":
@@ -220,7 +219,7 @@ def _compiled(
     unused: dict[str, str] | None = None,
     said: Iterable[str] = (),
 ) -> Program:
-    """A program of the machine alone. `unused` gets products whose tiles of zeros it multiplies; `said`: its notes."""
+    """A program without the host. `unused` gets products whose tiles of zeros it multiplies; `said`: its notes."""
     fuse = rules_text(options["fuse"])
     mappings, rest = _mappings(graph, target, options["mapping"], fuse)
     cores, contexts = options.get("cores") or 0, options.get("contexts") or 0
@@ -238,15 +237,15 @@ def _compiled(
 
 
 def _with_remedy(error: Unsupported, tried: bool = False, forced: bool = False) -> Exception:
-    """The error of a machine that cannot run an operation, and what to do about it."""
+    """The error for an operation that the machine cannot run, with remedies."""
     own, between = error.suggestion, error.lack == "devices"
-    remedy = "With fallback='host' (--fallback host) it runs on the host, and that takes its time"
+    remedy = "With fallback='host' (--fallback host) it runs on the host, which is timed"
     if forced:
-        own, remedy = "", f"It was to run on the machine: leave '{error.operation}' out of place"
-        remedy += "" if tried else ", and take fallback='host'"
+        own, remedy = "", f"Remove '{error.operation}' from place"
+        remedy += "" if tried else ", and set fallback='host'"
     elif between:
-        remedy = "It is between devices, and this is the simulation of one. With collectives='untimed' (--collectives "
-        remedy += "untimed) what passes between devices takes no time, and the result says so"
+        remedy = "It is a collective, and this simulates one device. With collectives='untimed' (--collectives "
+        remedy += "untimed) its communication takes zero time, as the result notes"
     elif tried:
         remedy = ""
     if own and "host" not in own and not between:
@@ -267,7 +266,7 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any], residency: tu
     mapping, place = options["mapping"], dict(options["place"] or {})
     if residency[1]:
         named = ", ".join(sorted(residency[1]))
-        what = "tensors cannot be given levels where the host runs a part"
+        what = "residency by tensor does not apply to a program with operations on the host"
         raise user_error(what, place="residency", value=shown(named), allowed="auto, none")
 
     def compile_part(part: Graph) -> Program:
@@ -277,7 +276,7 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any], residency: tu
             if any(isinstance(nest, Mapping) and "lane" in nest for nest in mapping.values()):
                 names |= {kernel.operation for kernel in kernels(part, target, fuse=options["fuse"])}
             own = {key: nest for key, nest in mapping.items() if key in names}
-        # integers are in the place of what was dequantized already, as far as that was wanted
+        # integers have already replaced dequantized values where requested
         more = {"mapping": own, "fallback": "error", "place": None, "integer_products": False}  # tiles are marked too
         return _compiled(part, target, target, {**options, **more}, residency)
 
@@ -291,7 +290,7 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any], residency: tu
 
 
 def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
-    """Nests by operation name, and how other products are mapped."""
+    """Nests by operation name, and the mapping of other products."""
     from ..mapping import MappingTable
 
     if isinstance(mapping, str) and mapping == "tuned":
@@ -314,9 +313,9 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
 
 
 def _nests(mapping: Mapping[str, Any], graph: Graph, target: Machine, fuse: str) -> dict[str, dict[str, Any]]:
-    """A mapping with its form checked; whether nests of lists are legal is decided by the lowering.
+    """Checks the form of a mapping; the lowering decides whether nests of lists are legal.
 
-    Nests that name their loops, or leave something to the compiler, are read as a table's.
+    Nests with named loops or missing fields are read as a table's.
     """
     from ..mapping import MappingTable, kernels
 
@@ -331,6 +330,6 @@ def _nests(mapping: Mapping[str, Any], graph: Graph, target: Machine, fuse: str)
     for name in table.unused:
         known = list(dict.fromkeys(kernel.operation for kernel in kernels(graph, target, fuse=fuse)))
         allowed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-        raise user_error("no kernel has this name", place="mapping", value=f"'{name}'", allowed=allowed,
+        raise user_error("unknown kernel", place="mapping", value=f"'{name}'", allowed=allowed,
                          suggestion=nearest(name, known))  # fmt: skip
     return {**found, **{name: checked_nest(nest, name) for name, nest in nests.items()}}

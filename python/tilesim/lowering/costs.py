@@ -15,10 +15,10 @@ __all__ = ["Estimator"]
 
 
 class Estimator:
-    """Costs of a graph's operations on one device; what has no closed form of its own is a stream at stated rates."""
+    """Costs of a graph's operations on one device; those without a specific closed form are streams at stated rates."""
 
     def __init__(self, graph: Graph, device: Device) -> None:
-        """Every operation is a kernel of its own: where its operands were made is not known before all are placed."""
+        """Every operation is a separate kernel, as placement is not known yet."""
         fastest = max(rate.flops_per_second for rate in device.matrix.values())
         lanes = {name: device.vector_rate(name) for name in _core.dtype_names()}
         found = Costs(device, None, "", None).complete(

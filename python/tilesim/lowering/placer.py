@@ -1,4 +1,4 @@
-"""Finds what a machine cannot run, and compiles the rest around it."""
+"""Finds operations that a machine cannot run, and compiles the rest around them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .costs import Estimator
 
 __all__ = ["compile_mixed", "link_of", "prefixes"]
 
-_EVERYWHERE = ("constant", "iota")  # needed on either side, they are made there
+_EVERYWHERE = ("constant", "iota")  # made on each side that needs them
 
 
 def link_of(machine: Machine) -> Link:
@@ -35,7 +35,7 @@ def _bytes(value: Mapping[str, Any]) -> int:
 
 
 class _Placer:
-    """Finds what the machine cannot run by compiling, and places the rest around it."""
+    """Compiles to find operations that the machine cannot run, and places the rest around them."""
 
     def __init__(self, graph: Graph, machine: Machine, forced: Mapping[str, str]) -> None:
         self.graph, self.machine, self.forced = graph, machine, dict(forced)
@@ -74,7 +74,7 @@ class _Placer:
             if name not in self.times:
                 known = list(self.times)
                 raise user_error(
-                    "an operation to be placed does not exist",
+                    "unknown operation",
                     place=self.graph.name,
                     value=f"'{name}'",
                     allowed=listed(known),
@@ -94,7 +94,7 @@ class _Placer:
                     name,
                     tuple(dict.fromkeys(read)),
                     tuple(made),
-                    None if side == "host" else 0,  # what the machine can run leaves it only to save transfers
+                    None if side == "host" else 0,  # other operations leave the machine only to save transfers
                     None if side == "machine" else host,
                 )
             )
@@ -138,7 +138,7 @@ class _Placer:
         return Turn(host, names, Graph(core))
 
     def blame(self, error: Unsupported) -> bool:
-        """Marks the operation that an error is about, and those like it, as the host's; whether that was news."""
+        """Marks an error's operation and similar ones as the host's; returns whether any is new."""
         found = self._entry_operation(error)
         if not found or found in self.reasons or self.forced.get(found) == "machine" or error.lack == "devices":
             return False
@@ -148,17 +148,17 @@ class _Placer:
         return True
 
     def _entry_operation(self, error: Unsupported) -> str:
-        """The operation of the entry that an error is about, or that runs the function of which it is; "" if none."""
+        """The entry's operation of an error, or the one that calls its function; "" if unknown."""
         if not error.operation:
             return ""
         if error.function == self.graph.core.main:
             return error.operation if error.operation in self.times else ""
         holders = (name for name in self.times if error.function in self._reached(self.operations[name]))
-        found = next(holders, "")  # a call is none of the host's: its operations are, each on its own
+        found = next(holders, "")  # the host runs operations of a call one by one, never the call
         return "" if found and self.operations[found]["kind"] == "call" else found
 
     def _reached(self, op: Mapping[str, Any]) -> set[str]:
-        """Functions that an operation runs, and that those run."""
+        """Functions that an operation runs, directly or indirectly."""
         found: set[str] = set()
         left = list(op["functions"])
         while left:
@@ -175,7 +175,7 @@ class _Placer:
 
 
 def prefixes(name: str) -> Iterable[str]:
-    """A name, and those of which it is a part: lowering names what it makes of an operation after it."""
+    """A name and its prefixes: lowering derives names from the operation's."""
     while name:
         yield name
         name = name.rpartition(".")[0]
@@ -188,7 +188,7 @@ def compile_mixed(
     anything: bool,
     compile_part: Callable[[Graph], Program],
 ) -> Program:
-    """Compiles what the machine can run, and leaves the rest to the host."""
+    """Compiles operations that the machine can run, and leaves the rest to the host."""
     whole = graph
     placer = _Placer(whole, machine, forced)
     if any(name not in placer.times for name in forced) and _has_calls(whole):
@@ -212,7 +212,7 @@ def compile_mixed(
                 continue
             if not _has_calls(whole):
                 raise
-        # An operation inside a called function: without the call it can be placed on its own.
+        # An operation inside a called function: without the call it can be placed alone.
         whole = _inlined(whole)
         placer = _Placer(whole, machine, forced)
         placer.check_forced()

@@ -1,4 +1,4 @@
-"""Which of two ways a program is lowered: as the chip's own compiler does, or as it is best for the machine."""
+"""The choice of lowering: like the vendor's compiler, or best for the machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ LOWERINGS = ("native", "best")
 
 
 def has_profile(machine: Machine) -> bool:
-    """Whether a machine's file says what the chip's own compiler does."""
+    """Whether a machine's file has a lowering profile of the vendor's compiler."""
     return machine.states("lowering")
 
 
 def way_of(machine: Machine, lowering: str | None) -> str:
-    """Which of the two ways a program is lowered: the one place where the default is decided."""
+    """The lowering of a program, with the default applied."""
     known = has_profile(machine)
     if lowering is None:
         return "native" if known else "best"
@@ -25,13 +25,13 @@ def way_of(machine: Machine, lowering: str | None) -> str:
         allowed = ", ".join(LOWERINGS)
         raise user_error("unknown lowering", place="lowering", value=shown(lowering), allowed=allowed, suggestion=hint)
     if lowering == "native" and not known:
-        what = f"the file of {machine.name} does not say what the chip's own compiler does (no lowering profile)"
+        what = f"the file of {machine.name} lacks a lowering profile"
         raise user_error(what, place="lowering", value="'native'", allowed="best")
     return lowering
 
 
 def lowered_as(machine: Machine, lowering: str | None) -> Machine:
-    """The machine that a lowering sees."""
+    """The machine as seen by a lowering."""
     plain = not (machine.states("lowering") or machine.get("core.kernel_barrier"))
     if way_of(machine, lowering) == "native" or plain:
         return machine

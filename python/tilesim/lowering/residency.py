@@ -1,4 +1,4 @@
-"""Which values between kernels are to stay in scratchpads."""
+"""The choice of values that stay in scratchpads between kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVELS = ("memory", "scratchpad")
 
 
 def wished(residency: str | Mapping[str, str] | None, lowering: str) -> tuple[str, dict[str, str]]:
-    """What was asked for, checked."""
+    """The request, checked."""
     usual = "auto" if lowering == "best" else "none"
     if residency is None:
         return usual, {}

@@ -18,10 +18,10 @@ GRANULE = 64
 
 
 def _smallest(compiles: Callable[[int], bool], size: int) -> int | None:
-    """The least size in steps of 64 bytes; none where a large scratchpad does not help either."""
+    """The least size in steps of 64 bytes; None if a large scratchpad fails too."""
     low = size // GRANULE
     high = max(1, 2 * low)
-    while not compiles(high * GRANULE):  # what does not fit is refused at once
+    while not compiles(high * GRANULE):  # too small sizes fail at once
         low, high = high, 2 * high
         if high * GRANULE > MOST:
             return None
@@ -32,7 +32,7 @@ def _smallest(compiles: Callable[[int], bool], size: int) -> int | None:
 
 
 def with_smallest(error: Exception, machine: Machine, compile_for: Callable[[Machine], object]) -> Exception:
-    """A refusal to compile, with the smallest scratchpad that does where that is the reason."""
+    """An error of compiling, with the smallest sufficient scratchpad where it is too small."""
     size = _core.parse_bytes(str(machine.get(SETTING)))
     if size >= SUSPECT:
         return error

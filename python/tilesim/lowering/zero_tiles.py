@@ -1,4 +1,4 @@
-"""Products with zeros: tiles that are skipped, and formats that their weights must fit."""
+"""Products with zeros: skipped tiles, and formats of weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_formats", "with_own_weights", "with_zero_tiles"]
 
 
 def check_formats(graph: Graph) -> None:
-    """Refuses weights that do not fit the format that a product states for them: more than two of four values."""
+    """Rejects weights that violate their product's format: more than two nonzeros in four values."""
     operations = graph.operations()
     stated = [op for op in operations if op["kind"] == "contract" and "2:4" in _formats(op)]
     if not stated:
@@ -33,7 +33,7 @@ def _formats(op: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def with_own_weights(graph: Graph, machine: Machine) -> Graph:
-    """A graph whose layers have 2:4 weights of their own where the machine's arrays take the pattern."""
+    """Gives layers separate 2:4 weights if the machine's arrays support the pattern."""
     takes = machine.get("core.array.pattern") == "2:4"
     if not takes or not any(op["kind"] == "call" for op in graph.operations()):
         return graph
@@ -46,11 +46,11 @@ def with_own_weights(graph: Graph, machine: Machine) -> Graph:
 
 
 def with_zero_tiles(graph: Graph, activations: bool = False, leave: Iterable[str] = ()) -> Graph:
-    """A graph whose products know which tiles of their weights are all zero."""
+    """Marks products of a graph with the all-zero tiles of their weights."""
     leave = set(leave)
     changed = graph.copy()
     if any(op["kind"] == "call" for op in changed.operations()):
-        changed.inline_calls()  # layers that share their operations have weights of their own
+        changed.inline_calls()  # layers that share operations have separate weights
     with changed._changed() as core:
         said = _core.mark_zero_tiles(core, leave)
         if activations:

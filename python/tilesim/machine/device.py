@@ -53,9 +53,11 @@ class Device(Saved):
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __init__(self, levels: Sequence[Any] = (), units: Any = 1, **settings: Any) -> None:
-        """A device written by hand."""
+        """Makes a device from its fields."""
         data = {"name": "custom", "kind": "npu", **settings, "units": units}
-        data["levels"] = list(levels) if isinstance(levels, Iterable) else levels  # which `checked` refuses
+        data["levels"] = (
+            list(levels) if isinstance(levels, Iterable) else levels
+        )  # an invalid one: `checked` rejects it
         if isinstance(units, (list, tuple)):
             data.update(sorts_of_units(units, settings))
         for key, value in checked(data, "device").items():
@@ -76,7 +78,7 @@ class Device(Saved):
 
         Args:
             source: name ("t4"), label ("A100-SXM4-80GB"), path of a `.json` file, its content, a Machine or a Device.
-                Behind a name, a power state as `at` takes it: "t4@base", "t4@1.2GHz", "t4@50W".
+                A name may end in a power state of `at`: "t4@base", "t4@1.2GHz", "t4@50W".
 
         Returns:
             The device, checked.
@@ -91,9 +93,7 @@ class Device(Saved):
         if isinstance(source, Mapping):
             return cls(**{key: value for key, value in source.items() if key not in ("schema", "version")})
         if not isinstance(source, (str, os.PathLike)):
-            raise user_error(
-                "this is no device", value=shown(source), allowed="a name, a file, a dict, a Machine, a Device"
-            )
+            raise user_error("not a device", value=shown(source), allowed="a name, a file, a dict, a Machine, a Device")
         text = path_text(source)
         if folded(text) not in _labels() and (text.endswith(".json") or os.path.isfile(text)):
             return cls.load(_read(Path(text)))
@@ -101,10 +101,10 @@ class Device(Saved):
 
     @classmethod
     def named(cls, text: str) -> Device:
-        """A shipped device. No file of the user is opened, whatever the text: it may come from a table's cell.
+        """A shipped device. Never opens a file of the user, as the text may come from a table's cell.
 
         Args:
-            text: name or label, with a power state behind "@" or without, as `load` takes it.
+            text: name or label, optionally with a power state behind "@", as in `load`.
 
         Returns:
             The device.
@@ -145,7 +145,7 @@ class Device(Saved):
         arrays = cores * int(core["array"]["count"])
         scratchpad = _bytes(core["scratchpad"]["bytes"]) * cores
         edges = int(core["array"]["rows"]) + int(core["array"]["columns"])
-        near = arrays * edges * 4.0 * target.hertz  # what keeps every array's edges busy with 32-bit operands
+        near = arrays * edges * 4.0 * target.hertz  # feeds every array's edges with 32-bit operands
         return cls(
             [
                 Level("scratchpad", scratchpad, max(near, view["memory_bytes_per_second"]), 64, 1),
@@ -172,7 +172,7 @@ class Device(Saved):
 
     @property
     def shared(self) -> Level:
-        """The level that all units share, next to the memory unless the file names another."""
+        """The level that all units share: the last before memory unless the file names another."""
         for level in self.levels:
             if level.name == self.shared_level:
                 return level
@@ -192,7 +192,7 @@ class Device(Saved):
         """
         name = "tf32" if isinstance(dtype, str) and dtype == "tf32" else dtype_name(dtype)
         found = self.matrix.get(name)
-        return found if found else Rate(0.0, "absent", f"{self.name} has no matrix arithmetic on {name}")
+        return found if found else Rate(0.0, "absent", f"{self.name} does not support matrix arithmetic on {name}")
 
     def vector_rate(self, dtype: str = "f32") -> float:
         """Peak rate of simple arithmetic.
@@ -201,7 +201,7 @@ class Device(Saved):
             dtype: of the elements.
 
         Returns:
-            FLOPs per second; those of f32 where the file has no entry.
+            FLOPs per second; the f32 rate where the file lacks an entry.
 
         Raises:
             UserError: for an unknown dtype.
@@ -243,7 +243,7 @@ class Device(Saved):
         return Device.load({**self.to_dict(), **changes})
 
     def at(self, state: str | float) -> Device:
-        """The device in another power state.
+        """Returns the device in another power state.
 
         A clock scales every rate of the chip, its caches included, and leaves DRAM and the launch alone; a power limit
         reaches the closed form through the energy per operation, as the time that arithmetic takes at the limit.
@@ -256,7 +256,7 @@ class Device(Saved):
             The device at that clock or limit.
 
         Raises:
-            UserError: for a state that is none of these, or a clock that the file does not name.
+            UserError: for an unknown state or clock.
         """
         text = str(state).strip()
         unit = next((unit for unit in _STATE_UNITS if text.lower().endswith(unit)), "")
@@ -304,7 +304,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def folded(text: str) -> str:
-    """A name without what spellings differ in: letters and digits, in lower case."""
+    """The letters and digits of a name, in lower case."""
     return "".join(letter for letter in text.lower() if letter.isalnum())
 
 

@@ -1,4 +1,4 @@
-"""What a device's file says, checked: rates per dtype, memory levels, sorts of units."""
+"""The fields of a device's file, checked: rates per dtype, memory levels, types of units."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _fail(place: str, what: str, value: Any = None, allowed: str = "", suggestio
     )
 
 
-# What each number may be, least and most; times and absent rates may be 0. The slowest clock is a machine's.
+# Minimum and maximum of each number; times and absent rates may be 0. The slowest clock is a machine's.
 MOST_UNITS, MOST_RATE = 2**20, 1e18
 _COUNT, _RATE, _HERTZ, _SECONDS = (1, MOST_UNITS), (1.0, MOST_RATE), (1e3, 1e13), (0.0, 1e3)
 _RANGES: dict[str, tuple[float, float]] = {
@@ -71,7 +71,7 @@ def _number(data: Mapping[str, Any], key: str, place: str, field: str = "", leas
     low = low if least is None else least
     allowed = f"a number in SI units from {low:g} to {most:g}"
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
-        raise _fail(f"{place}.{key}", "a number is needed", value, allowed)
+        raise _fail(f"{place}.{key}", "not a number", value, allowed)
     if value <= 0 and low > 0:
         raise _fail(f"{place}.{key}", "the number must be positive", value, allowed)
     if not low <= value <= most:  # before the conversion: an integer may be larger than any float
@@ -89,7 +89,7 @@ def _whole(data: Mapping[str, Any], key: str, place: str) -> int:
 
 def _known(data: Any, keys: Iterable[str], place: str) -> None:
     if not isinstance(data, Mapping):
-        raise _fail(place, "an object is needed", data)
+        raise _fail(place, "not an object", data)
     names = list(keys)
     for key in data:
         if key not in names:
@@ -128,7 +128,7 @@ def _rate(data: Any, place: str) -> Rate:
 
 def _rates(data: Any, place: str) -> dict[str, Rate]:
     if not isinstance(data, Mapping):
-        raise _fail(place, "an object of rates per dtype is needed", data)
+        raise _fail(place, "not an object of rates per dtype", data)
     rates = {}
     for key, value in data.items():
         name = key if key == "tf32" else _core.parse_dtype(str(key))
@@ -162,9 +162,9 @@ KEYS = [
 
 
 def sorts_of_units(units: Sequence[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Several sorts of units as one: the fastest of each dtype."""
+    """Merges several types of units: the fastest rate of each dtype."""
     if not units:
-        raise _fail("device.units", "a device needs at least one sort of units", units)
+        raise _fail("device.units", "a device needs at least one type of unit", units)
     merged: dict[str, Any] = {"matrix": {}, "vector": {}}
     for index, sort in enumerate(units):
         place = f"device.units[{index}]"
@@ -187,13 +187,13 @@ def sorts_of_units(units: Sequence[Any], settings: Mapping[str, Any]) -> dict[st
 def _text(data: Mapping[str, Any], key: str, place: str, default: str = "") -> str:
     value = data.get(key, default)
     if not isinstance(value, str):
-        raise _fail(f"{place}.{key}", "a text is needed", value)
+        raise _fail(f"{place}.{key}", "not a text", value)
     return value
 
 
 def _clocks(data: Any, place: str) -> dict[str, float]:
     if not isinstance(data, Mapping):
-        raise _fail(place, "an object of clocks in hertz by name is needed", data)
+        raise _fail(place, "not an object of clocks in hertz by name", data)
     return {str(key): _number(data, key, place, "clock_hz") for key in data}
 
 

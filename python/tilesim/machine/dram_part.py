@@ -90,7 +90,7 @@ class Part:
 
     @property
     def sources(self) -> dict[str, str]:
-        """Section of the file to where its numbers come from."""
+        """Sources of the numbers by section of the file."""
         return dict(self.core.sources)
 
     def replace(self, controller: Mapping[str, Any]) -> Part:

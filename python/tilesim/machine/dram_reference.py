@@ -18,7 +18,7 @@ _LEVELS = {
     "Row": "row",
     "Column": "column",
 }
-# What each controller of the reference does: command bus, edges, and the level of an all-bank refresh.
+# Of each controller of the reference: command bus, edges, and the level of an all-bank refresh.
 _CONTROLLERS: dict[str, dict[str, str]] = {
     "GenericDDR": {"command_bus": "shared"},
     "LPDDR5": {"command_bus": "shared"},

@@ -28,7 +28,7 @@ def read_machine(path: str) -> tuple[_core.Machine, frozenset[str] | None]:
         try:
             text = json.dumps(entries, allow_nan=False, default=_no_value)
         except ValueError as error:
-            raise user_error("this is no value of a setting", place=path, value=str(error)) from None
+            raise user_error("invalid value of a setting", place=path, value=str(error)) from None
         try:
             return _core.Machine.from_json(text, path), settings_in(entries)
         except _core.UserError as error:
@@ -59,36 +59,34 @@ def _toml(path: str) -> dict[str, Any]:
     try:
         return dict(toml.loads(text))
     except (toml.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise user_error("this is no TOML", place=path, value=str(error)) from None
+        raise user_error("invalid TOML", place=path, value=str(error)) from None
 
 
 def _no_value(value: Any) -> Any:
-    raise user_error("this is no value of a setting", value=shown(value), allowed="numbers, texts, lists, tables")
+    raise user_error("invalid value of a setting", value=shown(value), allowed="numbers, texts, lists, tables")
 
 
 def _of_toml(error: Exception, path: str) -> Exception:
-    """An error of the JSON form, whose lines are none of the file."""
+    """An error of the JSON form, without its lines, which the file lacks."""
     place = re.sub(r":\d+\b", "", str(getattr(error, "place", ""))) or path
     parts = [str(getattr(error, key, "")) for key in ("what", "value", "allowed", "suggestion")]
     return user_error(parts[0], place=place, value=parts[1], allowed=parts[2], suggestion=parts[3])
 
 
 def _check_notes(entries: Mapping[str, Any], place: str) -> None:
-    """Notes are texts, for settings that exist: nothing is dropped that could mean a value."""
+    """Checks that notes are texts for existing settings, so that no value is dropped."""
     notes = entries.get("notes", {})
     if not isinstance(notes, (str, Mapping)):
-        raise user_error("notes are texts", place=f"{place}: notes", value=shown(notes), allowed="{path: text}")
+        raise user_error("notes must be texts", place=f"{place}: notes", value=shown(notes), allowed="{path: text}")
     for path, text in notes.items() if isinstance(notes, Mapping) else ():
         if not isinstance(text, str):
-            raise user_error("a note is a text", place=f"{place}: notes: {path}", value=shown(text))
+            raise user_error("a note must be a text", place=f"{place}: notes: {path}", value=shown(text))
         if path not in all_settings() and path != "cores" and not path.startswith("cores."):
             hint = nearest(path, all_settings())
-            raise user_error(
-                "a note for a setting that does not exist", place=place, value=shown(path), suggestion=hint
-            )
+            raise user_error("a note for an unknown setting", place=place, value=shown(path), suggestion=hint)
     for path, value in _values(entries):
         if isinstance(value, Mapping) and not isinstance(value.get("notes", ""), str):
-            raise user_error("a note is a text", place=f"{place}: {path}", value=shown(value["notes"]))
+            raise user_error("a note must be a text", place=f"{place}: {path}", value=shown(value["notes"]))
 
 
 def _values(entries: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -153,7 +151,7 @@ def _end(words: list[str], index: int) -> int:
 
 
 def settings_in(entries: Mapping[str, Any]) -> frozenset[str]:
-    """Which settings a file's content states."""
+    """The settings in a file's content."""
     known, found = all_settings(), set()
 
     def walk(value: Any, path: str) -> None:
@@ -175,7 +173,7 @@ def settings_in(entries: Mapping[str, Any]) -> frozenset[str]:
 
 
 def written(entries: Mapping[str, Any], path: str, base: str = "") -> str:
-    """The text of a machine's file, with what each setting means."""
+    """The text of a machine's file, with the meaning of each setting."""
     base = _one_line(base)
     if path.endswith(".toml"):
         return _as_toml(entries, base)
@@ -206,7 +204,7 @@ def _at(entries: Mapping[str, Any], path: str) -> Any:
 
 def _as_toml(entries: Mapping[str, Any], base: str) -> str:
     lines = [
-        f"# A machine{f', from {base}' if base else ''}. What is left out has its default; tilesim machine settings"
+        f"# A machine{f', from {base}' if base else ''}. Missing settings have their defaults; tilesim machine settings"
     ]
     lines += ["# lists all settings, tilesim run MODEL --machine FILE simulates it.", ""]
     head = [key for key, value in entries.items() if not isinstance(value, (dict, list))]
@@ -222,10 +220,10 @@ def _as_toml(entries: Mapping[str, Any], base: str) -> str:
             lines += [f"# {base}: {shown_value(_at(entries, path))} ({_one_line(sources[path])})"]
         lines += [f"{key} = {_toml_value(_at(entries, path))}"]
     for sort in entries.get("cores", []):
-        lines += ["", "# a sort of cores: what it has of its own, the rest as in [core]", "[[cores]]"]
+        lines += ["", "# a type of cores: its differences from [core]", "[[cores]]"]
         lines += [f"{key} = {_toml_value(value)}" for key, value in sort.items()]
     if sources:
-        lines += ["", "# where the values come from: change it with the value", "[sources]"]
+        lines += ["", "# sources of the values: change each with its value", "[sources]"]
         lines += [f"{_toml_value(path)} = {_toml_value(text)}" for path, text in sources.items()]
     return "\n".join(lines) + "\n"
 
@@ -237,7 +235,7 @@ def _one_line(text: str) -> str:
 def _toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):  # a basic string of TOML escapes as JSON does, but no letters by halves
+    if isinstance(value, str):  # a basic string of TOML escapes as JSON does, but without surrogate pairs
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         inner = ", ".join(f"{_toml_value(str(key))} = {_toml_value(one)}" for key, one in value.items())

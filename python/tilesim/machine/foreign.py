@@ -1,4 +1,4 @@
-"""Machines described in the files of other simulators: what they state, and what they leave open."""
+"""Machines from the files of other simulators, with the settings that these leave open."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .tables import flat
 __all__ = ["SCALE_SIM", "Description", "left_open", "scale_sim"]
 
 SCALE_SIM = "SCALE-Sim configuration"
-"""How the description of such a machine begins."""
+"""First words of such a machine's description."""
 OPEN = "left open: "
-"""How the source of a setting begins that the file does not state."""
+"""First words of the source of a setting missing from the file."""
 RATES = dict.fromkeys(("i8", "i4", "fp8_e4m3", "bf16", "f16", "f32"), 1.0)
-"""One product per cell and cycle: what a tool without dtypes counts."""
+"""One product per cell and cycle, as a tool without dtypes counts."""
 _UNLIMITED = 1 << 20  # bytes per cycle, the largest that the settings take
 
 _DATAFLOWS = {"os": "output_stationary", "ws": "weight_stationary", "is": "input_stationary"}
@@ -52,7 +52,7 @@ class Description:
         self.settings[setting], self.sources[setting] = value, f"{OPEN}{why}"
 
     def entries(self, name: str) -> dict[str, Any]:
-        """The content of a machine's file; what was not read stands in its description."""
+        """The content of a machine's file; its description lists unread keys."""
         unread = f"; not read: {', '.join(dict.fromkeys(self.unread))}" if self.unread else ""
         entries: dict[str, Any] = {"schema": "tilesim.machine", "version": 1, "name": name}
         entries |= {"description": f"{self.what}, {self.file}{unread}", "sources": self.sources}
@@ -66,7 +66,7 @@ class Description:
 
 
 def left_open(entries: Mapping[str, Any]) -> list[str]:
-    """What results say of a machine whose file is another simulator's."""
+    """Note of results on a machine whose file is another simulator's."""
     found: dict[str, list[str]] = {}
     for path, text in entries["sources"].items():
         if text.startswith(OPEN):
@@ -78,7 +78,7 @@ def left_open(entries: Mapping[str, Any]) -> list[str]:
 
 
 class _Keys:
-    """The keys of a configuration: those that are read, and the rest. Capitals do not count."""
+    """The keys of a configuration, read and unread ones, case-insensitive."""
 
     def __init__(self, path: str) -> None:
         self.path, self.unread = path, list[str]()
@@ -93,7 +93,7 @@ class _Keys:
         try:
             parser.read_string(read_text(path, 1 << 20), path)
         except configparser.Error as error:
-            raise user_error("this is no configuration", place=path, value=" ".join(str(error).split())) from None
+            raise user_error("not a configuration", place=path, value=" ".join(str(error).split())) from None
         self.sections = {name.lower(): dict(parser[name]) for name in parser.sections()}
         absent = [key for name, keys in _READ.items() for key in keys if key.lower() not in self.sections.get(name, {})]
         for name, section in self.sections.items():
@@ -110,7 +110,7 @@ class _Keys:
     def text(self, section: str, key: str, default: str | None = None) -> str:
         found = self.sections.get(section, {}).get(key.lower(), default)
         if found is None:
-            raise user_error("the configuration lacks a key", place=f"{self.path}: [{section}]", value=key)
+            raise user_error("missing key of the configuration", place=f"{self.path}: [{section}]", value=key)
         return found.strip()
 
     def numbers(self, section: str, key: str, most: int, several: bool = False) -> list[int]:
@@ -118,7 +118,7 @@ class _Keys:
         parts = [part.strip() for part in text.split(",")] if several else [text]
         for part in parts:
             if not is_size(part) or not 0 < int(part) <= most:
-                raise user_error("this is no whole number in range", place=f"{self.path}: [{section}] {key}",
+                raise user_error("not a whole number in range", place=f"{self.path}: [{section}] {key}",
                                  value=shown(text), allowed=f"1 to {most}")  # fmt: skip
         return [int(part) for part in parts]
 
@@ -156,7 +156,7 @@ def scale_sim(path: str) -> dict[str, Any]:
         found.state("memory.channels", len(banks), "Bandwidth")
         found.state("memory.bandwidth", f"{sum(banks)} GB/s", "Bandwidth, bytes per cycle")
     else:
-        found.state("memory.kind", "ideal", "InterfaceBandwidth CALC: as much bandwidth as is asked for")
+        found.state("memory.kind", "ideal", "InterfaceBandwidth CALC: unlimited bandwidth")
         found.state("memory.bandwidth", "1000000 GB/s", "InterfaceBandwidth CALC")
     found.state("memory.burst_bytes", "1 B", "SCALE-Sim moves words")
     found.open("memory.latency", "0 ns", "SCALE-Sim has no latency")

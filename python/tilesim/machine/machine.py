@@ -38,7 +38,7 @@ class Machine(Saved):
         """Wraps a machine of the core; use `load`."""
         self.core = core
         self.given: frozenset[str] | None = None
-        """Paths of the settings that its file states; none where that is not known."""
+        """Paths of the settings in its file; None if unknown."""
         self._label = ""
         self._text, self._settings = "", dict[str, Any]()
 
@@ -59,21 +59,21 @@ class Machine(Saved):
             source: preset name, path of a `.json` or `.toml` file, of a configuration of SCALE-Sim (`.cfg`) or an
                 architecture of Timeloop (`.yaml`), or the file's content as a dict. A file may name files of a network
                 (`network.kind`) and a DRAM part (`memory.part`) beside or below itself, and may have `notes`, texts by
-                setting or beside a setting's value, which nothing reads.
+                setting or beside a setting's value, which are ignored.
 
         Returns:
             The machine, checked.
 
         Raises:
-            UserError: for an unknown preset, key, unit or value, with its place and what is allowed.
+            UserError: for an unknown preset, key, unit or value, with its place and the allowed values.
         """
         if isinstance(source, Machine):
             return source
         if isinstance(source, Mapping):
             try:
                 entries = dict(source)
-            except Exception as error:  # of the object's own
-                raise user_error("this is no machine", value=shown(error), allowed="a dict") from None
+            except Exception as error:  # attributes of the object
+                raise user_error("not a machine", value=shown(error), allowed="a dict") from None
             machine = cls(_core.Machine.from_json(json_text(entries, "dict"), "dict"))._checked()
             machine.given = settings_in(entries)
             return machine
@@ -86,7 +86,7 @@ class Machine(Saved):
         return machine
 
     def _with_own_sources(self) -> Machine:
-        """The machine of somebody's file: a preset's source stays with the preset's value."""
+        """The machine of a user's file: a preset's source stays with the preset's value."""
         changed = own_sources(self.to_dict())
         if not changed:
             return self
@@ -105,7 +105,7 @@ class Machine(Saved):
             base, path = os.path.realpath(directory), os.path.realpath(os.path.join(directory, name))
             if os.path.commonpath([base, path]) != base:
                 raise user_error(
-                    "a machine's file names a file outside of its directory",
+                    "a machine's file names a file outside its directory",
                     place=setting,
                     value=shown(name),
                     allowed=f"a shipped name, or a file in {base}",
@@ -115,7 +115,7 @@ class Machine(Saved):
                 found[setting] = path
         if not found:
             return self
-        entries = {**self.replace(found).to_dict(), "sources": self.sources}  # a path that is whole is no change
+        entries = {**self.replace(found).to_dict(), "sources": self.sources}  # an absolute path needs no change
         return Machine(_core.Machine.from_json(json.dumps(entries), self.name))
 
     def _repr_html_(self) -> str:
@@ -130,9 +130,9 @@ class Machine(Saved):
 
     @property
     def label(self) -> str:
-        """The name that results carry: of a variant also what differs, as "tpu-v3, core.arrays 1".
+        """The name that results carry: of a variant also its differences, as "tpu-v3, core.arrays 1".
 
-        What differs from the preset of that name; of other machines, what `replace` changed. Three changes are told.
+        Differences from the preset of that name, or else the changes by `replace`; at most three.
         """
         if not self._label:
             self._label = label(self._json())
@@ -150,26 +150,26 @@ class Machine(Saved):
 
     @property
     def sorts(self) -> dict[str, list[int]]:
-        """Sorts of cores with the numbers of their cores; empty where all cores are alike."""
+        """Types of cores with the numbers of their cores; empty where all cores are alike."""
         return dict(self.core.sorts)
 
     def only(self, sort: str) -> Machine:
-        """The machine as cores of one sort see it when they are alone.
+        """Returns a machine with only the cores of one type.
 
         Args:
             sort: a name of `sorts`.
 
         Returns:
-            A machine whose cores are those of the sort.
+            The machine with those cores.
 
         Raises:
-            UserError: for an unknown sort.
+            UserError: for an unknown type.
         """
         return Machine(self.core.only(sort))
 
     @property
     def sources(self) -> dict[str, str]:
-        """Setting path to where its number comes from."""
+        """Source of each setting's number, by path."""
         return dict(self.core.sources)
 
     def replace(self, changes: Mapping[str, Any]) -> Machine:
@@ -177,7 +177,7 @@ class Machine(Saved):
 
         Args:
             changes: setting path ("core.array.count", or "core.arrays" for short) to value as in a file ("1 GHz", 2).
-                "cores" takes a number or a list of sorts; "cores.little.count" and "cores.little.core.array.rows"
+                "cores" takes a number or a list of types; "cores.little.count" and "cores.little.core.array.rows"
                 change one of them.
 
         Returns:
@@ -188,12 +188,14 @@ class Machine(Saved):
                 other (regions that do not divide cores and channels, a mapping that does not cover the DRAM part).
         """
         if not isinstance(changes, Mapping) or not all(isinstance(path, str) for path in changes):
-            raise user_error("changes go by setting path", value=shown(changes), allowed='as {"core.array.count": 2}')
+            raise user_error(
+                "the changes are not a dict by setting path", value=shown(changes), allowed='as {"core.array.count": 2}'
+            )
         full = [SHORT.get(path, path) for path in changes]
         twice = next((path for path in full if full.count(path) > 1), None)
         if twice is not None:
             both = " and ".join(path for path in changes if SHORT.get(path, path) == twice)
-            raise user_error("one setting is given twice", place=twice, value=both, allowed="one of its names")
+            raise user_error("duplicate setting", place=twice, value=both, allowed="one of its names")
         texts = {
             path if path == "cores" and isinstance(value, list) else SHORT.get(path, path): json_text(value, path)
             for path, value in changes.items()
@@ -207,7 +209,7 @@ class Machine(Saved):
         return changed._checked() if any(path in checked for path in texts) else changed
 
     def _checked(self) -> Machine:
-        """The machine, if the files that it names exist and its mapping fits its DRAM part."""
+        """Checks that its files exist and its mapping fits its DRAM part."""
         settings = self.to_dict()
         memory, kind = settings["memory"], settings["network"]["kind"]
         if kind.endswith(".json") and not os.path.isfile(kind):
@@ -236,10 +238,10 @@ class Machine(Saved):
         return self._settings
 
     def states(self, part: str) -> bool:
-        """Whether its file has a part that a machine may lack.
+        """Whether its file has an optional part.
 
         Args:
-            part: "lowering" (what the chip's own compiler does), "host", "cores", ...
+            part: "lowering" (the chip's compiler), "host", "cores", ...
 
         Returns:
             Whether it is there.
@@ -250,7 +252,7 @@ class Machine(Saved):
         """One setting.
 
         Args:
-            path: "core.array.count"; of one sort of cores "cores.little.core.array.count".
+            path: "core.array.count"; of one type of cores "cores.little.core.array.count".
 
         Returns:
             Its value as in a file.
@@ -285,27 +287,29 @@ class Machine(Saved):
             other: preset name, file, dict or Machine.
 
         Returns:
-            Rows with setting, a (this machine's value), b (the other's), ratio (b / a, of numbers); none where they are
-            equal. A value is None where a machine lacks the setting.
+            Rows with setting, a (this machine's value), b (the other's), ratio (b / a, of numbers), for differing
+            settings. A value is None where a machine lacks the setting.
 
         Raises:
-            UserError: for an unknown preset or a file that is no machine.
+            UserError: for an unknown preset or an invalid file.
         """
         return differences(self.to_dict(), Machine.load(other).to_dict())
 
     def save(self, path: str | os.PathLike[str], name: str | None = None) -> None:
-        """Writes a file to change by hand: every setting with its unit, range, default and meaning, and its source.
+        """Writes a file for editing: every setting with its unit, range, default, meaning and source.
 
         Args:
             path: ends in ".toml" (comments) or ".json" (an object `notes`).
-            name: of the machine in the file; none: as here.
+            name: of the machine in the file; this machine's by default.
 
         Raises:
             UserError: for another ending, or where the file cannot be written.
         """
         text = path_text(path)
         if not text.endswith((".json", ".toml")):
-            raise user_error("no form of a machine's file", value=shown(text), allowed="a name with .json or .toml")
+            raise user_error(
+                "unknown ending of a machine's file", value=shown(text), allowed="a name with .json or .toml"
+            )
         entries = {**self.to_dict(), **({} if name is None else {"name": name})}
         with writing(text) as file:
             file.write(written(entries, text, self.label))
@@ -321,7 +325,7 @@ class Machine(Saved):
 
 
 def _restored(entries: dict[str, Any], given: frozenset[str] | None, does: Mapping[str, Any] | None = None) -> Machine:
-    """A machine from its pickle, and what its own instructions do, by function."""
+    """A machine from its pickle and the semantics of its custom instructions, by function."""
     machine = Machine.load(entries)
     for function, one in (does or {}).items():
         machine.core = _core.isa_use(machine.core, function, one.of.declared, one)
@@ -333,22 +337,22 @@ MachineLike = Machine | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def _by_end(name: str) -> str:
-    """The first setting whose path ends in a name; "" where none does."""
+    """The first setting whose path ends in a name, or ""."""
     return next((path for path in all_settings() if path.rpartition(".")[2] == name), "")
 
 
 def _meant(name: str, value: Any) -> str:
-    """A setting that was written as an argument of `replace`."""
+    """A setting given as a keyword of `replace`."""
     path = next((brief for brief in SHORT if brief.rpartition(".")[2] == name), "") or _by_end(name)
     path = path or nearest(name, all_settings())
-    return f"Settings stand in a dict: replace({{'{path}': {shown(value)}}})" if path else ""
+    return f"Write settings in a dict: replace({{'{path}': {shown(value)}}})" if path else ""
 
 
 MEANT["Machine.replace"] = _meant
 
 
 def _with_short_names(error: Exception, changes: Mapping[str, Any]) -> Exception:
-    """An error in the names that were written: short ones stay, and are suggested too, which the core does not know."""
+    """An error with the names as written: the core does not know short ones."""
     parts: dict[str, Any] = {
         key: str(getattr(error, key, "")) for key in ("what", "place", "value", "allowed", "suggestion")
     }

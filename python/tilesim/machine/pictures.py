@@ -1,4 +1,4 @@
-"""What a notebook shows of a machine."""
+"""View of a machine in a notebook."""
 
 from __future__ import annotations
 

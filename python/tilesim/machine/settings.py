@@ -16,7 +16,7 @@ from .effects import EFFECTS
 __all__ = ["SHORT", "Setting", "all_settings", "documentation", "find_setting", "section"]
 
 SHORT = {"core.arrays": "core.array.count", "cores": "core.count"}
-"""Short names of settings that are asked for most."""
+"""Short names of frequent settings."""
 
 _PARSERS: dict[str, Callable[[str], int]] = {
     "frequency (Hz)": _core.parse_frequency,
@@ -40,8 +40,8 @@ class Setting:
 
     path: str
     unit: str  # "count", "ratio", "true or false", "value", or a quantity as "size (B)"
-    range: str  # as people read it; "" where there is none
-    low: float | None  # in whole or base units (Hz, B, B/s, ps, fJ); none: no number
+    range: str  # as people read it, or ""
+    low: float | None  # in whole or base units (Hz, B, B/s, ps, fJ); None for other values
     high: float | None
     allowed: tuple[str, ...]  # of a text
     default: Any  # as in a file
@@ -72,7 +72,7 @@ class Setting:
         return whole
 
     def note(self) -> str:
-        """What a file says beside it."""
+        """Its comment in a file."""
         kind = self.unit if self.unit != "value" else "text" if self.allowed else "text, list or object"
         limits = f"one of {', '.join(self.allowed)}" if self.allowed else self.range
         return (

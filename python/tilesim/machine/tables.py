@@ -1,4 +1,4 @@
-"""What a machine has of its own: its settings as rows, what differs between two, and the name of a variant."""
+"""A machine's settings as rows, the differences between two machines, and the name of a variant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .settings import SHORT, all_settings, find_setting, shown_value
 
 __all__ = ["differences", "flat", "label", "own_sources", "rows"]
 
-REPLACED = "replaced by the user"  # the core's word for what `replace` changed
+REPLACED = "replaced by the user"  # the core's word for changes by `replace`
 _SHOWN = 3  # changes in a variant's name
 _HEAD = ("schema", "version", "name", "description", "sources")
 
@@ -41,7 +41,7 @@ def flat(entries: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _preset(name: str) -> dict[str, Any] | None:
-    """The settings of a shipped machine; none where there is none of that name."""
+    """The settings of a shipped machine; empty for other names."""
     if name not in _names():
         return None
     return flat(json.loads(_core.Machine.read_file(str(configs_dir() / "machines" / f"{name}.json")).to_json()))
@@ -54,7 +54,7 @@ def _preset_sources(name: str) -> dict[str, str]:
 
 
 def own_sources(entries: dict[str, Any]) -> dict[str, str]:
-    """What to say in place of a preset's source where a file has another value than the preset."""
+    """Replaces a preset's source where a file has another value than the preset."""
     own, sources = flat(entries), dict(entries.get("sources", {}))
     if not sources:
         return {}
@@ -64,7 +64,7 @@ def own_sources(entries: dict[str, Any]) -> dict[str, str]:
     for path, source in sources.items():
         having = [name for name in order if _preset_sources(name).get(path) == source]
         bases = {name: (_preset(name) or {}).get(path) for name in having}
-        counted = path == "core.count" and entries.get("cores")  # the sum of its sorts
+        counted = path == "core.count" and entries.get("cores")  # the sum of its types
         if not having or path not in own or own[path] in bases.values() or counted:
             continue
         value = _said(path, bases[having[0]])
@@ -79,7 +79,7 @@ def _names() -> frozenset[str]:
 
 
 def _of_lowering(path: str, own: dict[str, Any], base: dict[str, Any]) -> bool:
-    """Whether a setting went with the lowering profile: a choice of how to compile, no other machine."""
+    """Whether a setting belongs to the lowering profile, which does not make another machine."""
     if any(one.startswith("lowering.") for one in own):
         return False
     return path.startswith("lowering.") or (path == "core.kernel_barrier" and base.get(path) is True)
@@ -87,7 +87,7 @@ def _of_lowering(path: str, own: dict[str, Any], base: dict[str, Any]) -> bool:
 
 @lru_cache(maxsize=256)
 def label(text: str) -> str:
-    """The name by which a variant is told from others."""
+    """The name of a variant."""
     entries = json.loads(text)
     own, base = flat(entries), _preset(entries["name"])
     if base is None:
@@ -102,7 +102,7 @@ def label(text: str) -> str:
 
 
 def _said(path: str, value: Any) -> str:
-    """A setting's value in a name: of sizes the text that people write, whatever unit the core has them in."""
+    """A setting's value in a name: sizes in the user's units."""
     setting = find_setting(path)
     number = setting.number(value) if setting.unit == "size (B)" and isinstance(value, str) else None
     return exact_size(number) if number else shown_value(value)
@@ -126,7 +126,7 @@ def differences(a: dict[str, Any], b: dict[str, Any]) -> Table:
     order = [path for path in all_settings() if path in one or path in two]
     for path in dict.fromkeys([*order, *one, *two]):
         x, y = one.get(path), two.get(path)
-        if x == y or path.endswith(".reason"):  # which is no setting: why there are some
+        if x == y or path.endswith(".reason"):  # not a setting
             continue
         setting = find_setting(path)
         p, q = (None if value is None else setting.number(value) for value in (x, y))

@@ -1,4 +1,4 @@
-"""One vocabulary for what a workload runs on: machines, which are simulated, and devices, which are estimated."""
+"""Targets of workloads: machines, which are simulated, and devices, which are estimated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def load(source: MachineLike | Device, labels: bool = False) -> Machine | Device
     if os.path.isfile(text):
         return Device.load(source) if _is_device(text) else Machine.load(source)
     if text.endswith(CONFIGS) or os.path.exists(text):
-        return Machine.load(source)  # which says what is wrong with it
+        return Machine.load(source)  # raises the precise error
     known = [*Machine.names(), *Device.names()]
     raise user_error(
         "unknown machine or device",
@@ -46,13 +46,13 @@ def load(source: MachineLike | Device, labels: bool = False) -> Machine | Device
 
 
 def _check_spelling(text: str) -> None:
-    """Refuses a label that is a machine's name in another spelling: the number would be that of another model."""
+    """Rejects a label that is a machine's name in another spelling: another model would run."""
     before = text.partition("@")[0]
     machine = next((name for name in Machine.names() if folded(name) == folded(before)), "")
     if machine:
         device = Device.named(before).name
         remedy = f"Did you mean the machine {machine}, which is simulated? The device {device} is estimated"
-        raise user_error("this may be a machine or a device", value=f"'{text}'", allowed=f"{machine}, {device}",
+        raise user_error("ambiguous name: a machine or a device", value=f"'{text}'", allowed=f"{machine}, {device}",
                          suggestion=remedy)  # fmt: skip
 
 
@@ -87,11 +87,11 @@ def sort_of(name: str) -> str:
 
 @checked()
 def machines() -> Table:
-    """Everything that a workload can run on: machines, which are simulated, then devices, which are estimated.
+    """Lists all targets of workloads: machines, which are simulated, then devices, which are estimated.
 
     Returns:
         Rows with name, kind ("machine", "device"), description, peak_tflops (TFLOP/s of matrix products, whole
-        machine, no zeros skipped) in its fastest dtype, peak_dtype, bf16_tflops (None: no bf16), vector_tflops (f32),
+        machine, dense) in its fastest dtype, peak_dtype, bf16_tflops (None: no bf16), vector_tflops (f32),
         memory_gbytes_per_second (10⁹ bytes).
     """
     rows = [_row(name, "machine", Device.from_machine(name)) for name in Machine.names()]

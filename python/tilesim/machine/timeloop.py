@@ -1,8 +1,8 @@
 """Architectures of Timeloop (versions 0.2 to 0.4) as machines.
 
 Levels go from off-chip memory to the multipliers. In version 0.4 they are a list (`nodes`, with the tags !Container,
-!Component, !Parallel), and a `spatial` mesh multiplies all that stands behind it; older files nest `subtree` and
-`local`, a range in a name counts instances ("PE[0..167]") and `meshX` says how many of them lie along x (Timeloop's
+!Component, !Parallel), and a `spatial` mesh multiplies all nodes behind it; older files nest `subtree` and
+`local`, a range in a name counts instances ("PE[0..167]") and `meshX` gives their number along x (Timeloop's
 pages on architectures of versions 3 and 4).
 """
 
@@ -24,7 +24,7 @@ __all__ = ["timeloop"]
 _KEYS = ("!", "name", "class", "subclass", "attributes", "spatial", "constraints", "nodes", "local", "subtree",
          "required_actions", "enabled", "version", "sparse_optimizations")  # fmt: skip
 _MESH = ("meshX", "meshY")
-#: attributes of Timeloop that say nothing of time or size: no other key is meant by one of these
+#: attributes of Timeloop that concern neither time nor size, and are not misspellings
 _OTHER = ("technology", "n_banks", "n_ports", "n_rdports", "n_wrports", "n_rdwr_ports", "num_ports", "num-ports",
           "energy", "cluster_size", "cluster-size", "network_word_bits", "network-word-bits", "leak", "area",
           "multicast", "latency", "adder_width", "multiple_buffering", "multiple-buffering", "min_utilization",
@@ -49,7 +49,7 @@ _MOST = 1 << 40
 
 @dataclass(eq=False)
 class _Level:
-    """A component, or a container (of no sort), with its instances: on the whole chip, and along x."""
+    """A component, or a container (without a type), with its instances: on the whole chip, and along x."""
 
     name: str
     sort: str
@@ -57,12 +57,12 @@ class _Level:
     attributes: Mapping[str, Any]
     instances: int = 1
     along_x: int = 1
-    parallel: int = 0  # which components stand beside each other; 0: it stands alone
+    parallel: int = 0  # the group of parallel components; 0: none
     used: set[str] = field(default_factory=lambda: {"meshX", "meshY"})
     asked: set[str] = field(default_factory=set)
 
     def unread(self) -> list[str]:
-        """Attributes that nothing reads. UserError for one that is spelt nearly as one that was looked for."""
+        """Unread attributes. UserError for one whose name resembles a known one."""
         rest = [key for key in self.attributes if key not in self.used]
         absent = sorted(self.asked - self.attributes.keys())
         for key in rest:
@@ -71,7 +71,7 @@ class _Level:
         return [f"{self.name}.{key}" for key in rest]
 
     def number(self, *keys: str) -> float | None:
-        """The first of these attributes that there is."""
+        """The first of these attributes in the node."""
         self.asked.update(keys)
         for key in keys:
             if self.attributes.get(key) is not None:
@@ -85,7 +85,7 @@ class _Level:
 
     @property
     def bytes(self) -> float | None:
-        """Of one instance; none where the file does not say."""
+        """Of one instance, or None."""
         if (kibibytes := self.number("sizeKB")) is not None:
             return kibibytes * 1024
         depth, width = self.number("depth", "memory_depth", "entries"), self.number("width", "memory_width")
@@ -99,12 +99,12 @@ def _number(value: Any, place: str) -> float:
     except (TypeError, ValueError):
         number = 0.0
     if not 0 < number < _MOST:
-        raise user_error("this is no number above 0", place=place, value=shown(value), allowed=f"up to {_MOST}")
+        raise user_error("not a number above 0", place=place, value=shown(value), allowed=f"up to {_MOST}")
     return number
 
 
 def _part(node: Mapping[str, Any], key: str, sort: type, place: str) -> Any:
-    """What a node has under a key; empty where it has nothing."""
+    """A node's value of a key, or an empty one."""
     found = node.get(key)
     if found is not None and not isinstance(found, sort):
         raise user_error("a value has the wrong type", place=f"{place}: {key}", value=shown(found),
@@ -115,11 +115,11 @@ def _part(node: Mapping[str, Any], key: str, sort: type, place: str) -> Any:
 def _nodes(node: Mapping[str, Any], key: str, place: str) -> Iterator[tuple[Mapping[str, Any], str, str]]:
     """Nodes in a list, each with its name and place."""
     if place.count(": ") > _DEEPEST:
-        raise user_error("nodes lie too deep", place=place[:100], allowed=str(_DEEPEST))
+        raise user_error("too deeply nested nodes", place=place[:100], allowed=str(_DEEPEST))
     for number, child in enumerate(_part(node, key, list, place)):
         where = f"{place}: {key}[{number}]"
         if not isinstance(child, Mapping):
-            raise user_error("this is no node", place=where, value=shown(child), allowed="a mapping")
+            raise user_error("not a node", place=where, value=shown(child), allowed="a mapping")
         for one in child:
             if one not in _KEYS:
                 raise user_error("unknown key of a node", place=where, value=shown(one), allowed=", ".join(_KEYS[1:]),
@@ -144,14 +144,14 @@ def _listed(node: Mapping[str, Any], place: str, fan: list[int], parallel: int =
                              allowed=", ".join(_MESH), suggestion=nearest(str(unknown[0]), _MESH))  # fmt: skip
         x, y = (_count(mesh.get(key, 1), f"{where}: spatial: {key}") for key in _MESH)
         beside = child.get("!") == "Parallel"
-        own = list(fan) if parallel else fan  # what stands beside others leaves them as they are
+        own = list(fan) if parallel else fan  # parallel components do not change each other
         own[:] = own[0] * x * y, own[1] * x
         yield _level(child, name, where, own[0], own[1], parallel)
         yield from _listed(child, where, list(own) if beside else own, id(child) if beside else parallel)
 
 
 def _nested(node: Mapping[str, Any], place: str, instances: int) -> Iterator[_Level]:
-    """Versions before 0.4, and what pytimeloop writes."""
+    """Versions before 0.4, and files of pytimeloop."""
     for child, name, where in _nodes(node, "local", place):
         name, count = _range(name, where)
         across = _part(child, "attributes", dict, where).get("meshX", instances * count)
@@ -165,12 +165,12 @@ def _nested(node: Mapping[str, Any], place: str, instances: int) -> Iterator[_Le
 def _count(value: Any, place: str) -> int:
     number = _number(value, place)
     if number != int(number) or number > 1 << 20:
-        raise user_error("this is no count", place=place, value=shown(value), allowed=f"1 to {1 << 20}")
+        raise user_error("not a count", place=place, value=shown(value), allowed=f"1 to {1 << 20}")
     return int(number)
 
 
 def _range(name: str, place: str) -> tuple[str, int]:
-    """A name without its range of instances, and how many these are."""
+    """A name without its range of instances, and their number."""
     found = re.fullmatch(r"(.*)\[(\d{1,9})\.\.(\d{1,9})\]", name)
     return (found[1], _count(int(found[3]) - int(found[2]) + 1, place)) if found else (name, 1)
 
@@ -180,7 +180,7 @@ def timeloop(path: str) -> dict[str, Any]:
     data = read_yaml(path)
     top = data.get("architecture") if isinstance(data, Mapping) else None
     if not isinstance(top, Mapping):
-        raise user_error("the file has no architecture", place=path, allowed="architecture: {version, nodes}")
+        raise user_error("missing architecture", place=path, allowed="architecture: {version, nodes}")
     place = f"{path}: architecture"
     walk = _listed(top, place, [1, 1]) if "nodes" in top else _nested(top, place, 1)
     levels = list(islice(walk, _MOST_NODES + 1))
@@ -194,7 +194,7 @@ def timeloop(path: str) -> dict[str, Any]:
                         ("multiplier (class intmac, fpmac, ...)", computes)):  # fmt: skip
         if not there:
             names = listed(f"{one.name} ({one.sort})" for one in parts)
-            raise user_error(f"the architecture has no {what}", place=path, value=names)
+            raise user_error(f"missing {what} in the architecture", place=path, value=names)
     assert off_chip is not None
     outer, cell = stores[0], computes[-1]
     pads = [one for one in stores if one is outer or (outer.parallel and one.parallel == outer.parallel)]

@@ -68,7 +68,7 @@ class MappingTable(Mapping[str, Any]):
 
         Args:
             path: JSON: sizes at the top level, or the form that `save` writes.
-            order: of the sizes in keys; none: what the file says, else "M_K_N".
+            order: of the sizes in keys; by default the file's, else "M_K_N".
 
         Returns:
             The table.
@@ -79,13 +79,13 @@ class MappingTable(Mapping[str, Any]):
         name = path_text(path)
         data = read_json(path)
         if not isinstance(data, dict):
-            raise user_error("a table is a JSON object", place=name, value=type(data).__name__)
+            raise user_error("the table is not a JSON object", place=name, value=type(data).__name__)
         if "schema" not in data:
             return cls(data, order or "M_K_N", name)
         if data["schema"] != SCHEMA:
             raise user_error("another kind of file", place=name, value=f"'{data['schema']}'", allowed=SCHEMA)
         if data.get("version") != VERSION:
-            raise user_error("a version that cannot be read", place=name, value=str(data.get("version")), allowed="1")
+            raise user_error("unsupported version", place=name, value=str(data.get("version")), allowed="1")
         unknown = sorted(set(data) - {"schema", "version", "order", "entries"})
         if unknown or not isinstance(data.get("entries"), dict):
             raise user_error("wrong keys", place=name, value=", ".join(unknown), allowed="order, entries")
@@ -103,7 +103,7 @@ class MappingTable(Mapping[str, Any]):
 
     @staticmethod
     def schema() -> dict[str, Any]:
-        """JSON schema of what `save` writes.
+        """JSON schema of a saved table.
 
         Returns:
             The schema.
@@ -125,7 +125,7 @@ class MappingTable(Mapping[str, Any]):
 
     @staticmethod
     def documentation() -> str:
-        """Every field of an entry.
+        """The fields of an entry.
 
         Returns:
             A Markdown list.
@@ -138,7 +138,7 @@ class MappingTable(Mapping[str, Any]):
         return max((int(entry.get("contexts", 1)) for entry in list(self.entries.values())), default=1)
 
     def nests_for(self, graph: Graph, machine: Machine, fuse: str | Sequence[str] = "all") -> dict[str, Nest]:
-        """As `nests`, for the kernels of a graph; each as its entry divides it over the contexts of a core.
+        """As `nests`, for the kernels of a graph, divided over the contexts of a core as their entries say.
 
         Args:
             graph: the workload.
@@ -214,10 +214,10 @@ class MappingTable(Mapping[str, Any]):
         return next((key for key in (product.operation, size) if key in self.entries), None)
 
     def report(self) -> str:
-        """What became of the entries at the last `compile`.
+        """Reports the use of the entries at the last `compile`.
 
         Returns:
-            Lines: hits, misses, entries that are illegal (with the reason), entries that no product asked for.
+            Lines: hits, misses, illegal entries (with the reason), unused entries.
         """
         lines = [f"{self.source}: {len(self.hits)} hits, {len(self.misses)} misses, {len(self.illegal)} illegal"]
         lines += [f"  hit      {name}" for name in self.hits]
@@ -243,5 +243,5 @@ class MappingTable(Mapping[str, Any]):
         return len(self.entries)
 
     def __repr__(self) -> str:
-        """Where from, how many."""
+        """Source and number of entries."""
         return f"<MappingTable {self.source}: {len(self)} entries>"

@@ -1,4 +1,4 @@
-"""Nests that a caller writes: whole ones as lists, or sizes by the names of loops."""
+"""Manual nests: whole ones as lists, or sizes by the names of loops."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def is_nest(nest: Any) -> bool:
 
 
 def by_loops(nest: Any, place: str) -> dict[str, Any]:
-    """An entry of a table: sizes by loop alone are its tiles."""
+    """An entry of a table: a dict of only sizes by loop gives its tiles."""
     if not isinstance(nest, Mapping) or not nest:
-        raise user_error("a mapping by hand gives tiles", place=place, value=shown(nest), allowed=EXAMPLE)
+        raise user_error("the mapping lacks tiles", place=place, value=shown(nest), allowed=EXAMPLE)
     fields = {*NEST_FIELDS, *SIZE_FIELDS}
     if not fields & set(nest) and all(type(size) is int for size in nest.values()):
         return {"tiles": {str(name): int(size) for name, size in nest.items()}}
     if "tiles" not in nest and not set(SIZE_FIELDS) & set(nest):
         named = ", ".join(map(str, nest))
-        raise user_error("a mapping by hand gives tiles", place=place, value=named, allowed=EXAMPLE)
+        raise user_error("the mapping lacks tiles", place=place, value=named, allowed=EXAMPLE)
     return dict(nest)
 
 
@@ -47,7 +47,7 @@ def checked_nest(nest: Mapping[str, Any], place: str) -> dict[str, Any]:
     others = {"sub", "contexts", *(("lane", "depth") if vector else _PRODUCT)}
     if unknown := [str(key) for key in nest if key not in {*lists, *others}]:
         allowed = ", ".join((*lists, *sorted(others)))
-        raise user_error("a nest has no such field", place=place, value=", ".join(unknown), allowed=allowed)
+        raise user_error("unknown field of a nest", place=place, value=", ".join(unknown), allowed=allowed)
     checked: dict[str, Any] = {}
     for key in (*lists, *(("sub",) if "sub" in nest else ())):
         numbers = list(nest[key]) if isinstance(nest[key], Sequence) else nest[key]

@@ -1,4 +1,4 @@
-"""Entries of mapping tables: their form, and the nest that one gives for a product or a vector kernel."""
+"""Entries of mapping tables: their form, and their nests for products and vector kernels."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def _is_size(key: str) -> bool:
 
 
 def checked_entry(key: str, entry: Any, place: str) -> dict[str, Any]:
-    """An entry whose form is right; whether it is legal depends on the product."""
+    """Checks the form of an entry; its legality depends on the product."""
     looks_like_size = key.replace("_", "").replace("-", "").replace(".", "").isdecimal()
     if looks_like_size and (not _is_size(key) or any(int(part) < 1 for part in key.split("_"))):
         raise user_error(
-            "a key of sizes is three positive integers", place=place, value=f"'{key}'", allowed="M_K_N, as 512_2048_512"
+            "the key is not three positive integers", place=place, value=f"'{key}'", allowed="M_K_N, as 512_2048_512"
         )
     if not isinstance(entry, Mapping):
-        raise user_error("an entry is an object", place=place, value=type(entry).__name__)
+        raise user_error("the entry is not an object", place=place, value=type(entry).__name__)
     sized = looks_like_size or any(name.startswith("TILE_") for name in entry)
     known = SIZE_FIELDS if sized else NEST_FIELDS
     for name in entry:
@@ -73,7 +73,7 @@ def _by_sizes(product: Any, entry: Mapping[str, Any], place: str) -> Nest:
 
 
 def _sub_tiles(product: Any, entry: Mapping[str, Any], tiles: list[int], place: str) -> list[int]:
-    """SUB_M, SUB_N, SUB_K as sizes per loop; what is left out stays whole."""
+    """SUB_M, SUB_N, SUB_K as sizes per loop; missing ones stay whole."""
     sub = list(tiles)
     for letter in "MNK":
         size, tile = entry.get(f"SUB_{letter}"), entry[f"TILE_{letter}"]
@@ -91,17 +91,19 @@ def _sub_tiles(product: Any, entry: Mapping[str, Any], tiles: list[int], place: 
 
 
 def _tile_list(tiles: Any, names: list[str], extents: list[int], place: str) -> list[int]:
-    """One size per loop; loops left out of a mapping stay whole."""
+    """One size per loop; missing loops of a mapping stay whole."""
     if isinstance(tiles, Mapping):
         for name in tiles:
             if str(name) not in names:
-                raise user_error("no such loop", place=place, value=f"'{name}'", allowed=", ".join(names))
+                raise user_error("unknown loop", place=place, value=f"'{name}'", allowed=", ".join(names))
         given = {str(name): size for name, size in tiles.items()}
         sizes = [given.get(name, extent) for name, extent in zip(names, extents, strict=True)]
     else:
         sizes = list(tiles)
     if len(sizes) != len(extents):
-        raise user_error("one tile size per loop is needed", place=place, value=str(sizes), allowed=", ".join(names))
+        raise user_error(
+            "the tiles do not have one size per loop", place=place, value=str(sizes), allowed=", ".join(names)
+        )
     for name, size, extent in zip(names, sizes, extents, strict=True):
         if size > extent:
             raise user_error(
@@ -111,7 +113,7 @@ def _tile_list(tiles: Any, names: list[str], extents: list[int], place: str) -> 
 
 
 def nest_of_product(product: Any, entry: Mapping[str, Any], place: str) -> Nest:
-    """The nest that an entry gives for a product; a `UserError` where it is none for this one."""
+    """The nest of an entry for a product, checked."""
     if "TILE_M" in entry:
         return _by_sizes(product, entry, place)
     for name in VECTOR_KEYS:
@@ -123,7 +125,9 @@ def nest_of_product(product: Any, entry: Mapping[str, Any], place: str) -> Nest:
     sizes = _tile_list(entry["tiles"], names, list(info["extents"]), place)
     order = [names.index(loop) if loop in names else loop for loop in entry.get("order", product.nest["order"])]
     if sorted(map(str, order)) != sorted(map(str, range(len(names)))):
-        raise user_error("the order names each loop once", place=place, value=str(order), allowed=", ".join(names))
+        raise user_error(
+            "the order does not name each loop once", place=place, value=str(order), allowed=", ".join(names)
+        )
     nest = {
         "tiles": sizes,
         "order": order,
@@ -132,7 +136,7 @@ def nest_of_product(product: Any, entry: Mapping[str, Any], place: str) -> Nest:
     }
     if "pack" in entry:
         if entry["pack"] not in (*names, *range(len(names))):
-            raise user_error("no such loop", place=place, value=f"pack {entry['pack']!r}", allowed=", ".join(names))
+            raise user_error("unknown loop", place=place, value=f"pack {entry['pack']!r}", allowed=", ".join(names))
         nest["pack"] = names.index(entry["pack"]) if isinstance(entry["pack"], str) else entry["pack"]
     if "unfold" in entry:
         nest["unfold"] = entry["unfold"]
@@ -146,7 +150,7 @@ def _further(entry: Mapping[str, Any], names: list[str], tiles: list[int], place
 
 
 def tiles_of_vector(kernel: Any, entry: Mapping[str, Any], place: str) -> Nest:
-    """The tiles that an entry gives for a vector kernel; a `UserError` where it is none for this one."""
+    """The tiles of an entry for a vector kernel, checked."""
     for name in (*SIZE_FIELDS, *PRODUCT_KEYS):
         if name in entry:
             raise user_error(

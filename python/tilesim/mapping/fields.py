@@ -1,4 +1,4 @@
-"""Fields of a mapping, declared once: parser, schema, documentation and search of tables follow from them."""
+"""Fields of a mapping, declared once for parser, schema, documentation and search of tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Field:
     default: str
     description: str
     required: bool = False
-    space: str = ""  # what a search chooses it from, of `MappingSpace`
+    space: str = ""  # its choices in a search: a field of `MappingSpace`
 
     def check(self, value: Any, place: str) -> Any:
         """The value, or a `UserError` with its place."""
@@ -48,13 +48,13 @@ class Field:
 
     def _list(self, value: Any, place: str) -> list[Any]:
         if not isinstance(value, (list, tuple)):
-            raise user_error(f"'{self.name}' is a list", place=place, value=shown(value))
+            raise user_error(f"'{self.name}' is not a list", place=place, value=shown(value))
         return list(value)
 
     def _number(self, value: Any, place: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < self.lowest:
             what = "a tile size" if self.form == "tiles" or self.name.isupper() else f"'{self.name}'"
-            raise user_error(f"{what} is an integer of at least {self.lowest}", place=place, value=shown(value))
+            raise user_error(f"{what} is not an integer of at least {self.lowest}", place=place, value=shown(value))
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ FIELDS = (
         "integer",
         0,
         "0: none",
-        "how many of the innermost contracted loops (kernel positions, channels) the cross-lane unit lays side by side "
+        "number of the innermost contracted loops (kernel positions, channels) that the cross-lane unit unfolds "
         "over the array's rows",
     ),
     Field(
@@ -136,8 +136,8 @@ FIELDS = (
         "1",
         "contexts of a core that share the kernel; sizes are those of one context's part",
     ),
-    Field("unit", ("product",), "unit", 0, "the compiler's", "what computes it: array or vector"),
-    Field("lane", ("vector",), "integer", 0, "the compiler's", "axis that lies over the lanes"),
+    Field("unit", ("product",), "unit", 0, "the compiler's", "the unit that computes it: array or vector"),
+    Field("lane", ("vector",), "integer", 0, "the compiler's", "axis over the lanes"),
     Field("depth", ("vector",), "integer", 1, "2", "buffers of every operand"),
 )
 
@@ -172,7 +172,7 @@ def documentation() -> str:
 
 
 def pieces_text(nest: Mapping[str, Any], names: list[str]) -> str:
-    """Sub-tiles in words: what comes behind the tile in a line of text; empty where tiles move whole."""
+    """Sub-tiles as text behind the tile; empty where tiles move whole."""
     if "sub" not in nest:
         return ""
     cut = [

@@ -1,8 +1,8 @@
 """Loop nests of other tools as mapping tables: Timeloop mappings and ZigZag mapping files.
 
-Both describe one nest through all memories. What counts here is the tile that is on chip while the loops above it run
-over off-chip memory: factors of the loops inside and of what is unrolled over the array multiply to the tile, the loops
-outside give the order. How the array and its registers are fed is the machine's own affair.
+Both describe one nest through all memories. Tilesim takes the tile that is on chip while the loops above it run over
+off-chip memory: factors of the inner loops and of loops unrolled over the array multiply to the tile, the outer loops
+give the order. The machine determines how the array and its registers are fed.
 
 Sources: Timeloop's documentation of the mapping input (levels from outer to inner; `permutation` names the loops of a
 level from inner to outer; `factors` as text or list), ZigZag's mapping inputs (`temporal_ordering` from inner to outer,
@@ -54,31 +54,33 @@ class _Names:
                 self.numbers[name.upper()] = product.names.index(own)
             elif dims and name in dims:
                 raise user_error(
-                    "no such loop", place=f"dims: {name}", value=f"'{own}'", allowed=", ".join(product.names)
+                    "unknown loop", place=f"dims: {name}", value=f"'{own}'", allowed=", ".join(product.names)
                 )
 
     def number(self, name: str) -> int | None:
-        """Number of the loop; none for one that this product does not have and whose factor must be 1."""
+        """Number of the loop; None for one that this product lacks and whose factor must be 1."""
         return self.numbers.get(name.upper())
 
     def extent(self, number: int) -> int:
         """Of the product's loop."""
         return int(self.product.info["extents"][number])
 
-    def refuse(self, name: str, place: str) -> Exception:
+    def failed(self, name: str, place: str) -> Exception:
         """For a loop with a factor that the product does not have."""
-        return user_error("no such loop", place=place, value=f"'{name}'", allowed=", ".join(self.numbers))
+        return user_error("unknown loop", place=place, value=f"'{name}'", allowed=", ".join(self.numbers))
 
 
 def _factor(value: Any, place: str) -> int:
     text = str(value).strip() if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
     if not is_size(text) or int(text) < 1:
-        raise user_error("a factor is an integer of at least 1", place=place, value=shown(value), allowed="to 10^18")
+        raise user_error(
+            "the factor is not an integer of at least 1", place=place, value=shown(value), allowed="to 10^18"
+        )
     return int(text)
 
 
 def _parts(item: Mapping[str, Any], key: str, place: str, kinds: tuple[type, ...]) -> Any:
-    """What a key holds, of these kinds; none where it is missing or empty."""
+    """The value of a key, of these kinds, or None."""
     given = item.get(key)
     if given is not None and not isinstance(given, kinds):
         allowed: dict[Any, str] = {str: "a text", list: "a list", dict: "an object"}
@@ -94,12 +96,14 @@ def _timeloop_factors(item: Mapping[str, Any], place: str) -> dict[str, int]:
         return {str(name): _factor(value, f"{place}: factors: {name}") for name, value in given.items()}
     parts = given.replace(",", " ").split() if isinstance(given, str) else [str(part) for part in given]
     if isinstance(given, str) and re.search(r"\d\s*,\s*\d", given):
-        raise unsupported("imperfect factors with a remainder", place=place, value=f"'{given}'", allowed="M=4 N=2")
+        raise unsupported(
+            "unsupported imperfect factors (with a remainder)", place=place, value=f"'{given}'", allowed="M=4 N=2"
+        )
     factors: dict[str, int] = {}
     for part in parts:
         match = re.fullmatch(r"([A-Za-z]+)\s*=?\s*(\d+)", part.strip())
         if match is None:
-            raise user_error("cannot read a factor", place=place, value=f"'{part}'", allowed="M=4")
+            raise user_error("invalid factor", place=place, value=f"'{part}'", allowed="M=4")
         factors[match.group(1)] = _factor(match.group(2), f"{place}: factors: {match.group(1)}")
     return factors
 
@@ -123,13 +127,16 @@ def _only(chosen: Sequence[Product], operation: str | None) -> Product:
         return chosen[0]
     if operation not in names:
         raise user_error(
-            "which product is the nest for?", value=shown(operation), allowed=", ".join(names[:8]), place="operation"
+            "missing operation: several products",
+            value=shown(operation),
+            allowed=", ".join(names[:8]),
+            place="operation",
         )
     return chosen[names.index(operation)]
 
 
 def _entry(product: Product, tiles: list[int], order: list[int], depths: Sequence[int] | None) -> dict[str, Any]:
-    rest = [number for number in range(len(tiles)) if number not in order]  # a single trip: its place is of no effect
+    rest = [number for number in range(len(tiles)) if number not in order]  # a single trip: its place has no effect
     entry: dict[str, Any] = {"tiles": tiles, "order": [*order, *rest]}
     if depths is not None:
         entry["depths"] = list(depths)
@@ -149,13 +156,13 @@ def from_timeloop(
     """A Timeloop mapping (the `mapping:` of its YAML) as a table for one product.
 
     Args:
-        source: file (.yaml needs `pip install 'tilesim[mapping]'`, .json does not), or what it holds as dict or list.
+        source: file (.yaml needs `pip install 'tilesim[mapping]'`, .json does not), or its content as dict or list.
         chosen: products of the graph, from `tilesim.mapping.products`.
-        operation: which of them the nest is for; none: the only one.
+        operation: the product of the nest; by default the only one.
         dims: Timeloop's loop to the product's, where they differ from M, N, K of a product and N, M, C, P, Q, R, S (P
             and R go along rows) of a convolution.
-        off_chip: names of the targets that are off-chip memory; none: DRAM, HBM, main memory; else the first target.
-        depths: buffers of a, b and result; none: two each.
+        off_chip: names of off-chip memory among the targets; by default DRAM, HBM, main memory; else the first target.
+        depths: buffers of a, b and result; two each by default.
 
     Returns:
         The table, with one entry; directives without an effect here are its `notes`.
@@ -169,15 +176,13 @@ def from_timeloop(
     if isinstance(items, Mapping):  # later versions nest the list once more
         items = items.get("nodes", items.get("mapping"))
     if not isinstance(items, list) or not all(isinstance(item, Mapping) and "target" in item for item in items):
-        raise user_error(
-            "a Timeloop mapping is a list of targets", place=name, allowed="mapping: [{target, type, ...}]"
-        )
+        raise user_error("the mapping is not a list of targets", place=name, allowed="mapping: [{target, type, ...}]")
     product = _only(chosen, operation)
     names = _Names(product, "timeloop", dims)
     targets = list(dict.fromkeys(str(item["target"]) for item in items))
     outside = set(off_chip or [target for target in targets if OFF_CHIP.search(target)] or targets[:1])
     if unknown := sorted(outside - set(targets)):
-        raise user_error("no such target", place=name, value=", ".join(unknown), allowed=", ".join(targets))
+        raise user_error("unknown target", place=name, value=", ".join(unknown), allowed=", ".join(targets))
     tiles, order, notes = _timeloop_nest(items, names, outside, name)
     table = MappingTable({product.operation: _entry(product, tiles, order, depths)}, source=name)
     table.notes = notes
@@ -187,7 +192,7 @@ def from_timeloop(
 def _timeloop_nest(
     items: list[Any], names: _Names, outside: set[str], name: str
 ) -> tuple[list[int], list[int], list[str]]:
-    """Tile sizes, loops over off-chip memory from outer to inner, and what has no effect."""
+    """Tile sizes, loops over off-chip memory from outer to inner, and directives without effect."""
     count = len(names.product.names)
     tiles, trips = [1] * count, [1] * count
     order: list[int] = []
@@ -205,7 +210,7 @@ def _timeloop_nest(
         for loop, factor in factors.items():
             number = names.number(loop)
             if number is None and factor > 1:
-                raise names.refuse(loop, place)
+                raise names.failed(loop, place)
             if number is not None:
                 (trips if outer else tiles)[number] *= factor
         if not outer:
@@ -217,12 +222,12 @@ def _timeloop_nest(
                     raise unsupported("two levels of off-chip loops over one loop", place=place, value=loop)
                 order.append(number)
         if missing := [loop for loop, size in factors.items() if size > 1 and names.number(loop) not in order]:
-            raise user_error("the permutation leaves out a loop", place=place, value=", ".join(missing))
+            raise user_error("the permutation lacks a loop", place=place, value=", ".join(missing))
     return _covered(names.product, tiles, trips, name), order, notes
 
 
 def _covered(product: Product, tiles: list[int], trips: list[int], place: str) -> list[int]:
-    """Tile sizes, after a look at whether tile and trips cover each loop, and no more than once."""
+    """Tile sizes, after a check that tile and trips cover each loop exactly once."""
     for number, loop in enumerate(product.names):
         extent = int(product.info["extents"][number])
         if math.ceil(extent / tiles[number]) != trips[number]:
@@ -238,7 +243,7 @@ def _covered(product: Product, tiles: list[int], trips: list[int], place: str) -
 def _zigzag_loop(part: Any, place: str) -> tuple[str, Any]:
     pieces = [piece.strip() for piece in part.split(",")] if isinstance(part, str) else part
     if not isinstance(pieces, (list, tuple)) or len(pieces) != 2:
-        raise user_error("a loop is a name and a size", place=place, value=shown(part), allowed="[K, 4]")
+        raise user_error("the loop is not a pair of name and size", place=place, value=shown(part), allowed="[K, 4]")
     return str(pieces[0]), pieces[1]
 
 
@@ -252,16 +257,16 @@ def _zigzag_spatial(item: Mapping[str, Any], names: _Names, place: str) -> list[
             if number is not None:
                 unrolled[number] = min(names.extent(number), unrolled[number] * factor)
             elif factor > 1:
-                raise names.refuse(name, f"{place}: spatial_mapping")
+                raise names.failed(name, f"{place}: spatial_mapping")
     return unrolled
 
 
 def _zigzag_loops(item: Mapping[str, Any], names: _Names, unrolled: list[int], place: str) -> list[tuple[int, int]]:
-    """Temporal loops as (number, trips), inner to outer, "*" filled with what is left."""
+    """Temporal loops as (number, trips), inner to outer, "*" filled with the rest."""
     listed = _parts(item, "temporal_ordering", place, (list,)) or []
     given = [_zigzag_loop(part, f"{place}: temporal_ordering") for part in listed]
     if not given:
-        raise user_error("the nest has no order of loops", place=place, allowed="temporal_ordering: [[K, 4], ...]")
+        raise user_error("the nest lacks an order of loops", place=place, allowed="temporal_ordering: [[K, 4], ...]")
     left = [math.ceil(names.extent(n) / unrolled[n]) for n in range(len(unrolled))]
     fixed: list[tuple[int | None, int | None]] = []
     for name, size in given:
@@ -271,7 +276,7 @@ def _zigzag_loops(item: Mapping[str, Any], names: _Names, unrolled: list[int], p
         number = names.number(name)
         if number is None:
             if size != "*" and _factor(size, place) > 1:
-                raise names.refuse(name, f"{place}: temporal_ordering")
+                raise names.failed(name, f"{place}: temporal_ordering")
             continue
         if size != "*":
             left[number] = math.ceil(left[number] / _factor(size, f"{place}: {name}"))
@@ -295,8 +300,8 @@ def _zigzag_loops(item: Mapping[str, Any], names: _Names, unrolled: list[int], p
 
 
 def _split(product: Product, unrolled: list[int], loops: list[tuple[int, int]], depths: list[int]) -> Any:
-    """The longest run of inner loops whose tile fits the scratchpad, as an entry; none where not even the array's own
-    tile does, or the loops outside take turns of one loop."""
+    """The longest run of inner loops whose tile fits the scratchpad, as an entry; None where not even the array's
+    tile fits, or outer loops split one loop."""
     extents = [int(extent) for extent in product.info["extents"]]
     for inside in range(len(loops), -1, -1):
         tiles = list(unrolled)
@@ -326,23 +331,23 @@ def from_zigzag(
     """A ZigZag mapping file as a table: entries by layer name, the one named "default" for all other products.
 
     Args:
-        source: file (.yaml needs `pip install 'tilesim[mapping]'`, .json does not), or what it holds as a list.
+        source: file (.yaml needs `pip install 'tilesim[mapping]'`, .json does not), or its content as a list.
         chosen: products of the graph, from `tilesim.mapping.products`.
         dims: ZigZag's loop to the product's, where they differ from B, K, C of a product and B, K, C, OY, OX, FY, FX of
             a convolution.
-        depths: buffers of a, b and result; none: two each, or one where two do not fit.
+        depths: buffers of a, b and result; by default two each, or one where two do not fit.
 
     Returns:
         The table, with an entry per product; products without one, and layers without a product, are its `notes`.
 
     Raises:
         UserError: for a file that cannot be read, an unknown loop, loops that do not cover a product.
-        Unsupported: for a nest whose loops over off-chip memory take turns of one loop.
+        Unsupported: for a nest whose loops over off-chip memory split one loop.
     """
     data, name = _read(source)
     if not isinstance(data, list) or not all(isinstance(item, Mapping) and "name" in item for item in data):
         raise user_error(
-            "a ZigZag mapping is a list of layers", place=name, allowed="- name: ..., temporal_ordering: ..."
+            "the mapping is not a list of layers", place=name, allowed="- name: ..., temporal_ordering: ..."
         )
     layers = {str(item["name"]): item for item in data}
     entries: dict[str, Any] = {}
@@ -361,7 +366,7 @@ def from_zigzag(
             found = found or _split(product, unrolled, loops, count)
         if found is None:
             raise unsupported(
-                "no run of inner loops gives a tile that fits with each loop outside once",
+                "no prefix of the loops gives a tile that fits, with each outer loop once",
                 place=f"{place}: {product.operation}",
                 suggestion="Merge loops, or give fewer buffers: depths=[1, 1, 1]",
             )

@@ -1,4 +1,4 @@
-"""Attention on arrays that multiply floats of 16 bits alone: its probabilities are rounded to them."""
+"""Attention on arrays that multiply only floats of 16 bits: its probabilities are rounded to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Halves(Rewriter):
 
 
 def with_half_attention(graph: Graph, machine: Machine) -> Graph:
-    """A graph for a machine whose arrays multiply f16 or bf16 and no f32."""
+    """A graph for a machine whose arrays multiply f16 or bf16 but not f32."""
     rates = machine.get("core.array.rates")
     known = [dtype for dtype in HALVES if rates.get(dtype)]
     if rates.get("f32") or not known:
@@ -36,6 +36,6 @@ def with_half_attention(graph: Graph, machine: Machine) -> Graph:
     if graph.source is not None and graph.source is not graph:
         changed.set_source(graph.source)
     changed.assumptions.append(
-        f"attention: the arrays multiply no f32, so its probabilities are rounded to {' or '.join(known)}"
+        f"attention: the arrays do not multiply f32, so its probabilities are rounded to {' or '.join(known)}"
     )
     return changed

@@ -21,7 +21,7 @@ from .vector import VectorKernel
 
 __all__ = ["Product", "kernels", "least_traffic", "products"]
 
-MOST_EXTENT = 2**40  # of a product whose mappings are all tried, and of the buffer
+MOST_EXTENT = 2**40  # of a product with exhaustive search, and of the buffer
 MOST_TRIED = 2**52  # m * n * k: the core tries some 8 * sqrt of it, and counts words in 64 bits
 
 
@@ -52,7 +52,7 @@ class Product:
 
     @property
     def key(self) -> str:
-        """What decides the best nest, without names: equal keys may share one."""
+        """Everything that affects the best nest, without names: equal keys share one."""
         parts = {key: value for key, value in self.info.items() if key not in ("operation", "unit")}
         return json.dumps(parts, sort_keys=True)
 
@@ -63,20 +63,20 @@ class Product:
             nest: tiles, order, depths.
 
         Returns:
-            The verdict, and the rule that is broken.
+            The verdict, and the broken rule.
         """
         legal, reason = self.problem.legal(nest)
         return bool(legal), str(reason)
 
     def cost(self, nest: Nest | None = None) -> dict[str, Any]:
-        """What a nest moves and how long it takes, by the cost model.
+        """Traffic and time of a nest by the cost model.
 
         Args:
-            nest: none: the one that was chosen.
+            nest: the chosen one by default.
 
         Returns:
-            `bytes` and `transfers` of a, b and result (of a or b that is computed on chip: of what it is computed
-            from); `epilogue_bytes` that are read with the finished tiles; `compute_cycles`, `epilogue_cycles`,
+            `bytes` and `transfers` of a, b and result (of an a or b that is computed on chip: of its sources);
+            `epilogue_bytes` that are read with the finished tiles; `compute_cycles`, `epilogue_cycles`,
             `memory_cycles`; `bound_cycles` (closed form, never above `cycles`) and its `limit`; `cycles` by walking the
             tiles.
         """
@@ -89,8 +89,7 @@ class Product:
             count: how many at most.
 
         Returns:
-            Nests with their cost, by rising cycles of the model; and cycles that no nest of the space goes below, by
-            the model.
+            Nests with their cost, by rising cycles of the model; and a lower bound of the cycles in the space.
         """
         found = self.problem.search(max(1, count))
         return found["best"], float(found["lower_bound"])
@@ -99,7 +98,7 @@ class Product:
         """A nest as loops.
 
         Args:
-            nest: none: the one that was chosen.
+            nest: the chosen one by default.
 
         Returns:
             One line: loops outer to inner with trips and tile, depths.
@@ -112,7 +111,7 @@ class Product:
         else:
             legal, reason = self.legal(nest)
             if not legal:
-                raise user_error("the nest is not legal", place=self.operation, value=reason)
+                raise user_error("illegal nest", place=self.operation, value=reason)
         loops = []
         for dim in nest["order"]:
             extent, tile = self.info["extents"][dim], nest["tiles"][dim]
@@ -168,15 +167,15 @@ def kernels(
     contexts: int = 1,
     each: int | None = None,
 ) -> list[Product | VectorKernel]:
-    """Everything of a graph that has a mapping: its products, then its vector kernels.
+    """All kernels of a graph with a mapping: products, then vector kernels.
 
     Args:
         graph: the workload.
         machine: preset name, file, dict or Machine.
         fuse: as for `compile`.
         mapping: as for `products`; "cost" chooses tiles of vector kernels by estimate too, others by one rule.
-        contexts: of a core, that the program has: they share its memories evenly.
-        each: contexts that share each kernel; none: all of them. Extents are those of one context's part.
+        contexts: the program's contexts per core, which share its memories evenly.
+        each: contexts that share each kernel; all by default. Extents are those of one context's part.
 
     Returns:
         One entry per kernel, in order.
@@ -197,10 +196,10 @@ def kernels(
 
 @checked()
 def least_traffic(m: int, n: int, k: int, words: int, sizes: str = "all") -> dict[str, Any]:
-    """Least off-chip traffic of a product with one tile of each operand in one buffer, by trying every mapping.
+    """Least off-chip traffic of a product with one tile of each operand in one buffer, by exhaustive search.
 
-    An operand is fetched again per trip of the loop that it does not depend on, unless no loop inside that one is its
-    own; the result is written once per pass and read once per pass after the first.
+    An operand is fetched again per trip of the loop that it does not depend on, unless it depends on no loop inside
+    that one; the result is written once per pass and read once per pass after the first.
 
     Args:
         m: rows, in elements.
@@ -213,7 +212,8 @@ def least_traffic(m: int, n: int, k: int, words: int, sizes: str = "all") -> dic
         `words` moved, `tiles` of m, n, k, and the `order` of the loops.
 
     Raises:
-        UserError: for extents or a buffer outside 1 to 2^40, for m * n * k above 2^52, or a buffer that holds no tile.
+        UserError: for extents or a buffer outside 1 to 2^40, for m * n * k above 2^52, or a buffer too small for a
+            tile.
     """
     m, n, k, words = (
         whole(name, value, 1, MOST_EXTENT) for name, value in (("m", m), ("n", n), ("k", k), ("words", words))

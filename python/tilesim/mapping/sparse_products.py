@@ -1,4 +1,4 @@
-"""Products for cores whose multipliers skip zeros: how they are stored, cut into tiles, and divided between sorts."""
+"""Products for cores whose multipliers skip zeros: their formats, tiles, and split between types of cores."""
 
 from __future__ import annotations
 
@@ -22,24 +22,21 @@ from .kernels import products
 __all__ = ["with_sparse_products"]
 
 MOST_ELEMENTS = 1 << 24
-"""Of an operand whose pattern is looked at."""
+"""Largest operand whose pattern is read."""
 PARTS = 16
-"""Steps of the place where a product is divided between dense and sparse cores."""
+"""Candidate places to divide a product between dense and sparse cores."""
 TRIED = 4
-"""Sizes of tiles of which the cycles are counted."""
+"""Number of tile sizes whose cycles are counted."""
 MOST_OPERATIONS = 2000
-"""Of a graph whose calls are inlined though no weight has zeros: for activations that are given."""
+"""Largest graph whose calls are inlined for given activations when no weight has zeros."""
 
 
-_SAID = (
-    "products in layers that are called are timed as if nothing were zero: the layers are one function, since apart "
-    "they would be {count:,} operations"
-)
+_SAID = "products in called layers are timed as dense: inlined layers would make {count:,} operations"
 _Candidates = list[tuple[dict[str, Any], list[str | None]]]
 
 
 def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
-    """A graph whose products of matrices with zeros have a plan for the machine's sparse cores."""
+    """Plans the products of a graph's sparse matrices for the machine's sparse cores."""
     cores = sparse_cores(machine)
     if cores is None or not any(op["kind"] in ("contract", "call") for op in graph.operations()):
         return graph
@@ -64,7 +61,7 @@ def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
 
 
 class _Plan(NamedTuple):
-    """What products are marked with."""
+    """The plan attribute of products."""
 
     numbers: list[int]
     weights: dict[str, Any]
@@ -75,7 +72,7 @@ class _Plan(NamedTuple):
 def _plans(
     graph: Graph, candidates: _Candidates, cores: Mapping[str, Any], machine: Machine
 ) -> list[tuple[_Plan, list[tuple[str, str]]]]:
-    """Plans, with names of products and what is not known of them: one for all of a shape whose zeros none knows."""
+    """Plans, with names of products and their unknown operands: one per shape for unknown zeros."""
     found: list[tuple[_Plan, list[tuple[str, str]]]] = []
     alike: dict[str, tuple[_Plan, list[tuple[str, str]]] | None] = {}
     for op, held in candidates:
@@ -92,13 +89,13 @@ def _plans(
         if entry:
             rows = [row for row in op["operands"] if row is not None]
             lacking = " and ".join(row["name"] for row, name in zip(rows, held, strict=True) if name is None)
-            told = f"as if nothing of {lacking} were zero" if lacking and entry[0].counted else ""
+            told = f"as if {lacking} were dense" if lacking and entry[0].counted else ""
             entry[1].append((op["name"], told))
     return found
 
 
 def _candidates(graph: Graph) -> _Candidates:
-    """Products of two matrices, without batches and without anything beside; the weights that tell of their zeros."""
+    """Plain products of two matrices, without batches, and the weights with their zeros."""
     operations, weights = graph.operations(), graph.weights()
     references = {
         op["results"][0]["name"]: op["attributes"]["reference"] for op in operations if op["kind"] == "constant"
@@ -130,7 +127,7 @@ class _Product:
 
     @cached_property
     def densities(self) -> tuple[float, float]:
-        """Shares of the operands that are not zero."""
+        """Densities of the operands."""
         a, b = (1.0 if m is None else float(p.mean()) for m, p in zip(self.known, self.patterns, strict=True))
         return a, b
 
@@ -141,7 +138,7 @@ class _Product:
 
 
 def _read(graph: Graph, op: Mapping[str, Any], held: Sequence[str | None]) -> _Product:
-    """A product whose operands are these weights; none: nothing is known of them."""
+    """A product whose operands are these weights; None: unknown values."""
     known, patterns = [], []
     for side, row, name in zip("ab", op["operands"][:2], held, strict=True):
         axis = int(op["attributes"].get(f"{side}_contract", [1 if side == "a" else 0])[0])
@@ -155,7 +152,7 @@ def _read(graph: Graph, op: Mapping[str, Any], held: Sequence[str | None]) -> _P
 
 
 def _planned(product: _Product, cores: Mapping[str, Any], machine: Machine) -> _Plan | None:
-    """None: the product is none for sparse cores."""
+    """None where sparse cores cannot run the product."""
     op, rates = product.op, cores["machine"].get("core.array.rates")
     dtype = op["operands"][0]["dtype"]
     if dtype not in rates or op["operands"][1]["dtype"] != dtype or op["attributes"].get("precision") == "exact":
@@ -203,7 +200,7 @@ def _whole(product: _Product, forms: tuple[int, ...], side: int) -> int:
 
 
 def _form(product: _Product, side: int) -> int:
-    """How an operand is stored: as the operation says, or in the fewest bytes."""
+    """Format of an operand: the operation's, or the smallest."""
     if product.known[side] is None:
         return 0
     stated = product.op["attributes"].get(f"{'ab'[side]}_format")
@@ -216,7 +213,7 @@ def _form(product: _Product, side: int) -> int:
 
 
 def _stored(matrix: NDArray[Any], tile: tuple[int, int], form: str, dtype: str) -> dict[str, Any]:
-    """Tiles of a matrix one behind the other."""
+    """Tiles of a matrix in order."""
     values, marks, indices = [], [], []
     starts, places = [0], [0]
     for i in range(0, matrix.shape[0], tile[0]):
@@ -239,7 +236,7 @@ def _stored(matrix: NDArray[Any], tile: tuple[int, int], form: str, dtype: str) 
     }
     if form == "csr":
         held["indices"] = np.concatenate(indices)
-    # an array without elements is no tensor
+    # an array without elements is not a tensor
     return {key: array if array.size else np.zeros(1, array.dtype) for key, array in held.items()}
 
 
@@ -248,7 +245,7 @@ def _element(dtype: str) -> int:
 
 
 def _bytes(product: _Product, forms: tuple[int, ...], side: int, size: float, rows: float) -> float:
-    """Of so many elements of an operand, in that many rows, as they are stored."""
+    """Stored bytes of so many elements of an operand in that many rows."""
     element = _element(product.dtypes[side])
     if forms[side] == 0:
         return element * size
@@ -257,7 +254,7 @@ def _bytes(product: _Product, forms: tuple[int, ...], side: int, size: float, ro
 
 
 def _sizes(extent: int) -> list[int]:
-    """An extent, halved again and again."""
+    """An extent and its repeated halves."""
     found = [extent]
     while found[-1] > 1:
         found.append(-(-found[-1] // 2))
@@ -295,7 +292,7 @@ def _tiles(
 
 
 class _Price(NamedTuple):
-    """What a part takes: cycles, bytes of memory, and cycles in which memory alone works."""
+    """Cost of a part: cycles, bytes of memory, and cycles in which only memory works."""
 
     cycles: float
     bytes: float
@@ -303,7 +300,7 @@ class _Price(NamedTuple):
 
 
 class _Prices:
-    """What parts of a product take on dense and on sparse cores, in cycles of the machine."""
+    """Cost of parts of a product on dense and on sparse cores, in cycles of the machine."""
 
     def __init__(self, product: _Product, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine) -> None:
         self.product, self.forms, self.cores = product, forms, cores
@@ -320,7 +317,7 @@ class _Prices:
         self._dense: dict[tuple[int, int, int], _Price] = {}
 
     def sparse(self, cut: int, start: int) -> tuple[_Price, SparsePlan]:
-        """The part from `start` on, and how it is done best."""
+        """Cost of the part from `start` on, and its best plan."""
         forms = (self.forms[0], self.forms[1])
         empty = SparsePlan(cut, start, (1, 1, 1), forms, (0, 0), 0)
         a, b = empty.parts(*self.product.patterns)
@@ -334,14 +331,14 @@ class _Prices:
                 tiles_here = -(-cycles.shape[0] * cycles.shape[1] // self.count) * cycles.shape[2]
                 work = self.slower * float(cycles.sum()) * tiles_here / trips
                 memory = moved / self.rate
-                # the first tile's loads and the last one's store stand alone
+                # the first tile's loads and the last one's store do not overlap
                 taken = max(work, memory) + min(work, memory) / max(1, tiles_here)
                 if taken < best[0].cycles:
                     best = _Price(taken, moved, taken - work), plan
         return best
 
     def dense(self, cut: int, until: int) -> _Price:
-        """The part before `until`."""
+        """Cost of the part before `until`."""
         m, n, k = self.product.extents
         size = (until, n, k) if cut == 0 else (m, until, k)
         if until == 0 or self.dense_machine is None:
@@ -368,7 +365,7 @@ class _Prices:
 def _divided(
     product: _Product, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine
 ) -> SparsePlan | None:
-    """The plan that takes the least; none: dense cores do all of it sooner, or no tile fits."""
+    """The fastest plan; None if dense cores are faster or no tile fits."""
     prices = _Prices(product, forms, cores, machine)
     if cores["dense"] is None:
         price, plan = prices.sparse(0, 0)

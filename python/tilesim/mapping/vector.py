@@ -1,4 +1,4 @@
-"""Kernels of the vector unit as something to map: tile sizes, the axis over the lanes, buffers."""
+"""Mappings of vector kernels: tile sizes, the axis over the lanes, buffers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class VectorKernel:
 
     @property
     def key(self) -> str:
-        """What decides the best tiles, without names: equal keys may share them."""
+        """Everything that affects the best tiles, without names: equal keys share them."""
         parts = {key: value for key, value in self.info.items() if key != "operation"}
         return json.dumps(parts, sort_keys=True)
 
@@ -48,16 +48,16 @@ class VectorKernel:
             nest: tiles, lane, depth.
 
         Returns:
-            The verdict, and the rule that is broken.
+            The verdict, and the broken rule.
         """
         legal, reason = self.problem.legal(nest)
         return bool(legal), str(reason)
 
     def cost(self, nest: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What tiles move and how long they take, by an estimate.
+        """Traffic and estimated time of tiles.
 
         Args:
-            nest: none: the ones that were chosen.
+            nest: the chosen tiles by default.
 
         Returns:
             `read_bytes` and `written_bytes` (of kernels that compute: the program's, exactly), `transfers`,
@@ -67,15 +67,15 @@ class VectorKernel:
         return dict(self.problem.cost(nest or self.nest))
 
     def plan(self, nest: dict[str, Any] | None = None) -> dict[str, Any] | None:
-        """What a kernel that moves data will do.
+        """The loops and buffers of a kernel that moves data.
 
         Args:
-            nest: none: the tiles that were chosen.
+            nest: the chosen tiles by default.
 
         Returns:
             `loops` (axis, trips), `buffers` (name, dtype, elements, depth), whether the cross-lane unit permutes a tile
-            (`permuted`), and `pieces` (commits until a tile may be used). None for kernels that compute, and for those
-            whose rows come from where indices say.
+            (`permuted`), and `pieces` (commits until a tile may be used). None for kernels that compute and for
+            gathers of rows by index.
 
         Raises:
             UserError: for tiles that are not legal.
@@ -89,7 +89,7 @@ class VectorKernel:
             count: how many at most.
 
         Returns:
-            Tiles with their cost, by rising estimate; and cycles that no tiles go below.
+            Tiles with their cost, by rising estimate; and a lower bound of the cycles.
         """
         return self.problem.search(max(1, count)), float(self.cost()["bound_cycles"])
 
@@ -97,7 +97,7 @@ class VectorKernel:
         """Tiles as loops.
 
         Args:
-            nest: none: the ones that were chosen.
+            nest: the chosen tiles by default.
 
         Returns:
             One line: loops with trips and tile, axis over the lanes, buffers.
@@ -110,7 +110,7 @@ class VectorKernel:
         else:
             legal, reason = self.legal(nest)
             if not legal:
-                raise user_error("the nest is not legal", place=self.operation, value=reason)
+                raise user_error("illegal nest", place=self.operation, value=reason)
         space = self.info["space"]
         pairs = list(enumerate(zip(space, nest["tiles"], strict=True)))
         loops = [f"{axis}:{-(-extent // tile)}x{tile}" for axis, (extent, tile) in pairs if tile < extent]

@@ -1,4 +1,4 @@
-"""DRAM by itself: parts, traces, and channels with their controller.
+"""Stand-alone DRAM: parts, traces, and channels with their controller.
 
 result = ts.memory.run(part="HBM2-2000", trace="tile_256B_pitch_4096B")
 result.cycles, result.hits, result.mean_latency, result.bandwidth
@@ -34,7 +34,7 @@ _REFRESHES = {"refresh_all": "REFab", "refresh_bank": "REFpb"}
 
 @checked_class()
 class MemoryResult(Tabled):
-    """What a run of DRAM channels did."""
+    """Result of a run of DRAM channels."""
 
     def __init__(self, data: dict[str, Any], part: Part) -> None:
         """Wraps the outcome; made by `run`."""
@@ -47,7 +47,7 @@ class MemoryResult(Tabled):
 
     @property
     def seconds(self) -> float:
-        """The same in seconds."""
+        """Duration of the run in seconds."""
         return self.cycles * self.part.clock_ps * 1e-12
 
     @property
@@ -102,7 +102,7 @@ class MemoryResult(Tabled):
 
     @property
     def max_latency(self) -> int:
-        """Largest such number of cycles."""
+        """Largest number of cycles from the acceptance of a read to its data."""
         return int(self.data["latency_max"])
 
     @property
@@ -119,7 +119,7 @@ class MemoryResult(Tabled):
     def energy(self) -> dict[str, float] | None:
         """Joules per kind (activate, read, write, refresh, background where the part states them) and their total.
 
-        None where the part states no energies; `Part.sources["energy"]` says where they come from.
+        None where the part states no energies; `Part.sources["energy"]` gives their source.
         """
         table = self.part.to_dict().get("energy")
         if table is None:
@@ -136,12 +136,12 @@ class MemoryResult(Tabled):
 
     @property
     def cache(self) -> dict[str, Any] | None:
-        """What the cache did; none: there was none.
+        """Counts of the cache; None without a cache.
 
-        reads, writes, hits, misses (requests), merged (hits on a sector that was on its way), bypassed,
+        reads, writes, hits, misses (requests), merged (hits on a sector in flight), bypassed,
         fetched_bytes and written_bytes (between cache and memory), stalled_cycles, mean_latency and latency_max
-        (cycles, of reads), dirty_bytes (left at the end), tensors (hits, misses and bypassed of each; "" is
-        everything else).
+        (cycles, of reads), dirty_bytes (left at the end), tensors (hits, misses and bypassed of each; "" for
+        the rest).
         """
         data = self.data.get("cache")
         if data is None:
@@ -153,7 +153,7 @@ class MemoryResult(Tabled):
 
         Returns:
             Lower edges in cycles (exact below 8, then eight to an octave) and counts, both of shape [bins]; empty bins
-            are left out.
+            are omitted.
         """
         return np.asarray(self.data["latency_bins"], np.int64), np.asarray(self.data["latency_counts"], np.int64)
 
@@ -191,7 +191,7 @@ TraceLike = Trace | str | os.PathLike[str] | Sequence[int] | np.ndarray
 
 
 def _trace(trace: TraceLike, requests: int, burst: int, span: int) -> tuple[Trace, bool]:
-    """The trace, and whether it comes from a generator."""
+    """The trace, and whether a generator made it."""
     if isinstance(trace, Trace):
         return trace, False
     if isinstance(trace, (str, os.PathLike)):
@@ -225,10 +225,10 @@ def run(
     Args:
         part: shipped part, file, dict or Part.
         trace: generator's name (`Trace.generate`), trace file, Trace, or byte addresses of reads.
-        requests: of a generator, in all.
+        requests: total of a generator.
         span: of a generator, bytes.
         inject_every: request i of a channel is offered at cycle i times this at the earliest.
-        channels: how many; addresses are spread over them.
+        channels: number of channels, over which addresses are spread.
         interleave_bytes: consecutive bytes on one channel.
         channel_hash: rotates the order of channels from round to round of the interleaving, so that strides spread:
             "none", "skew" (the same as True) or "ipoly".
@@ -237,13 +237,13 @@ def run(
         hashes: changes of fields by the row: {"field": "bank", "kind": "xor" or "ipoly"}; field "all": every
             level of banks together.
         controller: settings of the controller to replace (`Part.replace`).
-        wrap: whether addresses beyond the capacity wrap; none: those of generators do.
+        wrap: whether addresses beyond the capacity wrap; by default those of generators do.
         cache: a slice of a shared cache before each channel: sets, ways, line, sector (bytes), hit_cycles, ports
             (requests per cycle), mshrs (sectors being fetched), mshr_targets (requests that wait for one), write
-            ("back" or "through"), write_allocate. Least recently used lines go first. What is left out has the default
-            of `cpp/tilesim/engine/cache/tags.hpp`.
+            ("back" or "through"), write_allocate. Least recently used lines are evicted first. Defaults are in
+             `cpp/tilesim/engine/cache/tags.hpp`.
         tensors: name to (address, bytes); hits and misses of the cache are counted for each.
-        resident: tensors that the cache keeps: if any is named, everything else passes by.
+        resident: tensors that the cache keeps: if any is named, all others bypass it.
 
     Returns:
         Cycles, row hits, latencies, bandwidth.
@@ -259,10 +259,10 @@ def run(
         target = target.replace(controller)
     unknown = sorted(set(resident) - set(tensors or {}))
     if unknown:
-        allowed = ", ".join(tensors or {}) or "tensors given by their addresses"
-        raise user_error("a resident tensor has no address", place="resident", value=unknown[0], allowed=allowed)
+        allowed = ", ".join(tensors or {}) or "tensors with addresses (tensors=)"
+        raise user_error("a resident tensor without an address", place="resident", value=unknown[0], allowed=allowed)
     if cache is None and (tensors or resident):
-        raise user_error("tensors are counted by a cache", place="cache")
+        raise user_error("tensors are given without a cache", place="cache")
     regions = [
         {"name": name, "address": address, "bytes": size, "resident": name in resident}
         for name, (address, size) in (tensors or {}).items()

@@ -31,7 +31,7 @@ class Trace:
             if array.shape != (n,) and not (what == "cycles" and cycles is None):
                 raise user_error("the arrays of a trace differ in shape", place=what, value=str(array.shape))
         if np.any(np.diff(self.cycles) < 0):
-            raise user_error("the cycles of a trace run backwards", place="cycles")
+            raise user_error("the cycles of a trace are not ascending", place="cycles")
 
     @classmethod
     def generate(cls, name: str, requests: int = 20000, burst_bytes: int = 32, span: int = 1 << 28) -> Trace:
@@ -41,7 +41,7 @@ class Trace:
             name: sequential_read, sequential_write, copy_blocks_64KiB, tile_256B_pitch_4096B, stride_4KiB,
                 two_streams_far, two_streams_1MiB, random_read, random_write, mixed_rand, mixed_small, mixed_seq, with
                 any size in place of these.
-            requests: how many.
+            requests: number of requests.
             burst_bytes: bytes of each.
             span: bytes of the range that random streams and strides stay in.
 
@@ -79,14 +79,16 @@ class Trace:
 def _flags(values: ArrayLike) -> NDArray[np.uint8]:
     array = as_array(values, "writes")
     if array.dtype.kind not in "biu":
-        raise user_error("a request is a write or not", place="writes", value=str(array.dtype), allowed="bool")
+        raise user_error("the writes are not bools", place="writes", value=str(array.dtype), allowed="bool")
     return array.astype(bool).astype(np.uint8)
 
 
 def _integers(values: ArrayLike, what: str, dtype: type) -> NDArray[Any]:
     array = np.atleast_1d(as_array(values, what))
     if array.size and (array.dtype.kind not in "iu" or array.ndim != 1):
-        raise user_error("a trace needs integers in one dimension", place=what, value=f"{array.dtype} {array.shape}")
+        raise user_error(
+            "a trace is not an array of integers in one dimension", place=what, value=f"{array.dtype} {array.shape}"
+        )
     if array.size and array.dtype.kind == "i" and int(array.min()) < 0:
         index = int(np.argmax(array < 0))
         raise user_error("a negative number in a trace", place=f"{what}[{index}]", value=str(array[index]))

@@ -1,4 +1,4 @@
-"""What the tensors are that timing reads: rows of groups, or indices of a table; and their values, computed."""
+"""Roles of the tensors that timing reads (rows of groups, indices of a table), and their values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .distributions import Counts, Indices, Lengths
 __all__ = ["MOST_FLOPS", "WORDS", "Role", "Roles", "Values", "attention_data", "check_counts"]
 
 MOST_FLOPS = 2e10
-"""Arithmetic beyond which what timing reads is not computed from what was given: some ten seconds."""
+"""Most FLOPs to compute values for timing from given ones: some ten seconds."""
 
 WORDS = {"counts": Counts, "indices": Indices}
-"""Names for all tensors of a role, where no tensor bears them."""
+"""Names for all tensors of a role, unless a tensor has that name."""
 
 Role = Counts | Indices
 
@@ -32,12 +32,12 @@ class Values:
 
     Attributes:
         given: arrays by name.
-        labels: where given ones are from, if not from the caller.
+        labels: sources of given ones other than the caller.
         types: rows of the graph's values by name.
     """
 
     def __init__(self, graph: _core.Graph | None, program: _core.Program | None, given: Mapping[str, Any]) -> None:
-        """With what is given."""
+        """Starts from given values."""
         self.graph, self.program, self.given = graph, program, dict(given)
         self.labels: dict[str, str] = {}
         self.operations = graph.operations("") if graph is not None else []
@@ -48,13 +48,13 @@ class Values:
         self._steps: dict[str, Any] = {}
 
     def add(self, name: str, array: Any, how: str) -> None:
-        """Makes a value known."""
+        """Adds a value."""
         row = self.tensors.get(name) or self.types.get(name)
         dtype = {"i32": np.int32, "u32": np.uint32, "i64": np.int64}.get(row["dtype"], np.int64) if row else np.int64
         self.given[name], self.labels[name] = array.astype(dtype), how
 
     def step(self, name: str) -> Any:
-        """The step that makes a tensor of the program, where no value of the graph is that tensor."""
+        """The step that makes a tensor of the program other than a value of the graph."""
         if name not in self._steps:
             known = self.program is None or name in self.types
             found = None if known or self.program is None else self.program.step_that_stores(name)
@@ -69,13 +69,13 @@ class Values:
         return {_whole(function, row["name"]) for op in self.graph.operations(function) for row in op["results"]}
 
     def inputs(self, name: str) -> list[Any]:
-        """Rows of the integer tensors from which a step makes another."""
+        """Rows of a step's integer operands."""
         step = self.step(name)
         rows = step[0].tensors() if step is not None else []
         return [row for row in rows if row["role"] == "input" and row["dtype"].startswith(("i", "u"))]
 
     def _needed(self, name: str) -> tuple[dict[str, Any], set[str]]:
-        """Operations behind a value by name, and the values that these start from."""
+        """Operations behind a value by name, and their first inputs."""
         operations, leaves, todo = {}, set(), [name]
         while todo:
             value = todo.pop()
@@ -99,18 +99,18 @@ class Values:
         operations, leaves = self._needed(name)
         missing = sorted(leaves - set(self.given))
         if missing:
-            return None, f"computed from {', '.join(missing)}, not given" if missing != [name] else ""
+            return None, f"computed from {', '.join(missing)}, which are not given" if missing != [name] else ""
         sources = ", ".join(self._how(leaf) for leaf in sorted(leaves)) or "weights and constants"
         flops = sum(sum(op["flops"].values()) for op in operations.values())
         if flops > MOST_FLOPS:
-            return None, f"from {sources} it takes {flops:.1e} FLOPs, more than {MOST_FLOPS:.0e}"
+            return None, f"from {sources} with {flops:.1e} FLOPs, more than {MOST_FLOPS:.0e}"
         assert self.graph is not None
         order = [op["name"] for op in self.operations if op["name"] in operations]
         part = self.graph.extract(order, sorted(leaves), [name])
         return _core.evaluate(part, [self.given[leaf] for leaf in sorted(leaves)], {})[0], f"computed from {sources}"
 
     def _made(self, name: str) -> tuple[Any, str]:
-        """A tensor of the program, by the step that makes it; one in the bytes of another by that one."""
+        """A tensor of the program from its step; an alias from the tensor that it shares bytes with."""
         row = self.tensors.get(name)
         if row is not None and row["alias_of"]:
             found, how = self.value(row["alias_of"])
@@ -134,7 +134,7 @@ class Values:
 
 
 def attention_data(graph: _core.Graph, given: Mapping[str, Any], usual: bool = False) -> dict[str, Any]:
-    """Lengths and page tables that attentions of a graph read, as far as they follow from what is given."""
+    """Lengths and page tables of a graph's attentions, as far as given values determine them."""
     wanted = _core.usual_attention_data(graph)
     if not wanted:
         return {}
@@ -145,14 +145,14 @@ def attention_data(graph: _core.Graph, given: Mapping[str, Any], usual: bool = F
 
 
 class Roles:
-    """What the tensors that timing reads mean to the operations that read them."""
+    """The meaning of tensors that timing reads, by the operations that read them."""
 
     def __init__(self, program: Any, values: Values) -> None:
-        """Of a compiled program."""
+        """Finds the roles of a compiled program."""
         self._graph = program.prepared if program.graph is not None else None
         self._values = values
         self._experts: dict[str, tuple[str, float]] = {}  # by operation: rows per group, bytes of a group's matrix
-        self._known: dict[str, tuple[str, Role]] = {}  # by what timing reads: the tensor behind it, and its role
+        self._known: dict[str, tuple[str, Role]] = {}  # by tensor that timing reads: its source tensor and role
         for tensor, _, function, operations in program.core.data_reads():
             found = self._read(tensor, function, operations)
             if found is not None:
@@ -180,7 +180,7 @@ class Roles:
         return None
 
     def _is(self, row: Any, tensor: str, function: str, alone: bool) -> bool:
-        """Whether the operand is the tensor, or has as many elements where it can be no other."""
+        """Whether the operand is the tensor, or the only one with as many elements."""
         if _whole(function, row["name"]) == tensor or row["name"] == tensor:
             return True
         own = self._values.tensors.get(tensor)
@@ -213,7 +213,7 @@ class Roles:
         return None
 
     def _chosen(self, name: str, rows: int, groups: int, function: str) -> int:
-        """How many groups a router chooses for each row, if one does."""
+        """Groups per row of a router, if any."""
         assert self._graph is not None
         makers = {row["name"]: op for op in self._graph.operations(function) for row in op["results"]}
         seen, todo = set(), [name]
@@ -234,7 +234,7 @@ class Roles:
         found = {behind: role for behind, role in self._known.values() if type(role) is WORDS[word]}
         if not found:
             raise user_error(
-                "timing of this program reads no tensor of this kind",
+                "the timing of this program does not depend on such a tensor",
                 place="tensors",
                 value=f"'{word}'",
                 allowed=", ".join(self.names()) or "nothing",
@@ -242,18 +242,18 @@ class Roles:
         return found
 
     def names(self) -> list[str]:
-        """Tensors that a distribution can be given for."""
+        """Tensors that accept a distribution."""
         return list(dict.fromkeys(behind for behind, _ in self._known.values()))
 
     def of(self, name: str) -> Role:
-        """What a tensor is to the first operation that timing reads it for, other integers between them left aside."""
+        """The role of a tensor in the first operation whose timing reads it, through integer operations."""
         direct = self._known.get(name)
         if direct is not None and direct[0] == name:
             return direct[1]
         behind = next((role for own, role in self._known.values() if own == name), None) or self._ahead(name)
         if behind is None:
             raise user_error(
-                "a distribution is known only of rows per group and of indices of a table",
+                "a distribution applies only to rows per group and to indices of a table",
                 place="tensors",
                 value=f"'{name}'",
                 allowed=", ".join([*self.names(), *WORDS]),
@@ -262,7 +262,7 @@ class Roles:
         return behind
 
     def _ahead(self, name: str) -> Role | None:
-        """Through the operations of the entry that make integers of it."""
+        """Follows operations of the entry that make integers of it."""
         row = self._values.types.get(name)
         if row is None or not row["dtype"].startswith(("i", "u")):
             return None
@@ -280,7 +280,7 @@ class Roles:
         return None
 
     def further_bytes(self) -> dict[str, float]:
-        """Bytes that operations read of matrices of further groups than one, where rows per group are known."""
+        """Bytes of the matrices of all groups but one, where rows per group are known."""
         found = {}
         for name, (behind, each) in self._experts.items():
             counts, _ = self._values.value(behind)
@@ -289,14 +289,14 @@ class Roles:
         return found
 
     def counts(self) -> dict[str, Counts]:
-        """Tensors with rows per group: of the graph, and those that timing reads in their place."""
+        """Tensors with rows per group: of the graph, and those read by timing instead."""
         found = {behind: role for behind, role in self._known.values() if isinstance(role, Counts)}
         made = {name: role for name, (_, role) in self._known.items() if name.endswith(".counts")}
         return found | {name: role for name, role in made.items() if isinstance(role, Counts)}
 
 
 def check_counts(roles: Roles, values: Values) -> None:
-    """Rows of all groups are no more than there are."""
+    """Checks that the groups together have at most all rows."""
     for name, role in roles.counts().items():
         found, how = values.value(name)
         if found is None or np.asarray(found).shape != (role.groups,):
@@ -306,10 +306,10 @@ def check_counts(roles: Roles, values: Values) -> None:
         if (counts < 0).any():
             where = int(np.argmax(counts < 0))
             value = f"{counts[where]} of group {where}"
-            raise user_error("a group has fewer rows than none", place=place, value=value, allowed="0 or more")
+            raise user_error("a group has a negative number of rows", place=place, value=value, allowed="0 or more")
         if int(counts.sum()) > role.rows:
             raise user_error(
-                "the groups have more rows together than there are",
+                "the groups have too many rows together",
                 place=place,
                 value=str(int(counts.sum())),
                 allowed=f"at most {role.rows} in {role.groups} groups",

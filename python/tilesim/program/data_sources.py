@@ -1,4 +1,4 @@
-"""Where the values come from that timing reads: given, drawn, computed from what was given, or what is typical."""
+"""Sources of the values that timing reads: given, drawn, computed, or typical."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ __all__ = ["Data", "PartData", "Trace", "data_of_parts", "known_data", "opened"]
 
 
 class Trace(dict[str, Any]):
-    """Arrays by name, of a file that must have all that timing reads."""
+    """Arrays by name, from a file with all values that timing reads."""
 
     file = ""
 
 
 def opened(tensors: Any) -> dict[str, Any]:
-    """What a caller gives as `tensors`."""
+    """The caller's `tensors`."""
     if isinstance(tensors, Mapping):
         return tensors if isinstance(tensors, Trace) else dict(tensors)
     if not isinstance(tensors, (str, os.PathLike)):
         allowed = '{"sizes": array}, {"counts": "zipf:1.1"}, "trace.npz"'
-        raise user_error("tensors are arrays by name", place="tensors", value=shown(tensors), allowed=allowed)
+        raise user_error(
+            "tensors is not a dict of arrays by name", place="tensors", value=shown(tensors), allowed=allowed
+        )
     path = path_text(tensors)
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
-            raise ValueError("one array without a name")
+            raise ValueError("an array without a name")
         with loaded as file:
             trace = Trace({name: file[name] for name in file.files})
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         what = error.strerror if isinstance(error, OSError) else None
-        raise user_error(
-            what or "this is no .npz file", place=path, value=shown(error), allowed="numpy.savez"
-        ) from None
+        raise user_error(what or "not an .npz file", place=path, value=shown(error), allowed="numpy.savez") from None
     trace.file = os.path.basename(path)
     return trace
 
 
 @dataclass
 class Data:
-    """Arrays by the names of a program's tensors, and how those came about."""
+    """Arrays by the names of a program's tensors, with their sources."""
 
     arrays: dict[str, Any] = field(default_factory=dict)
     computed: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Data:
     further: dict[str, float] = field(default_factory=dict)
 
     def further_bytes(self, operations: Iterable[Mapping[str, Any]]) -> float:
-        """What a bound that knows no data leaves out of a run: matrices of further experts than one."""
+        """Bytes missing from a bound without data: matrices of all experts but one."""
         runs: dict[str, int] = {}
         for row in operations:
             for name in row["operation"] if isinstance(row["operation"], (list, tuple)) else [row["operation"]]:
@@ -71,7 +71,7 @@ class Data:
         return sum(bytes_ * runs.get(name, 0) for name, bytes_ in self.further.items())
 
     def tell(self, result: dict[str, Any]) -> None:
-        """Says in a result where the values came from that its simulation read."""
+        """Adds the sources of values to a result."""
         sources = dict(result.get("data_sources", {}))
         for name, how in list(sources.items()):
             if how == "given" and name in self.computed:
@@ -95,7 +95,7 @@ def _unknown(given: Iterable[str], known: Iterable[str], place: str) -> None:
     for name in given:
         if name not in names:
             raise user_error(
-                "no tensor of the program has this name",
+                "unknown tensor of the program",
                 place=f"tensors, {place}",
                 value=f"'{name}'",
                 allowed=", ".join(names[:20]) + (", ..." if len(names) > 20 else ""),
@@ -114,7 +114,7 @@ def _check_words(given: Iterable[str], values: Values) -> None:
     for name in given:
         if name in WORDS and name not in values.types and name not in values.tensors:
             raise user_error(
-                f"'{name}' stands for all {name} of a program: for a distribution of them",
+                f"'{name}' takes a distribution for all {name} of a program",
                 place=f"tensors, {name}",
                 value="an array",
                 allowed='a distribution ("uniform", "zipf:1.1", "balanced"), or arrays by the names of tensors',
@@ -122,7 +122,7 @@ def _check_words(given: Iterable[str], values: Values) -> None:
 
 
 def _draw(roles: Roles, drawn: Mapping[str, Distribution], seed: int, values: Values) -> None:
-    """Adds what is drawn to the known values, those named by a word behind those named by themselves."""
+    """Adds drawn values, first those named by tensor, then those named by role."""
     for name, distribution in sorted(drawn.items(), key=lambda item: (item[0] in WORDS, item[0])):
         word = name in WORDS and name not in values.types
         targets = roles.by_word(name) if word else {name: roles.of(name)}
@@ -137,7 +137,7 @@ def _draw(roles: Roles, drawn: Mapping[str, Distribution], seed: int, values: Va
 
 
 def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> Data:
-    """What a simulation of a program reads of the tensors given."""
+    """The given tensors that a program's simulation reads."""
     if not tensors and not isinstance(tensors, Trace):
         return Data()
     given, drawn = _parted(tensors)
@@ -161,7 +161,9 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
     timed = _sparse_tiles(program, values)
     if not reads and not timed:
         for name in drawn:
-            raise user_error("timing of this program reads no data", place=f"tensors, {name}", value=str(drawn[name]))
+            raise user_error(
+                "the timing of this program does not depend on data", place=f"tensors, {name}", value=str(drawn[name])
+            )
         data.arrays = {name: value for name, value in given.items() if name in types}
         return data
     roles = Roles(program, values)
@@ -179,7 +181,7 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
 
 
 def _sparse_tiles(program: Program, values: Values) -> dict[str, tuple[Any, str]]:
-    """Cycles of the tiles of products on sparse cores, where given arrays tell more of their zeros than weights do."""
+    """Cycles of the tiles of products on sparse cores, where given arrays add zeros to the weights'."""
     if program.graph is None or program.machine is None:
         return {}
     planned = [op for op in values.operations if "sparse_plan" in op["attributes"]]
@@ -208,7 +210,7 @@ def _sparse_tiles(program: Program, values: Values) -> dict[str, tuple[Any, str]
 
 
 def _fill(data: Data, values: Values, wanted: Iterable[str]) -> None:
-    """Computes what timing reads from what is known."""
+    """Computes the values that timing reads from known ones."""
     for name in wanted:
         found, how = values.value(name)
         if found is None:
@@ -224,13 +226,13 @@ def _complete(trace: Trace, lacking: Iterable[str]) -> None:
             "the trace lacks tensors that timing reads",
             place=f"tensors, {trace.file}",
             value=", ".join(names[:20]),
-            allowed="what it has: " + (", ".join(list(trace)[:20]) or "nothing"),
-            suggestion="Add them, or what they are computed from, or pass tensors= by name",
+            allowed="its arrays: " + (", ".join(list(trace)[:20]) or "nothing"),
+            suggestion="Add them or their inputs, or pass tensors= by name",
         )
 
 
 class PartData:
-    """Data of a program in parts: what each part reads of what was given for the whole."""
+    """Data of a program in parts: the values of each part."""
 
     def __init__(self, program: MixedProgram, given: dict[str, Any]) -> None:
         """Made by `data_of_parts`."""
@@ -241,7 +243,7 @@ class PartData:
         self._values = Values(program.graph.core, None, arrays)
 
     def of_part(self, part: Turn) -> dict[str, Any]:
-        """What a part reads, by its names."""
+        """The values of a part, by its names."""
         assert part.program is not None
         names = _names_of(part) | set(WORDS)
         own = {name: value for name, value in self.given.items() if name in names}
@@ -256,7 +258,7 @@ class PartData:
         return own
 
     def told(self, sources: Mapping[str, str]) -> dict[str, str]:
-        """Sources of one part in terms of what was given for the whole."""
+        """Sources of one part in terms of the whole program's."""
         told = {}
         for name, how in sources.items():
             if name in self.computed and how.startswith("given"):
@@ -275,7 +277,7 @@ def _names_of(part: Turn) -> set[str]:
 
 
 def data_of_parts(program: MixedProgram, tensors: Mapping[str, Any]) -> PartData:
-    """What the parts of a program read of the tensors given."""
+    """The given tensors that the parts of a program read."""
     given = {name: value if isinstance(value, str) else _array(value) for name, value in tensors.items()}
     data = PartData(program, given)
     known = dict.fromkeys([*data._values.types, *WORDS])

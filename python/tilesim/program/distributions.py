@@ -22,9 +22,9 @@ class Counts:
     """Rows of each group.
 
     Attributes:
-        rows: that the groups have together.
-        groups: how many there are.
-        chosen: different groups that each row of a router's input goes to; 0: each row goes to one by itself.
+        rows: total of all groups.
+        groups: number of groups.
+        chosen: different groups of each row of a router's input; 0: each row has one independent group.
     """
 
     rows: int
@@ -39,7 +39,7 @@ class Indices:
     Attributes:
         shape: of the indices.
         limits: rows of the table; for vectors of indices one for each component.
-        vector: axis of the vectors' components; none: each index is one.
+        vector: axis of the vectors' components; None: scalar indices.
     """
 
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ class Indices:
 
 
 class Lengths(Indices):
-    """Keys that rows of a batch have: from 0 to one less than the limit."""
+    """Number of keys per row of a batch: from 0 to one less than the limit."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ class Distribution:
         allowed = ", ".join(NAMES)
         if name not in ("uniform", "balanced", "zipf"):
             near = nearest(name, ["uniform", "balanced", "zipf"])
-            raise user_error("no such distribution", place=place, value=f"'{text}'", allowed=allowed, suggestion=near)
+            raise user_error("unknown distribution", place=place, value=f"'{text}'", allowed=allowed, suggestion=near)
         if name != "zipf":
             if colon:
-                what = f"the distribution {name} has no parameter"
+                what = f"the distribution {name} takes no parameter"
                 raise user_error(what, place=place, value=f"'{text}'", allowed=allowed)
             return Distribution(name)
         try:
@@ -81,7 +81,7 @@ class Distribution:
         except ValueError:
             exponent = math.nan
         if not 0 <= exponent <= 100:
-            what = "the exponent of a zipf distribution is a number from 0 to 100"
+            what = "the exponent of a zipf distribution is not a number from 0 to 100"
             raise user_error(what, place=place, value=f"'{text}'", allowed="zipf:1.1")
         return Distribution(name, exponent)
 
@@ -107,7 +107,7 @@ class Distribution:
         shares = self._shares(role.groups)
         if role.chosen == 0:
             return random.multinomial(role.rows, shares).astype(np.int64)
-        # The first `chosen` of exponential clocks that run at these rates: drawing without putting back.
+        # The first `chosen` of exponential clocks with these rates: draws without replacement.
         counts = np.zeros(role.groups, np.int64)
         left, block = role.rows // role.chosen, max(1, (1 << 22) // role.groups)
         while left > 0:

@@ -1,4 +1,4 @@
-"""Which operations became one kernel, by which rule, and which did not."""
+"""Fusion of operations into kernels: groups by rule, accepted or rejected."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TEXTS, NUMBERS = ("candidate", "rule", "decision", "reason"), ("bytes_saved", "c
 
 
 class FusionRules(list[str], Tabled):
-    """Names of rules, as `compile(fuse=[...])` takes them."""
+    """Names of rules for `compile(fuse=[...])`."""
 
     def table(self) -> Table:
-        """What each of them does.
+        """Describes each rule.
 
         Returns:
-            Rows with rule, matches (which operations), legal (when), saves (against the operations one by one) and
-            rounding (what becomes of the results).
+            Rows with rule, matches (its operations), legal (conditions), saves (against separate operations) and
+            rounding (effect on results).
         """
         return Table([row for row in _core.fusion_rules() if row["rule"] in self])
 
@@ -36,17 +36,16 @@ def _known() -> tuple[str, ...]:
 
 
 def fusion_rules() -> FusionRules:
-    """The rules by which operations become one kernel.
+    """Lists the rules that fuse operations into one kernel.
 
     Returns:
-        Their names in the order in which they are tried; `.table()` tells what each matches, when it is legal, what it
-        saves, and what it does to rounding.
+        Their names in order of trial; `.table()` gives operations, conditions, savings and rounding of each.
     """
     return FusionRules(_known())
 
 
 def rules_text(fuse: str | Sequence[str]) -> str:
-    """The rules that are on, as the core takes them."""
+    """Enabled rules in the core's form."""
     names = [name.strip() for name in fuse.split(",")] if isinstance(fuse, str) else list(fuse)
     if names in (["all"], ["none"]):
         return str(names[0])
@@ -56,7 +55,7 @@ def rules_text(fuse: str | Sequence[str]) -> str:
             hint = nearest(name, known) if isinstance(name, str) else ""
             allowed = "all, none, or rules: " + ", ".join(_known())
             raise user_error(
-                "no rule of fusion has this name", place="fuse", value=shown(name), allowed=allowed, suggestion=hint
+                "unknown rule of fusion", place="fuse", value=shown(name), allowed=allowed, suggestion=hint
             )
     return ",".join(dict.fromkeys(names)) or "none"
 
@@ -76,34 +75,34 @@ def checked_rows(rows: Any, place: str) -> list[dict[str, Any]]:
 
 
 class Fusion:
-    """The groups that the rules looked at while a program was compiled."""
+    """The candidate groups of the rules in a compilation."""
 
     def __init__(self, rows: Iterable[dict[str, Any]] | None) -> None:
-        """Wraps what the core has found."""
+        """Wraps the core's rows."""
         self._rows = None if rows is None else list(rows)
 
     @property
     def known(self) -> bool:
-        """Whether the table stands anywhere: a tile program written by hand, or read from .json, has none."""
+        """Whether the table is known; not for a manual tile program or one from .json."""
         return self._rows is not None
 
     def table(self) -> Table:
-        """Every group that a rule looked at.
+        """Lists all candidate groups.
 
         Bytes are those of whole tensors without padding, each read or written once per kernel; cycles those of the
-        longest of memory at its peak, arrays and vector units, and a launch per kernel: of the operations one by one,
-        less those of the group. What was refused shows what one operation more would have saved.
+        longest of memory at its peak, arrays and vector units, and a launch per kernel: of the separate operations,
+        less those of the group. A rejected group shows the saving of one more operation.
         """
         if self._rows is None:
             raise user_error(
-                "which groups were looked at is not known of a tile program without its graph",
+                "the candidate groups of a tile program without its graph are unknown",
                 suggestion="Save it as .tsim, which holds the table, or compile the graph",
             )
         return Table(self._rows)
 
     def __repr__(self) -> str:
-        """How many groups were taken."""
+        """Number of accepted groups."""
         if self._rows is None:
             return "<Fusion unknown>"
         taken = sum(row["decision"] == "taken" for row in self._rows)
-        return f"<Fusion {taken} groups of {len(self._rows)} looked at>"
+        return f"<Fusion {taken} groups of {len(self._rows)} candidates>"

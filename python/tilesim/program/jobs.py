@@ -20,18 +20,18 @@ from .program import Program
 
 __all__ = ["Job"]
 
-_NAMED = 3  # programs that a headline names at most
+_NAMED = 3  # most programs in a headline
 
 
 @checked_class()
 @dataclass(frozen=True)
 class Job:
-    """A program, and where and when it runs.
+    """A program with its cores and arrival.
 
     Attributes:
         program: a compiled program.
-        cores: numbers of the machine's cores, one for each core of the program; none: the first ones, of its sort if it
-            was compiled for one.
+        cores: numbers of the machine's cores, one for each core of the program; by default the first ones, of the
+            program's type of cores if it has one.
         arrival: cycles of core.clock before which it does not start, or a time as "1 ms" (rounded up to a cycle).
         priority: among jobs that wait for the same cores the smaller goes first, after earlier arrival.
         tensors: integer tensors that timing depends on, by name.
@@ -45,23 +45,23 @@ class Job:
 
 
 def cores_of(program: Program, machine: Machine, cores: Sequence[int] | None = None) -> list[int]:
-    """The physical cores of a program; an empty list stands for the first ones."""
+    """The physical cores of a program; an empty list means the first ones."""
     if cores is not None:
         return [int(core) for core in cores]
     if not program.sort:
         return []
     own = machine.sorts.get(program.sort)
     if own is None:
-        has = ", ".join(machine.sorts) or "one sort without a name"
-        raise user_error("the machine has no cores of the program's sort", value=f"'{program.sort}'", allowed=has)
+        has = ", ".join(machine.sorts) or "one type without a name"
+        raise user_error("the machine lacks cores of the program's type", value=f"'{program.sort}'", allowed=has)
     if len(own) < program.cores:
         most = f"at most {len(own)}"
-        raise user_error("too few cores of the sort", place=program.sort, value=str(program.cores), allowed=most)
+        raise user_error("too few cores of the type", place=program.sort, value=str(program.cores), allowed=most)
     return own[: program.cores]
 
 
 def arrival_of(job: Job, machine: Machine) -> int:
-    """Cycles before which a job does not start."""
+    """Earliest start of a job in cycles."""
     if not isinstance(job.arrival, str):
         return whole("arrival", job.arrival, least=0)
     text = job.arrival.strip()
@@ -71,7 +71,7 @@ def arrival_of(job: Job, machine: Machine) -> int:
 
 
 def _called(jobs: Sequence[Job]) -> str:
-    """All of them, in the order given; how many of a name."""
+    """Programs in order, with the number of each name."""
     counts = Counter(job.program.core.name for job in jobs)
     names = [f"{count} of {name}" if count > 1 else name for name, count in counts.items()]
     more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
@@ -79,7 +79,7 @@ def _called(jobs: Sequence[Job]) -> str:
 
 
 def _tell(data: dict[str, Any], known: Sequence[Data]) -> None:
-    """Where each job's values came from, under its number where there are several."""
+    """Sources of each job's values, by number if there are several jobs."""
     sources: dict[str, str] = {}
     for i, own in enumerate(known):
         start = f"job {i}: " if len(known) > 1 else ""

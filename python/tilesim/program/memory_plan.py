@@ -1,4 +1,4 @@
-"""Where a program's tensors lie in the machine's memory and scratchpads, and when."""
+"""Addresses and lifetimes of a program's tensors in the machine's memory and scratchpads."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ __all__ = ["MemoryPlan"]
 
 
 class MemoryPlan(Tabled):
-    """Addresses of a program's tensors: those that do not live at one time share bytes.
+    """Addresses of a program's tensors: those with disjoint lifetimes share bytes.
 
     Kernels are numbered as they run: those of a function anew in every call, those of a loop once, for all its trips.
     """
 
     def __init__(self, found: tuple[Any, ...]) -> None:
-        """Wraps what the core has planned."""
+        """Wraps the core's plan."""
         #: number of kernels
         self.kernels, peak, live = int(found[0]), int(found[1]), int(found[2])
-        #: bytes by level: of memory, from the lowest address to the highest one; of a core's scratchpad, what tiles and
-        #: tensors take at one time
+        #: bytes by level: of memory, from the lowest address to the highest one; of a core's scratchpad, tiles and
+        #: tensors at one time
         self.peak_bytes: dict[str, int] = {"memory": peak, "scratchpad": int(found[5])}
-        #: bytes by level of the largest set of tensors that live at one time
+        #: bytes by level of the largest set of simultaneously live tensors
         self.live_bytes: dict[str, int] = {"memory": live, "scratchpad": int(found[6])}
-        #: whether tensors share bytes; not where the program has too many kernels to look at each
+        #: whether tensors share bytes; not in programs with too many kernels to check
         self.shared = bool(found[3])
         one_core = int(found[7]) == 1
         self._rows = [
@@ -43,14 +43,13 @@ class MemoryPlan(Tabled):
         ]
 
     def table(self) -> Table:
-        """Every tensor's place.
+        """Lists the tensors' places.
 
         Returns:
-            Rows with tensor, level ("memory", or "scratchpad" for what stays on the chip between kernels), core (none:
+            Rows with tensor, level ("memory", or "scratchpad" for values resident between kernels), core (None:
             memory, or each core at the same address), address and bytes (of a scratchpad: the most that one core
             holds), first and last (numbers of the kernels during which the bytes are taken, both included), alias_of
-            (the tensor in whose bytes it lies; empty: its own). What a function makes in several calls has a row for
-            each.
+            (the tensor whose bytes it shares, or empty). Each call of a function has a separate row.
         """
         return Table(self._rows)
 

@@ -1,4 +1,4 @@
-"""Programs that run partly on the machine and partly on its host, in turns."""
+"""Programs that alternate between the machine and its host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIDES = ("machine", "host")
 
 @dataclass
 class Turn:
-    """A turn of the machine (with its program) or of the host (a graph), and what crosses the link before and after."""
+    """A turn of the machine (with its program) or of the host (a graph), and its transfers before and after."""
 
     host: bool
     operations: list[str]
@@ -41,12 +41,12 @@ class Turn:
 
     @property
     def outputs(self) -> list[str]:
-        """Names of the values that it leaves to others."""
+        """Names of the values that later turns read."""
         return [row["name"] for row in self.graph.core.outputs]
 
 
 class MixedProgram(Program):
-    """A program in parts: tile programs of the machine, and operations that its host runs; they take turns."""
+    """A program in parts: tile programs of the machine alternate with operations of its host."""
 
     def __init__(self, graph: Graph, machine: Machine, host: Device, turns: list[Turn], plan: Plan) -> None:
         """Made by `compile` with fallback="host"."""
@@ -59,17 +59,19 @@ class MixedProgram(Program):
 
     @property
     def core(self) -> _core.Program:  # type: ignore[override]
-        """None: each part of the machine has a tile program of its own."""
-        raise user_error("a program with parts for the host is several tile programs", suggestion="See `turns`.")
+        """Raises an error: each part of the machine has a separate tile program."""
+        raise user_error(
+            "a program with operations on the host consists of several tile programs", suggestion="See `turns`."
+        )
 
     @property
     def prepared(self) -> _core.Graph:
-        """None: each part of the machine has a graph of its own."""
-        raise user_error("a program with parts for the host is several graphs", suggestion="See `turns`.")
+        """Raises an error: each part of the machine has a separate graph."""
+        raise user_error("a program with operations on the host consists of several graphs", suggestion="See `turns`.")
 
     @property
     def fusion(self) -> Fusion:  # type: ignore[override]
-        """Which operations became one kernel, of all parts of the machine."""
+        """Fusion in all parts of the machine."""
         parts = [part.program.fusion for part in self.turns if part.program]
         if not all(part.known for part in parts):
             return Fusion(None)
@@ -92,7 +94,7 @@ class MixedProgram(Program):
 
     @property
     def footprint(self) -> list[tuple[int, str]]:
-        """Bytes and name of every tensor in the machine's memory, largest first: of all parts, what they share once."""
+        """Bytes and name of every tensor in the machine's memory, largest first: shared ones once."""
         found: dict[str, int] = {}
         for part in self.turns:
             for size, name in part.program.footprint if part.program else []:
@@ -101,22 +103,22 @@ class MixedProgram(Program):
 
     @property
     def peak_bytes(self) -> int:
-        """Bytes of all tensors: parts of the host stand between, so that none share bytes."""
+        """Bytes of all tensors, which never share bytes as parts of the host run between."""
         return sum(size for size, _ in self.footprint)
 
     @property
     def transfers(self) -> Table:
-        """What crosses the link, in order: value, to, bytes."""
+        """Transfers in order: value, to, bytes."""
         return Table(placement.rows(t for part in self.turns for t in (*part.before, *part.after)))
 
     @property
     def placement(self) -> Table:
-        """Per operation where it runs and why, and its picoseconds in closed form on either side (none: cannot)."""
+        """Place of each operation with the reason, and its picoseconds in closed form on either side, or None."""
         rows = []
         for item in self._plan.items:
             there = item.name in self._plan.there
             why = self._plan.reasons.get(
-                item.name, "its time there is less than the transfers it saves" if there else ""
+                item.name, "its time there is less than that of the saved transfers" if there else ""
             )
             rows.append(
                 {
@@ -135,7 +137,7 @@ class MixedProgram(Program):
 
     @property
     def notes(self) -> list[str]:
-        """What lowering approximated or added, how the host is modelled."""
+        """Approximations and additions of lowering, and the model of the host."""
         lines = [note for part in self.turns if part.program for note in part.program.notes]
         there = [row for row in self.placement.rows if row["where"] == "host"]
         named = "; ".join(f"{row['operation']} ({row['reason']})" for row in there[:8])
@@ -146,14 +148,14 @@ class MixedProgram(Program):
         lines.append(f"host: {each} the closed form's time on {self.host.name}: {named}{more}")
         lines.append(
             f"link to the host: {len(moved)} transfers, {size:,} bytes at {link.bytes_per_second / 1e9:g} GB/s and "
-            f"{link.latency / 1e6:g} us each; machine and host take turns, nothing overlaps; inputs and outputs lie in "
+            f"{link.latency / 1e6:g} us each; machine and host alternate without overlap; inputs and outputs lie in "
             "the machine's memory, weights on both sides; the link's traffic in either memory is not counted"
         )
         return [*dict.fromkeys(lines), *sorted(self._plan.notes)]
 
     @property
     def plan(self) -> Plan:
-        """Where operations run, and why."""
+        """The place of each operation, and the reason."""
         return self._plan
 
     def _contents(self) -> dict[str, Any]:
@@ -163,7 +165,7 @@ class MixedProgram(Program):
         graph.core.save_compiled(path, json.dumps(header))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies by the form that files have."""
+        """Pickles and copies by the form of files."""
         loops = (self.trips, self.trips_counted, self._open)
         return _unpickled, (self._contents()["mixed"], self.graph, self.machine, self.options, loops)
 
@@ -177,7 +179,7 @@ class MixedProgram(Program):
         return {name: a for part in self.turns if part.program for name, a in part.program.weights().items()}
 
     def forget_weights(self) -> None:
-        """Reads the weights anew at the next execution: the graph's have changed."""
+        """Reads changed weights of the graph at the next execution."""
         for part in self.turns:
             if part.program:
                 part.program.forget_weights()
@@ -190,7 +192,7 @@ class MixedProgram(Program):
 
 @dataclass
 class Plan:
-    """What decides a placement, and the placement."""
+    """Inputs of a placement, and the placement."""
 
     items: list[Item]
     sizes: dict[str, int]
@@ -211,7 +213,7 @@ def _unpickled(
 
 
 def to_document(program: MixedProgram) -> dict[str, Any]:
-    """Everything about a program but its graph and machine."""
+    """A program without its graph and machine."""
     plan = program.plan
     return {
         "host": program.host.to_dict(),
@@ -258,16 +260,16 @@ def from_document(document: Mapping[str, Any], graph: Graph, machine: Machine, p
         )
         _check_names(turns, plan, graph, place)
         if not isinstance(document["host"], dict):  # a text would be opened as a file
-            raise TypeError("the host is no object")
+            raise TypeError("the host is not an object")
         return MixedProgram(graph, machine, Device.load(document["host"]), turns, plan)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if hasattr(error, "what"):  # of ours, with its own place
+        if hasattr(error, "what"):  # our error already has a place
             raise
         raise user_error("the parts of the program are damaged", place=place, value=shown(error)[:200]) from None
 
 
 def _check_names(turns: list[Turn], plan: Plan, graph: Graph, place: str) -> None:
-    """Parts run one after another: each reads inputs of the whole, weights, and what parts before it computed."""
+    """Checks that each part reads only inputs of the whole, weights, and results of earlier parts."""
     items = {item.name for item in plan.items}
     known = {row["name"] for row in graph.inputs} | set(graph.weights())
 
@@ -280,10 +282,10 @@ def _check_names(turns: list[Turn], plan: Plan, graph: Graph, place: str) -> Non
     for number, part in enumerate(turns):
         at = f"parts[{number}]"
         check(part.operations, items, "an operation of a part is not in the plan", at)
-        check(part.inputs, known, "a part reads what no part before it computes", at)
+        check(part.inputs, known, "a part reads a value that no earlier part computes", at)
         known |= set(part.outputs)
         moved = [transfer.value for transfer in (*part.before, *part.after)]
-        check(moved, known, "a transfer moves what is not there", at)
+        check(moved, known, "a transfer moves a missing value", at)
     check((row["name"] for row in graph.outputs), known, "no part computes an output", "parts")
 
 

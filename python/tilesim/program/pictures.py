@@ -1,4 +1,4 @@
-"""What a notebook shows of a compiled program."""
+"""View of a compiled program in a notebook."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["picture"]
 
 
 def picture(program: Any) -> str:
-    """Size, memory, kernels (repeated layers as one), what lowering noted."""
+    """Size, memory, kernels (repeated layers as one), notes of lowering."""
     kernels = program.kernels
     cards = [
         Card("tile operations", figures.count(program.operations), "loops of unknown length once"),

@@ -1,4 +1,4 @@
-"""Which operations run on the machine and which on its host, so that the whole takes the least time."""
+"""Placement of operations on the machine or its host with the least total time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .. import _core
 
 __all__ = ["Item", "Link", "Transfer", "cheapest", "cost", "phases", "transfers"]
 
-_MOST = 1 << 62  # picoseconds of an operation that the core counts with: 53 days
+_MOST = 1 << 62  # largest picoseconds of an operation in the core: 53 days
 
 
 @dataclass(frozen=True)
 class Item:
-    """An operation to be placed: values read and made, picoseconds on either side (none: it cannot run there)."""
+    """An operation to be placed: values read and made, picoseconds on either side (None: impossible)."""
 
     name: str
     operands: tuple[str, ...]
@@ -26,7 +26,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Link:
-    """Between machine and host: bytes per second each way, picoseconds that every transfer takes beside."""
+    """Link between machine and host: bytes per second each way, latency of a transfer in picoseconds."""
 
     bytes_per_second: int
     latency: int
@@ -38,7 +38,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Transfer:
-    """One value that crosses the link once."""
+    """One transfer of a value over the link."""
 
     value: str
     to_host: bool
@@ -48,7 +48,7 @@ class Transfer:
 def _sides(
     items: Sequence[Item], sizes: Mapping[str, int], outputs: Iterable[str] = (), link: Link | None = None
 ) -> _core.Sides:
-    """The same with numbers for names; values without a size come last."""
+    """Replaces names by numbers; values without a size come last."""
     numbers = {value: i for i, value in enumerate(sizes)}
 
     def of(values: Iterable[str]) -> list[int]:
@@ -66,9 +66,9 @@ def _sides(
 def transfers(
     items: Sequence[Item], sizes: Mapping[str, int], outputs: Iterable[str], host: Iterable[str]
 ) -> list[Transfer]:
-    """What crosses the link when some operations run on the host.
+    """Transfers over the link when some operations run on the host.
 
-    Inputs and outputs of the whole lie in the machine's memory. A value crosses once, however often it is read there.
+    Inputs and outputs of the whole lie in the machine's memory. A value crosses once for all its readers.
     """
     there, names = set(host), list(sizes)
     crossing = _sides(items, sizes, outputs).crossings([item.name in there for item in items])
@@ -90,13 +90,13 @@ def cost(
 
 
 def cheapest(items: Sequence[Item], sizes: Mapping[str, int], outputs: Iterable[str], link: Link) -> set[str]:
-    """The placement of least time, and of those one with the fewest transfers."""
+    """The fastest placement, with the fewest transfers among equals."""
     there = _sides(items, sizes, outputs, link).cheapest()
     return {item.name for item, host in zip(items, there, strict=True) if host}
 
 
 def phases(items: Sequence[Item], host: Iterable[str]) -> list[tuple[bool, list[str]]]:
-    """Turns of machine and host, as few as the operations' dependences allow."""
+    """The fewest turns of machine and host that the dependences allow."""
     there = set(host)
     turns = _sides(items, {}).turns([item.name in there for item in items])
     return [(side, [items[i].name for i in numbers]) for side, numbers in turns]

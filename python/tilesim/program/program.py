@@ -1,4 +1,4 @@
-"""A compiled tile program with the graph and machine that it came from, and its files."""
+"""A compiled tile program with its graph and machine, and its files."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from .memory_plan import MemoryPlan
 __all__ = ["Program"]
 
 COMPILED = "tilesim.compiled"
-VERSIONS = (1, 2)  # the second: with parts for the host, or loops whose trips were said
+VERSIONS = (1, 2)  # the second: with parts for the host, or loops with given trips
 
 
-#: Readers of sorts of programs that stand above this module, by the key that a file has them under: what the file
-#: holds there, the graph, the machine, a place for messages.
+#: Readers of types of programs from modules above, by key of the file; arguments: the key's content, the graph, the
+#: machine, a place for messages.
 READERS: dict[str, Callable[[Any, Graph, Machine, str], Any]] = Above()
 
 
 @checked_class()
 class Program:
-    """A compiled tile program, with the graph and machine that it came from."""
+    """A compiled tile program with its graph and machine."""
 
     def __init__(self, core: _core.Program, graph: Graph | None = None, machine: Machine | None = None) -> None:
         """Wraps a program of the core."""
         self.core, self.graph, self.machine = core, graph, machine
-        #: which operations became one kernel, and which did not
+        #: fusion of operations into kernels
         self.fusion = Fusion(None)
-        #: sort of cores that it was compiled for; empty: all
+        #: type of cores that it was compiled for; empty: all
         self.sort = ""
         self._prepared: _core.Graph | None = None
         self._operations, self._reads, self._sends = -1, False, False
@@ -48,26 +48,26 @@ class Program:
         self._footprint: list[tuple[int, str]] | None = None
         self._memory_plan: MemoryPlan | None = None
         self._weights: dict[str, Any] | None = None
-        #: of `compile`, by name; to compile the same graph for another machine
+        #: options of `compile`, to compile the same graph for another machine
         self.options: dict[str, Any] = {}
         self.trips: Trips = {}
-        #: whether `trips` were counted on inputs; else somebody said so
+        #: whether `trips` were counted on inputs; else they were given
         self.trips_counted = False
         self._open: Graph | None = None
-        #: as `compile` got it, before anything was marked or rewritten; none: of a file
+        #: the original argument of `compile`, unmarked; None after reading a file
         self.given: Graph | None = None
 
     @property
     def changed_options(self) -> dict[str, Any]:
-        """Options of `compile` that were given another value than they have by default."""
+        """Options of `compile` other than the defaults."""
         plain = {"mapping": "profile", "fuse": "all", "fallback": "error", "place": None, "cores": None}
         return {name: one for name, one in self.options.items() if name not in plain or one != plain[name]}
 
     def ended_by_data(self, graph: Graph, trips: Trips, options: dict[str, Any]) -> None:
-        """Says that the program's graph is one whose loops were given these numbers of trips.
+        """Records the given trips of the loops of the program's graph.
 
         Args:
-            graph: before that.
+            graph: the graph before.
             trips: by loop.
             options: of `compile`.
         """
@@ -75,22 +75,22 @@ class Program:
 
     @property
     def workload(self) -> Graph | None:
-        """The graph that it was compiled from, with loops that only data end; None where it is not known."""
+        """The graph before compilation, with its data-dependent loops; None if unknown."""
         return self._open or self.graph
 
     @property
     def loops_said(self) -> list[str]:
-        """How often loops run that only data end, and who says so."""
+        """Trips of data-dependent loops, and their source."""
         return told(self.trips, "as counted on inputs" if self.trips_counted else "as said")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], machine: MachineLike | None = None) -> Program:
-        """Reads a program written by hand or by `save`.
+        """Reads a program from `save` or a manually written one.
 
         Args:
             path: a JSON file, schema "tilesim.program", or a .tsim file that `save` wrote (with graph, weights and
                 machine: it can be executed, verified and simulated without the front end).
-            machine: to simulate it on; none: the file's, if it has one; of a JSON file the preset that it names.
+            machine: target of the simulation; by default the file's, or the preset named in a JSON file.
 
         Returns:
             The program, checked.
@@ -117,7 +117,7 @@ class Program:
         if header.get("schema") != COMPILED or header.get("version") not in VERSIONS:
             found = f"{header.get('schema')} version {header.get('version')}"
             allowed = f"{COMPILED} version {' or '.join(map(str, VERSIONS))}"
-            raise user_error("the file is of another kind or a newer version", place=path, value=found, allowed=allowed)
+            raise user_error("another kind of file or a newer version", place=path, value=found, allowed=allowed)
         try:
             return cls._from_header(header, file, path, machine)
         except _core.Error:
@@ -128,7 +128,7 @@ class Program:
     @classmethod
     def _from_header(cls, header: dict[str, Any], file: _core.GraphFile, path: str, machine: Machine | None) -> Program:
         if not isinstance(header["machine"], dict):  # a text would be opened as a file
-            raise TypeError("the machine is no object")
+            raise TypeError("the machine is not an object")
         graph, target = Graph(file.graph()), machine or Machine.load(header["machine"])._confined(os.path.dirname(path))
         restore(graph, header, path)
         trips = {label: (int(low), int(high)) for label, (low, high) in header.get("trips", {}).items()}
@@ -153,16 +153,16 @@ class Program:
         """Writes the program.
 
         Args:
-            path: .json for the tile program alone; .tsim for the program with its graph, weights (random ones as their
+            path: .json for only the tile program; .tsim for the program with its graph, weights (random ones as their
                 recipe; folded, transposed and padded ones are made again from the graph's) and machine; where its host
-                runs a part, with all parts and what crosses the link.
+                runs a part, with all parts and transfers.
 
         Raises:
             UserError: for another ending; for .tsim from a program without its graph, .json from one with parts for the
-                host or for a machine with instructions of the user's, or a path that cannot be written.
+                host or for a machine with custom instructions, or a path that cannot be written.
         """
         if not path_text(path).endswith((".json", ".tsim")):
-            raise user_error("no form of a program's file", place="path", value=shown(path_text(path)),
+            raise user_error("unknown ending of a program's file", place="path", value=shown(path_text(path)),
                              allowed="a name with .json or .tsim")  # fmt: skip
         if not path_text(path).endswith(".tsim"):
             self._check_forgotten(path_text(path))
@@ -171,7 +171,7 @@ class Program:
             return
         if self.graph is None or self.machine is None:
             raise user_error(
-                "a program without its graph has no weights to write", place=path_text(path), allowed=".json"
+                "a program without its graph lacks the weights to write", place=path_text(path), allowed=".json"
             )
         graph = self.workload or self.graph
         header = {"schema": COMPILED, "version": VERSIONS[0], "tilesim": _core.__version__}
@@ -185,15 +185,15 @@ class Program:
         self._write(path_text(path), graph, header)
 
     def _check_forgotten(self, path: str) -> None:
-        """A .json file names its machine's preset: instructions that `ts.isa.use` gave the machine would be lost."""
+        """Rejects .json for machines with custom instructions, as the file only names a preset."""
         taken = {} if self.machine is None else _core.isa_functions(self.machine.core)
         if taken:
-            what = "a .json file names a preset, which has no instructions of one's own"
+            what = "a .json file names a preset, which lacks custom instructions"
             value, allowed = ", ".join(sorted(taken)), "a name with .tsim, which keeps the machine"
             raise user_error(what, place=path, value=f"a machine with an instruction for {value}", allowed=allowed)
 
     def _contents(self) -> dict[str, Any]:
-        """What a file holds beside graph, machine and program."""
+        """Content of a file beside graph, machine and program."""
         found: dict[str, Any] = {"fusion": self.fusion.table().rows} if self.fusion.known else {}
         fuse = rules_text(self.options.get("fuse", "all"))
         return found if fuse == "all" else {**found, "fuse": fuse}
@@ -208,12 +208,12 @@ class Program:
 
     @property
     def placement(self) -> Table:
-        """Where each operation runs; empty here: all of them run on the machine."""
+        """Place of each operation; empty if all run on the machine."""
         return Table([])
 
     @property
     def transfers(self) -> Table:
-        """What crosses the link to the host; empty here: nothing does."""
+        """Transfers over the link to the host; empty without a host."""
         return Table([])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -224,7 +224,7 @@ class Program:
 
     @property
     def operations(self) -> int:
-        """Number of tile operations that the program executes, count of statements (loops of unknown length once)."""
+        """Number of executed tile operations, as a count (loops of unknown length once)."""
         self._count()
         return self._operations
 
@@ -236,7 +236,7 @@ class Program:
         return self._footprint
 
     def memory_plan(self) -> MemoryPlan:
-        """Where the program's tensors lie in memory; those that do not live at one time share bytes.
+        """Plans the program's tensors in memory; those with disjoint lifetimes share bytes.
 
         Returns:
             The plan: `peak_bytes` by level, `table()`. Addresses are multiples of the machine's bursts, so that no two
@@ -249,12 +249,12 @@ class Program:
 
     @property
     def peak_bytes(self) -> int:
-        """Bytes of the machine's memory that all its tensors take, as `memory_plan` lays them out."""
+        """Bytes of all tensors in the machine's memory by `memory_plan`."""
         return self.memory_plan().peak_bytes["memory"]
 
     @property
     def reads_tensors(self) -> bool:
-        """Whether loops, addresses, or where transfers find their rows depend on the values of tensors."""
+        """Whether loops, addresses, or rows of transfers depend on values of tensors."""
         self._count()
         return self._reads
 
@@ -268,7 +268,7 @@ class Program:
         if self._operations < 0:
             count, self._sends, self._kernels = self.core.contents()
             self._reads = bool(self.core.data_reads())
-            self._operations = count  # last: another thread asks it whether the others are known
+            self._operations = count  # last: marks the others as known to other threads
 
     @property
     def kernels(self) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -278,7 +278,7 @@ class Program:
 
     @property
     def notes(self) -> list[str]:
-        """What lowering approximated or added."""
+        """Approximations and additions of lowering."""
         return list(self.core.notes)
 
     def weight(self, name: str) -> Any:
@@ -294,16 +294,16 @@ class Program:
             UserError: for a program without its graph, or an unknown name.
         """
         if self.graph is None or self.machine is None:
-            raise user_error("a program without its graph has no weights")
+            raise user_error("a program without its graph lacks weights")
         return self.prepared.weight(name)
 
     @property
     def target(self) -> Machine | None:
-        """What it was compiled for: the machine, or its cores of one sort."""
+        """Its target: the machine, or its cores of one type."""
         return self.machine.only(self.sort) if self.machine is not None and self.sort else self.machine
 
     def _shared_by(self) -> int:
-        """Cores that it was compiled for; a program by hand may name more than the machine has."""
+        """Cores that it was compiled for; a manual program may name more than the machine has."""
         most = int(self.target.get("core.count")) if self.target is not None else 1
         return min(self.cores, most)
 
@@ -314,14 +314,14 @@ class Program:
 
     @property
     def prepared(self) -> _core.Graph:
-        """The graph that lowering worked on: expanded, folded.
+        """The expanded and folded graph of lowering.
 
         Raises:
             UserError: for a program without its graph.
         """
         target = self.target
         if self.graph is None or target is None:
-            raise user_error("a program without its graph has none to prepare")
+            raise user_error("a program without its graph lacks the prepared graph")
         if self._prepared is None:
             fuse = rules_text(self.options.get("fuse", "all"))
             most = int(target.get("core.contexts"))
@@ -359,7 +359,7 @@ class Program:
 
 
 def _named(machine: str) -> Machine | None:
-    """The preset that a file names; none for another machine."""
+    """The preset that a file names, or None."""
     return Machine.load(machine) if machine in Machine.names() else None
 
 

@@ -1,4 +1,4 @@
-"""Cycles of the tiles of a product on multipliers that skip zeros, from where operands are not zero."""
+"""Cycles of the tiles of a product on multipliers that skip zeros, from its nonzeros."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMS", "SparsePlan", "sparse_cores", "tile_times"]
 
 FORMS = ("dense", "bitmap", "csr")
-"""How tiles of an operand are stored, by the numbers in a plan."""
+"""Formats of an operand's tiles, by their numbers in a plan."""
 _SETTINGS: tuple[str, ...] = (
     *("multipliers", "read_ports", "write_ports", "lanes_a", "lanes_b"),
     *("tile_m", "tile_n", "accumulators", "segment"),
@@ -25,16 +25,16 @@ _SETTINGS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class SparsePlan:
-    """What a product says of the part that sparse cores take; as attributes: `numbers`.
+    """The plan of the part of a product on sparse cores; as attributes: `numbers`.
 
     Attributes:
         cut: 0: dense cores take the rows before `start`, 1: the columns.
         start: 0: sparse cores take all; the extent: dense cores do.
         tiles: of m, n, k, in elements.
         forms: of a and b, by `FORMS`.
-        bytes: of all of a and b as they are stored; 0: dense.
+        bytes: stored bytes of a and b; 0: dense.
         hold: 0: vectors of a are held or walked over, 1: those of b.
-        products: multiply-adds of elements that are not zero; -1: data tell.
+        products: multiply-adds of nonzero elements; -1: data-dependent.
     """
 
     cut: int
@@ -47,7 +47,7 @@ class SparsePlan:
 
     @property
     def numbers(self) -> list[int]:
-        """As the attribute `sparse_plan` has them."""
+        """Values of the attribute `sparse_plan`."""
         return [self.cut, self.start, *self.tiles, *self.forms, *self.bytes, self.hold, self.products]
 
     @classmethod
@@ -57,7 +57,7 @@ class SparsePlan:
         return cls(n[0], n[1], (n[2], n[3], n[4]), (n[5], n[6]), (n[7], n[8]), n[9], n[10])
 
     def parts(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What sparse cores take of both operands."""
+        """The parts of both operands on sparse cores."""
         return (a[self.start :], b) if self.cut == 0 else (a, b[:, self.start :])
 
 

@@ -21,7 +21,7 @@ __all__ = ["validate"]
 
 
 def predictions(table: str, rows: Sequence[Measured], profile: Profile | None) -> list[float | None]:
-    """Seconds per row, none where the row is not ok; sets status and reason of rows that cannot be predicted."""
+    """Seconds per ok row; sets status and reason of rows that cannot be predicted."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     predictor = PREDICTORS[table]
     for index, row in enumerate(rows):
@@ -40,7 +40,7 @@ def predictions(table: str, rows: Sequence[Measured], profile: Profile | None) -
             if np.isfinite(value) and value > 0:
                 seconds[i] = float(value)
             else:
-                rows[i].status, rows[i].reason = "unsupported", "no kernel serves this shape"
+                rows[i].status, rows[i].reason = "unsupported", "no kernel supports this shape"
     return seconds
 
 
@@ -76,7 +76,7 @@ def validate(
 
 
 def judged(rows: Sequence[Measured], predicted: Sequence[float]) -> list[dict[str, Any]]:
-    """Rows of a validation file from predictions made elsewhere."""
+    """Rows of a validation file from given predictions."""
     return [
         {
             **row.cells,
@@ -107,7 +107,7 @@ def _fitted(table: str, profile: Profile | None) -> Callable[[Measured], bool]:
 
 
 def decisions(report: dict[str, Any], baseline: str = "bfloat16", clear: float = 1.1) -> dict[str, dict[str, float]]:
-    """How often the predicted times name the faster of a scheme and the baseline."""
+    """Share of rows whose predicted times identify the faster of a scheme and the baseline."""
     shape = ("source", "engine", "device", "batch", "m", "n", "k", "ta", "tb")
     base: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in report["rows"]:

@@ -24,7 +24,7 @@ _MOST = 1 << 20  # devices
 
 @dataclass
 class Case:
-    """One measured row: its cells, its numbers, the links it ran on, and what can be said of it."""
+    """One measured row: its cells, its numbers, its links, and its result."""
 
     row: dict[str, Any]
     status: str = "ok"
@@ -60,12 +60,12 @@ def _system(case: Case, library: Library) -> System:
     try:
         case.device = Device.named(label).name
     except UserError:
-        case.device = label  # the library's file may know its links
+        case.device = label  # the library's file may have its links
     found = library.system(case.device)
     if found is None:
         known = ", ".join(name for data in library.generations.values() for name in data.get("devices", {}))
         raise user_error(
-            f"no links of the device in the library {library.name}", value=f"'{label}'", allowed=known, sort=Unsupported
+            f"the library {library.name} lacks links of the device", value=f"'{label}'", allowed=known, sort=Unsupported
         )
     return found
 
@@ -76,7 +76,8 @@ def _read(case: Case, library: Library) -> None:
     case.devices, case.nodes = whole(row, "devices", _MOST), whole(row, "nodes", _MOST)
     if case.devices % case.nodes or case.devices < 2:
         raise user_error(
-            "devices are no multiple of nodes, or one alone", value=f"{case.devices} devices, {case.nodes} nodes"
+            "the devices are not a multiple of the nodes, or a single one",
+            value=f"{case.devices} devices, {case.nodes} nodes",
         )
     case.op, case.protocol = _word(row, "op", OPERATIONS), _word(row, "protocol", PROTOCOLS)
     case.dtype = dtype_name(_text(row, "dtype"))
@@ -91,7 +92,7 @@ def _read(case: Case, library: Library) -> None:
         case.nodes = next(n for n in range(least, case.devices + 1) if case.devices % n == 0)
     if case.devices > system.domain * case.nodes:
         raise user_error(
-            "more devices in a node than its links join", value=f"{case.devices} devices, {case.nodes} nodes",
+            "too many devices in a node for its links", value=f"{case.devices} devices, {case.nodes} nodes",
             allowed=f"up to {system.domain} of a node",
         )  # fmt: skip
     fabric = library.fabrics.get(f"{_text(row, 'source')}|{case.device}")
@@ -101,7 +102,7 @@ def _read(case: Case, library: Library) -> None:
 
 
 def cases_of(path: str | os.PathLike[str], library: str = "nccl") -> list[Case]:
-    """The rows of a table, those that cannot be predicted with their reason."""
+    """The rows of a table, with the reason for rows without prediction."""
     opened, found = load(library), []
     for row in read_cases(path, ROW_COLUMNS):
         case = Case(row)
@@ -137,7 +138,7 @@ def collective(cases: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def key_of(row: dict[str, Any]) -> int:
-    """A key that tells a measured row from every other."""
+    """A unique key of a measured row."""
     return row_key(row[key] for key in ROW_COLUMNS)
 
 

@@ -33,18 +33,18 @@ def _parts_beside(cases: str | os.PathLike[str], parts: str | os.PathLike[str] |
         return {}
     data = read_json(path)
     if not isinstance(data, dict):
-        raise user_error("a file of parts is a JSON object", place=path_text(path), value=type(data).__name__)
+        raise user_error("the file of parts is not a JSON object", place=path_text(path), value=type(data).__name__)
     return {name: entry for name, entry in data.items() if isinstance(entry, dict) and is_reference_form(entry)}
 
 
 def _number(row: dict[str, Any], column: str) -> float:
-    """A cell that may be zero; latencies of rows without reads are, for one."""
+    """A cell that may be zero, such as latencies of rows without reads."""
     text = str(row[column]).strip()
     return 0.0 if text and not text.strip("0.") else positive(row, column)
 
 
 def _load(name: str, others: dict[str, Any]) -> memory.Part:
-    """What the table's own parts file says of a name, or the shipped part."""
+    """A part by name, of the table's parts file or shipped."""
     if name in others:
         return memory.Part.load(part_from_reference(others[name], name))
     known = memory.Part.names()

@@ -30,13 +30,13 @@ _DTYPES = {
     **dict.fromkeys(("bf16", "bfloat16"), "bf16"),
 }
 ROW_COLUMNS = ("device", "model", "family", *_SIZES, "batch", "sequence", "dtype", "mode", "engine", "total_ms")
-_MOST = 1 << 20  # of any extent: more would be a graph that no device holds
+_MOST = 1 << 20  # of any extent: larger graphs exceed every device
 _MOST_LAYERS = 1024
 
 
 @dataclass
 class Case:
-    """One measured row: its cells, and what can be said of it."""
+    """One measured row: its cells and its result."""
 
     row: dict[str, Any]
     status: str = "ok"
@@ -48,7 +48,7 @@ def _whole(row: Mapping[str, Any], column: str) -> int:
     value = positive(dict(row), column)
     most = _MOST_LAYERS if column == "layers" else _MOST
     if value != int(value) or value > most:
-        raise user_error(f"{column} is no such whole number", value=str(row[column]), allowed=f"1 to {most}")
+        raise user_error(f"{column} is not a whole number in range", value=str(row[column]), allowed=f"1 to {most}")
     return int(value)
 
 
@@ -83,7 +83,7 @@ def seconds_of(case: Case, constants: Mapping[str, float] | None = None, profile
 
 
 def cases_of(path: str | os.PathLike[str]) -> list[Case]:
-    """The rows of a table, those that cannot be predicted with their reason."""
+    """The rows of a table, with the reason for rows without prediction."""
     found = []
     for row in read_cases(path, ROW_COLUMNS):
         case = Case(row)

@@ -53,7 +53,7 @@ def _compare(row: dict[str, Any], seeds: int) -> None:
         raise user_error("unknown state", value=shown(row["state"]), allowed="stable, saturated")
     positive(row, _LOAD)
     stable = row["state"] == "stable"
-    # Only what the error is of has to be there: the latency of a saturated network is a product of its stopping rule.
+    # Only the compared figure is required: the latency of a saturated network depends on its stopping rule.
     row["measured_latency"] = positive(row, _LATENCY) if stable or row[_LATENCY] else None
     row["measured_accepted"] = positive(row, _ACCEPTED) if not stable or row[_ACCEPTED] else None
     row.update(_predict(row, seeds))
@@ -75,7 +75,7 @@ def _find_near(rows: list[dict[str, Any]]) -> None:
 
 
 def _carries(row: dict[str, Any], load: float) -> bool:
-    """Whether a short run delivers what is offered, but for chance."""
+    """Whether a short run delivers the offered load within statistical noise."""
     short = _runs(row, load, 1, period=3000, periods=8)[0]
     return short.stable and short.accepted > 0.97 * load
 
@@ -83,7 +83,7 @@ def _carries(row: dict[str, Any], load: float) -> bool:
 def noc(cases: str | os.PathLike[str], seeds: int = 3) -> dict[str, Any]:
     """Simulates every row of a table of measured networks."""
     if seeds < 1:
-        raise user_error("a row needs a run", value=str(seeds), allowed="seeds of at least 1")
+        raise user_error("missing run", value=str(seeds), allowed="seeds of at least 1")
     rows = []
     for given in followed(read_cases(cases, _COLUMNS)):
         row: dict[str, Any] = {**given, "status": "ok", "reason": "", "measured_latency": None}

@@ -39,21 +39,23 @@ vwredsumu:vs vwsub:vv,vx,wv,wx vxor:vi,vv,vx vzext:vf2,vf4,vf8
 FITTED = frozenset(
     f"{stem}.{form}" for stem, _, forms in (w.partition(":") for w in _FITTED.split()) for form in forms.split(",")
 )
-"""Instructions of the rows that the cores' numbers were fitted on."""
+"""Instructions of the rows to which the cores' numbers were fitted."""
 
 
 def _case(row: _Row) -> tuple[str, int, int, bool]:
     """Text, SEW, log2 of LMUL and whether vl is 1."""
     sew, lmul, vl = (str(row[column] or "").strip() for column in ("sew", "lmul", "vl"))
     if sew not in ("8", "16", "32", "64"):
-        raise user_error("sew is no element width", value=shown(row["sew"]), allowed="8, 16, 32, 64")
+        raise user_error("sew is not an element width", value=shown(row["sew"]), allowed="8, 16, 32, 64")
     if lmul not in _LMULS:
-        raise user_error("lmul is no group", value=shown(row["lmul"]), allowed=", ".join(_LMULS))
+        raise user_error("lmul is not a register group", value=shown(row["lmul"]), allowed=", ".join(_LMULS))
     if vl not in ("max", "1"):
-        raise user_error("vl is not one that was measured", value=shown(row["vl"]), allowed="max, 1")
+        raise user_error("vl was not measured", value=shown(row["vl"]), allowed="max, 1")
     text = str(row["instruction"] or "").strip()
     if not text or "\n" in text or ";" in text or ":" in text:
-        raise user_error("a row names one instruction", value=shown(row["instruction"]), allowed="vadd.vv v8,v16,v24")
+        raise user_error(
+            "the row does not name one instruction", value=shown(row["instruction"]), allowed="vadd.vv v8,v16,v24"
+        )
     return text, int(sew), _LMULS[lmul], vl == "1"
 
 
@@ -65,7 +67,7 @@ def _core_text(name: str) -> tuple[str, str]:
     names = _names()
     if name not in names:
         suggestion = nearest(name, names)
-        what = "no core of this name is shipped"
+        what = "unknown core"
         raise user_error(what, value=shown(name), allowed=", ".join(names), suggestion=suggestion)
     path = str(configs_dir() / "cores" / f"{name}.json")
     return read_text(path), path
@@ -98,7 +100,7 @@ def _predict(name: str, rows: list[_Row]) -> None:
 
 
 def _near(rows: list[_Row]) -> dict[str, float]:
-    """Share of rows within 10 %, and the mean of errors capped at 50 %, which rows that are not ok count."""
+    """Share of rows within 10 %, and the mean of errors capped at 50 %, which is the error of rows that are not ok."""
     errors = [abs(row["error"]) if row["status"] == "ok" else 1.0 for row in rows]
     n = max(len(errors), 1)
     capped = sum(min(error, _CAP) for error in errors) / n

@@ -89,7 +89,7 @@ def _dstc(row: _Row, a_density: float, b_density: float) -> float:
 
 
 def _eyeriss(row: _Row, a_density: float, b_density: float) -> float:
-    """Of every activation that is not zero, the column of weights a is walked over."""
+    """The column of weights for every nonzero activation."""
     core = SparseCore.load("eyeriss-v2-pe")
     return core.expected(*_shape(row), a_density, b_density, stationary="b").cycles
 

@@ -45,7 +45,7 @@ def step(cases: str | os.PathLike[str], framework: str | None = None) -> dict[st
 
 
 def _read(given: _Row) -> tuple[_Row, tuple[Layered, Plan] | None]:
-    """A row of the result, and what it asks for; the reason in the row where it asks for nothing that there is."""
+    """A row of the result and its request; for an unknown request the row holds the reason."""
     row: _Row = {**given, "status": "ok", "reason": "", "measured_ms": None, "predicted_ms": None, "error": None}
     row["fitted"] = False
     try:
@@ -99,12 +99,12 @@ def _flag(row: _Row, name: str) -> bool:
 
 
 def _check_nodes(row: _Row, devices: int, fabric: Fabric) -> None:
-    """Held to the devices of a node, or chips of a slice, that the system has."""
+    """Checks the devices per node, or chips of a slice, of the system."""
     if not str(row.get("nodes") or "").strip():
         return
     nodes, wanted = whole(row, "nodes"), -(-devices // fabric.per_node)
     if nodes != wanted:
-        raise user_error("devices and nodes are not those of the system", value=f"{devices} devices, {nodes} nodes",
+        raise user_error("devices and nodes do not match the system", value=f"{devices} devices, {nodes} nodes",
                          allowed=f"{wanted} nodes of {fabric.per_node}")  # fmt: skip
 
 

@@ -18,7 +18,7 @@ __all__ = ["COLUMNS", "predicted"]
 
 _Row = dict[str, Any]
 COLUMNS = ("system", "devices", "model", "measured_seconds")
-#: system of a table: cluster, device, library; none: the cluster's
+#: system of a table: cluster, device, library (None: the cluster's)
 SYSTEMS: dict[str, tuple[str, str | None, str]] = {
     "A100-40GB": ("dgx-a100", "a100-sxm4-40gb", "nccl"),
     "A100-80GB": ("dgx-a100", None, "nccl"),
@@ -30,7 +30,7 @@ SYSTEMS: dict[str, tuple[str, str | None, str]] = {
 
 
 def predicted(given: _Row, overlap: str = "library") -> _Row:
-    """A row of the result; the reason in it where it asks for nothing that there is."""
+    """A row of the result; for an unknown request it holds the reason."""
     row: _Row = {**given, "status": "ok", "reason": "", "measured_ms": None, "predicted_ms": None, "error": None}
     row["fitted"] = False
     try:

@@ -45,7 +45,9 @@ def encoder_block(width: int, heads: int, sequence: int = 512) -> Graph:
 def _numbers(text: str, count: int) -> list[int]:
     parts = text.split("x")
     if len(parts) != count or not all(re.fullmatch(r"[0-9]{1,9}", part) and int(part) >= 0 for part in parts):
-        raise user_error("a shape needs that many numbers", value=f"'{text}'", allowed=f"{count} numbers joined by x")
+        raise user_error(
+            "the shape has a wrong number of extents", value=f"'{text}'", allowed=f"{count} numbers joined by x"
+        )
     return [int(part) for part in parts]
 
 
@@ -75,7 +77,7 @@ _FAMILIES: dict[str, Callable[[str], Graph]] = {
 
 
 def workload(name: str) -> Graph:
-    """A workload by the name that the TPU v3 table gives it."""
+    """A workload by its name in the TPU v3 table."""
     family, _, rest = name.partition("_")
     if family in _FAMILIES:
         return _FAMILIES[family](rest)
@@ -87,13 +89,13 @@ def workload(name: str) -> Graph:
     raise user_error("unknown workload", value=f"'{name}'", allowed=", ".join(known))
 
 
-@functools.lru_cache(maxsize=256)  # a table may tell one workload in thousands of rows
+@functools.lru_cache(maxsize=256)  # a table may name one workload in thousands of rows
 def _predict(name: str, machine: Machine, level: str = "tile") -> int:
     return simulate(compile(workload(name), machine), level=level).cycles
 
 
 FITTED = ("softmax_2048x2048", "layernorm_2048x768")
-"""Rows that the preset's one fitted number, memory.efficiency, was chosen on; simple memory alone uses it."""
+"""Rows to which the preset's one fitted number, memory.efficiency, was fitted; only simple memory uses it."""
 
 
 def _fit_efficiency(rows: list[dict[str, Any]], machine: Machine, level: str) -> float:
@@ -116,7 +118,7 @@ def _fit_efficiency(rows: list[dict[str, Any]], machine: Machine, level: str) ->
 def leave_one_family_out(
     rows: list[dict[str, Any]], machine: Machine, level: str = "tile"
 ) -> dict[str, dict[str, float | None]]:
-    """Each fitted family predicted with the efficiency that the other fitted rows give."""
+    """Predicts each fitted family with the efficiency fitted to the other rows."""
     usable = [row for row in rows if row["status"] == "ok"]
     result: dict[str, dict[str, float | None]] = {}
     banks = machine.get("memory.kind") == "bank"
@@ -163,7 +165,7 @@ def tpu_v3(
             row["fitted"] = given["workload"] in fitted
         except UserError as error:
             row.update(status="invalid" if row["measured_cycles"] is None else "unsupported", reason=str(error))
-            if any(words in str(error) for words in ("unknown workload", "a shape needs")):
+            if any(words in str(error) for words in ("unknown workload", "wrong number of extents")):
                 row["status"] = "invalid"
         rows.append(row)
     settings = {"machine": target.name, "machine_hash": target.core.hash(), "memory": target.get("memory.kind")}

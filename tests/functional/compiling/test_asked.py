@@ -34,7 +34,7 @@ def test_a_quantized_graph_is_told_from_its_own() -> None:
 
 
 def test_one_setting_has_one_value() -> None:
-    with pytest.raises(ts.UserError, match=r"core.array.count: one setting is given twice.*core.arrays and core.array"):
+    with pytest.raises(ts.UserError, match=r"core.array.count: duplicate setting.*core.arrays and core.array"):
         ts.Machine.load("tpu-v3").replace({"core.arrays": 4, "core.array.count": 3})
 
 

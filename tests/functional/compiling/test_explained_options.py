@@ -166,7 +166,7 @@ def test_options_of_a_run_and_a_sweep() -> None:
     assert row["cycles"] == result.cycles
     for call, word in (
         (lambda: ts.run(graph, maping="cost"), "mapping"),
-        (lambda: ts.run(graph, tensors=5), "arrays by name"),
+        (lambda: ts.run(graph, tensors=5), "not a dict of arrays by name"),
         (lambda: ts.sweep(graph, "edge-8", mapping="cost"), "mappings"),
         (lambda: ts.sweep(graph, "edge-8", timeline=True), "timeline"),
         (lambda: ts.estimate(graph), "which device"),

@@ -65,7 +65,7 @@ def test_sizes_by_hand_read_as_a_file_does(tmp_path):
         ({"matmul": 5}, ['"tiles": {"m": 128', '"order"', '"depths"']),
         ({"matmul": {}}, ['"tiles": {"m": 128']),
         ({"matmul": {"order": ["m", "n", "k"]}}, ['"tiles": {"m": 128']),
-        ({"matmul": {"m": 64, "z": 64}}, ["no such loop", "'z'", "m, n, k"]),
+        ({"matmul": {"m": 64, "z": 64}}, ["unknown loop", "'z'", "m, n, k"]),
         ({"matmul": {"tiles": {"m": 0}}}, ["at least 1", "0"]),
         ({"matmul": {"m": 512}}, ["larger than the loop", "1 to 256"]),
         ({"matmull": {"m": 64}}, ["Did you mean 'matmul'"]),

@@ -110,7 +110,7 @@ def test_an_operation_in_a_body_takes_its_loop_along() -> None:
 def test_the_advice_is_none_that_was_taken(how: str) -> None:
     if how == "forced":
         graph = ordered("fft+x")
-        with pytest.raises(ts.Unsupported, match=r"leave 'fft\+x' out of place") as refused:
+        with pytest.raises(ts.Unsupported, match=r"Remove 'fft\+x' from place") as refused:
             ts.compile(graph, fallback="host", place={"fft+x": "machine"})
         assert "fallback" not in str(refused.value)
     else:

@@ -125,9 +125,7 @@ def test_time_is_that_of_the_rules(flow: str, held: str) -> None:
         result = ts.simulate(program, tensors={} if given is None else {other: given})
         assert busy(result) == cycles
         how = result.data["data_sources"]["y.sparse.cycles"]
-        assert how == (
-            f"computed from {other}" if given is not None else f"weights: as if nothing of {other} were zero"
-        )
+        assert how == (f"computed from {other}" if given is not None else f"weights: as if {other} were dense")
 
 
 def test_inner_takes_the_placement_that_is_written_down() -> None:
@@ -360,7 +358,7 @@ def test_results_say_which_layers_stay_functions(most: int, monkeypatch: pytest.
     g.output(x, "out")
     program = ts.compile(g.build(), machine_of("row"))
     program.save(tmp_path / "deep.tsim")
-    kept = "the layers are one function, since apart they would be 6 operations"
+    kept = "inlined layers would make 6 operations"
     for one in (program, ts.Program.load(tmp_path / "deep.tsim")):
         result = ts.simulate(one)
         assert sum(kept in line for line in result.approximations) == (most < 6)
@@ -375,5 +373,5 @@ def test_large_networks_compile(name: str, machine: str) -> None:
     """Layers with experts stay functions where nothing is known of zeros, and the result says so."""
     graph = ts.models.build(name, dtype="f16")
     program = ts.compile(ts.quantize(graph, "i8") if machine == "eyeriss-v2-pe" else graph, machine)
-    said = [line for line in program.graph.assumptions if "as if nothing were zero" in line]
+    said = [line for line in program.graph.assumptions if "timed as dense" in line]
     assert len(said) == (name != "stable-diffusion-1.5-unet")

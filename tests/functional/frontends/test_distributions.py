@@ -142,7 +142,7 @@ def test_a_trace_has_all_that_timing_reads(tmp_path: Path) -> None:
     np.savez(tmp_path / "part.npz", x=np.zeros((512, 64), np.float32))
     with pytest.raises(ts.UserError, match=r"part.npz: the trace lacks tensors that timing reads.*y.counts") as caught:
         ts.simulate(program, tensors=str(tmp_path / "part.npz"))
-    assert "what it has: x" in str(caught.value)
+    assert "its arrays: x" in str(caught.value)
 
 
 @pytest.mark.parametrize("what", ["none.npz", "text.npz", 7, ["a"]])
@@ -155,13 +155,13 @@ def test_what_is_no_trace(what: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("zipff:1.1", "no such distribution.*Did you mean 'zipf'"),
-        ("unifrom", "no such distribution.*Did you mean 'uniform'"),
+        ("zipff:1.1", "unknown distribution.*Did you mean 'zipf'"),
+        ("unifrom", "unknown distribution.*Did you mean 'uniform'"),
         ("zipf", "exponent.*zipf:1.1"),
         ("zipf:-1", "exponent"),
         ("zipf:nan", "exponent"),
-        ("balanced:2", "no parameter"),
-        ("", "no such distribution"),
+        ("balanced:2", "takes no parameter"),
+        ("", "unknown distribution"),
     ],
 )
 def test_a_distribution_that_does_not_exist(text: str, match: str) -> None:
@@ -172,7 +172,7 @@ def test_a_distribution_that_does_not_exist(text: str, match: str) -> None:
 
 def test_no_distribution_for_what_is_no_count_or_index() -> None:
     program = ts.compile(ragged(), "edge-8")
-    with pytest.raises(ts.UserError, match=r"rows per group and of indices.*'x'.*sizes"):
+    with pytest.raises(ts.UserError, match=r"rows per group and to indices.*'x'.*sizes"):
         ts.simulate(program, tensors={"x": "uniform"})
     with pytest.raises(ts.UserError, match=r"no tensor of this kind.*'indices'.*sizes"):
         ts.simulate(program, tensors={"indices": "uniform"})
@@ -183,12 +183,12 @@ def test_no_distribution_for_what_is_no_count_or_index() -> None:
 @pytest.mark.parametrize("value", [3, np.ones(8), [1, 2]])
 def test_a_word_for_all_counts_is_no_array(value: Any) -> None:
     program = ts.compile(ragged(), "edge-8")
-    with pytest.raises(ts.UserError, match=r"stands for all counts.*zipf"):
+    with pytest.raises(ts.UserError, match=r"takes a distribution for all counts.*zipf"):
         ts.simulate(program, tensors={"counts": value})
 
 
 def test_a_program_that_reads_no_data_takes_no_distribution() -> None:
-    with pytest.raises(ts.UserError, match="timing of this program reads no data"):
+    with pytest.raises(ts.UserError, match="timing of this program does not depend on data"):
         ts.simulate(ts.compile(ts.models.mlp(), "edge-8"), tensors={"counts": "uniform"})
 
 
@@ -204,7 +204,7 @@ def test_empty_traces_and_arrays_without_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("sizes", "match"),
-    [([65] * 8, "more rows together than there are.*520.*at most 512"), ([513, -1, 0, 0, 0, 0, 0, 0], "-1 of group 1")],
+    [([65] * 8, "too many rows together.*520.*at most 512"), ([513, -1, 0, 0, 0, 0, 0, 0], "-1 of group 1")],
 )
 @pytest.mark.parametrize("key", ["sizes", "y.counts"])
 def test_counts_that_do_not_sum(sizes: list[int], match: str, key: str) -> None:

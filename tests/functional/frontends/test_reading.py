@@ -66,7 +66,7 @@ def test_passes(path: str) -> None:
 
 def test_a_compiled_program_takes_none(path: str, tmp_path: Path) -> None:
     ts.compile(path).save(tmp_path / "net.tsim")
-    with pytest.raises(ts.UserError, match="been through its passes"):
+    with pytest.raises(ts.UserError, match="passes do not apply to a compiled program"):
         load(str(tmp_path / "net.tsim"), passes="none")
 
 

@@ -90,7 +90,7 @@ def test_mistakes_in_a_declaration(name: str) -> None:
     [
         (lambda a: a[:3], "'my.vexp2' return a wrong shape"),
         (lambda a: a.astype(np.float64), "'my.vexp2' return a wrong dtype"),
-        (lambda a: 3, "'my.vexp2' return no array"),
+        (lambda a: 3, "'my.vexp2' do not return an array"),
         (lambda a: 1 / 0, "'my.vexp2' failed"),
     ],
 )
@@ -178,17 +178,17 @@ def test_recorded_by_name_and_unit(machine: str | None) -> None:
 
 
 def test_a_machine_has_its_units_once() -> None:
-    with pytest.raises(ts.UserError, match="has such a unit"):
+    with pytest.raises(ts.UserError, match="already has a unit"):
         isa.Core.from_machine("tpu-v3").extend(isa.unit("matrix"))
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"opcode": "custom-9"}, "no opcode is called so"),
+        ({"opcode": "custom-9"}, "unknown opcode"),
         ({"opcode": "custom-0", "unit": "no"}, "unknown unit"),
         ({"opcode": "OP-V"}, "'vadd.vv' overlap"),
-        ({"opcode": "custom-0"}, "a meaning is a function"),
+        ({"opcode": "custom-0"}, "the semantics are not a function"),
     ],
 )
 def test_a_missing_meaning_is_the_last_mistake_named(given: dict[str, Any], said: str) -> None:

@@ -96,7 +96,7 @@ def test_scalars_and_pointers(library: Path) -> None:
 
 def test_what_is_not_there(library: Path) -> None:
     for semantics, said in (
-        (f"{library}:exp3", "no such symbol"),
+        (f"{library}:exp3", "unknown symbol"),
         ("nowhere.so:f", "cannot be loaded"),
         ("np.exp2", "names a library"),
         (":f", "names a library"),

@@ -166,13 +166,17 @@ def test_what_is_wrong_with_a_declaration() -> None:
         with pytest.raises(ts.UserError, match=said):
             isa.operation(**{"name": "test.wrong", **given})
 
-    refuse("no such symbol", kernel=(program, "kernal"))
+    refuse("unknown symbol", kernel=(program, "kernal"))
     refuse("dots", name="norm")
     refuse("callable", reference=3)
     refuse("program", kernel=5)
     refuse("symbol", kernel=(program, 5))
     refuse("roundings", roundings=-1)
-    for shape, said in ((lambda a: 3, "no type"), (lambda a: (), "has a result"), (lambda a: 1 / 0, "failed")):
+    for shape, said in (
+        (lambda a: 3, "does not return a type"),
+        (lambda a: (), "has no result"),
+        (lambda a: 1 / 0, "failed"),
+    ):
         op = isa.operation("test.wrong", shape, lambda a: a, program)
         b = ts.GraphBuilder("g")
         with pytest.raises(ts.UserError, match=said):
@@ -184,7 +188,7 @@ def test_what_is_wrong_with_a_declaration() -> None:
     [
         (lambda a: a[:2], "wrong shape or dtype"),
         (lambda a: a.astype(np.float64), "wrong shape or dtype"),
-        (lambda a: (a, a), "another number of results"),
+        (lambda a: (a, a), "wrong number of results"),
         (lambda a: 1 / 0, "failed"),
     ],
 )

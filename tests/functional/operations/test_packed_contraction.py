@@ -197,7 +197,7 @@ def test_table_by_name() -> None:
     assert ts.simulate(program).cycles == ts.simulate(same).cycles
     wrong = ts.mapping.MappingTable({"conv": {"tiles": {"oh": 5}, "pack": "kx"}})
     ts.compile(graph, "edge-8", mapping=wrong)
-    assert "no such loop" in wrong.illegal["conv"]
+    assert "unknown loop" in wrong.illegal["conv"]
     with pytest.raises(ts.UserError, match="pack"):
         ts.mapping.MappingTable({"conv": {"tiles": {"oh": 5}, "pack": -2}})
 
