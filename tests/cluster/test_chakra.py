@@ -348,12 +348,9 @@ def test_broken_files_name_file_and_node(schema, tmp_path):
     second[0].data_deps.append(2)
     fails(write(tmp_path / "turns", schema, first, second, groups=turns), "node 1 (n1)", "wait for each other")
     fails(
-        write(tmp_path / "reduce", schema, [comm(4, comm_type=1)], [comm(4, comm_type=1)]),
-        "no model",
-        "node 4 (n4)",
-        price=None,
-        cluster="dgx-h100:2",
-    )
+        write(tmp_path / "reduce", schema, [comm(4, comm_type=1)], [comm(4, comm_type=1)]), "no model", "node 4 (n4)",
+        price=None, cluster="dgx-h100:2",
+    )  # fmt: skip
     gap = write(tmp_path / "gap", schema, [one], [one], [one])
     (gap / "t.1.et").unlink()
     fails(gap, "t.1.et", "missing")
@@ -386,8 +383,15 @@ def test_a_trace_replaces_an_older_one_of_its_name(seed, tmp_path):
 
     written(older)
     others = [
-        "fsdp.et", "fsdp.x.et", "fsdp.3.et.bak", "fsdp2.3.et", "other.17.et", "xfsdp.4.et", "fsdp.1.99.et", "fsdp",
-    ]  # fmt: skip
+        "fsdp.et",
+        "fsdp.x.et",
+        "fsdp.3.et.bak",
+        "fsdp2.3.et",
+        "other.17.et",
+        "xfsdp.4.et",
+        "fsdp.1.99.et",
+        "fsdp",
+    ]
     for name in others:
         (tmp_path / name).write_bytes(b"mine")
     (tmp_path / "fsdp.0019.et").write_bytes(b"read as device 19")

@@ -104,8 +104,13 @@ def layers(draw: random.Random, b: ts.GraphBuilder) -> Any:
 
 
 SORTS: tuple[Callable[[random.Random, ts.GraphBuilder], Any], ...] = (
-    norms, softmaxes, reductions, pools, convolutions, layers,
-)  # fmt: skip
+    norms,
+    softmaxes,
+    reductions,
+    pools,
+    convolutions,
+    layers,
+)
 
 
 def random_block(seed: int) -> tuple[ts.Graph, str]:

@@ -153,8 +153,18 @@ def factors(number: int) -> tuple[int, ...]:
 
 
 _VIEWS = {
-    "view", "t", "transpose", "permute", "expand", "_unsafe_view", "slice", "select", "split", "detach", "unsqueeze",
-}  # fmt: skip
+    "view",
+    "t",
+    "transpose",
+    "permute",
+    "expand",
+    "_unsafe_view",
+    "slice",
+    "select",
+    "split",
+    "detach",
+    "unsqueeze",
+}
 
 
 def test_eager_kernels_are_what_torch_dispatches() -> None:
