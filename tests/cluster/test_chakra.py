@@ -383,15 +383,8 @@ def test_a_trace_replaces_an_older_one_of_its_name(seed, tmp_path):
 
     written(older)
     others = [
-        "fsdp.et",
-        "fsdp.x.et",
-        "fsdp.3.et.bak",
-        "fsdp2.3.et",
-        "other.17.et",
-        "xfsdp.4.et",
-        "fsdp.1.99.et",
-        "fsdp",
-    ]
+        "fsdp.et", "fsdp.x.et", "fsdp.3.et.bak", "fsdp2.3.et", "other.17.et", "xfsdp.4.et", "fsdp.1.99.et", "fsdp",
+    ]  # fmt: skip
     for name in others:
         (tmp_path / name).write_bytes(b"mine")
     (tmp_path / "fsdp.0019.et").write_bytes(b"read as device 19")

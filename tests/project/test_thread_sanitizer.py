@@ -27,18 +27,8 @@ SUITES = {
 }
 # what compiles, simulates, reads, writes and changes: small, since everything is ten times as slow
 CALLS = [
-    "compile",
-    "simulate",
-    "save",
-    "load",
-    "text",
-    "operations",
-    "latencies",
-    "table",
-    "store",
-    "weights",
-    "machine",
-]
+    "compile", "simulate", "save", "load", "text", "operations", "latencies", "table", "store", "weights", "machine",
+]  # fmt: skip
 SETTINGS = {
     "CMAKE_BUILD_TYPE": "Debug", "CMAKE_CXX_FLAGS_DEBUG": "-O1 -g1", "TILESIM_SANITIZE": "thread",
     "TILESIM_PYTHON": "ON", "TILESIM_NATIVE": "OFF", "Python_EXECUTABLE": sys.executable,

@@ -104,13 +104,8 @@ def layers(draw: random.Random, b: ts.GraphBuilder) -> Any:
 
 
 SORTS: tuple[Callable[[random.Random, ts.GraphBuilder], Any], ...] = (
-    norms,
-    softmaxes,
-    reductions,
-    pools,
-    convolutions,
-    layers,
-)
+    norms, softmaxes, reductions, pools, convolutions, layers,
+)  # fmt: skip
 
 
 def random_block(seed: int) -> tuple[ts.Graph, str]:

@@ -120,14 +120,8 @@ def order(rng: random.Random, b: ts.GraphBuilder, shape: list[int]) -> None:
 
 
 FAMILIES: list[Callable[[random.Random, ts.GraphBuilder, list[int]], None]] = [
-    chain,
-    view,
-    reduction,
-    rows,
-    scan,
-    window,
-    order,
-]
+    chain, view, reduction, rows, scan, window, order,
+]  # fmt: skip
 
 
 def machine_of(rng: random.Random) -> ts.Machine:

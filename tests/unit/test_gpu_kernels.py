@@ -153,18 +153,8 @@ def factors(number: int) -> tuple[int, ...]:
 
 
 _VIEWS = {
-    "view",
-    "t",
-    "transpose",
-    "permute",
-    "expand",
-    "_unsafe_view",
-    "slice",
-    "select",
-    "split",
-    "detach",
-    "unsqueeze",
-}
+    "view", "t", "transpose", "permute", "expand", "_unsafe_view", "slice", "select", "split", "detach", "unsqueeze",
+}  # fmt: skip
 
 
 def test_eager_kernels_are_what_torch_dispatches() -> None:

@@ -183,14 +183,8 @@ def test_bytecode_is_read_with_the_dialects_of_jax():
     from tilesim.frontends.stablehlo.entry import TRANSLATE
 
     names = [
-        "stablehlo.add",
-        "chlo.erf",
-        "sdy.mesh",
-        "sdy.sharding_constraint",
-        "mpmd.transfer",
-        "mhlo.add",
-        "func.call",
-    ]
+        "stablehlo.add", "chlo.erf", "sdy.mesh", "sdy.sharding_constraint", "mpmd.transfer", "mhlo.add", "func.call",
+    ]  # fmt: skip
     names += ["arith.addf", "math.sin", "memref.load", "scf.if", "vector.load", "cf.br", "tensor.empty", "none.such"]
     known = "[made.is_registered_operation(name) for name in sys.argv[1:]]"
     script = f"{TRANSLATE.partition('seconds, memory')[0]}print({known}, 'jax' in sys.modules)"

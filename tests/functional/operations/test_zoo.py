@@ -136,14 +136,8 @@ def test_deepseek_v3() -> None:
 def test_llama_4() -> None:
     experts = dataclasses.replace(llama4.LLAMA_4_SCOUT.experts, count=4, hidden=16, shared=16)
     sizes = {
-        "vocabulary": 50,
-        "width": 32,
-        "layers": 4,
-        "heads": 4,
-        "key_heads": 2,
-        "head_width": 8,
-        "experts": experts,
-    }
+        "vocabulary": 50, "width": 32, "layers": 4, "heads": 4, "key_heads": 2, "head_width": 8, "experts": experts,
+    }  # fmt: skip
     config = dataclasses.replace(llama4.LLAMA_4_SCOUT, **sizes, chunk=4, floor=3.0)
     hf = transformers.Llama4TextConfig(
         **{**HF, "num_hidden_layers": 4, "intermediate_size": 16}, num_local_experts=4, attention_chunk_size=4,
