@@ -218,7 +218,7 @@ class Interrupted(InTurn):
 
 def test_an_interrupted_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = ts.workloads.transformer_step(4, 512, 4, 32000, 512, 4, dtype="f16", attention="unfused")
-    monkeypatch.setattr(searching, "CHUNK", 100)
+    monkeypatch.setattr(searching, "CHUNK", 1000)
     counted = Interrupted(10**9)
     whole = ts.cluster.search(work, "dgx-a100:8", executor=counted)
     parts = counted.done
