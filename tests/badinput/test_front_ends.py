@@ -53,12 +53,9 @@ def test_without_a_library_the_error_names_it(what):
     """
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": path},
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
 
 

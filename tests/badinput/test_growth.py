@@ -57,12 +57,9 @@ def test_an_execution_keeps_only_what_is_under_way() -> None:
     """A loop of a program of a few lines may have any number of trips."""
     paths = os.pathsep.join([str(Path(__file__).resolve().parents[1]), str(Path(ts.__file__).parents[1])])
     done = subprocess.run(
-        [sys.executable, "-c", PEAKS],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", PEAKS], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True,
         check=True,
-    )
+    )  # fmt: skip
     grown = {order: int(kibibytes) for order, kibibytes in (line.split() for line in done.stdout.splitlines())}
     assert set(grown) == {"text", "early_loads", "random"}
     assert max(grown.values()) < ALLOWED >> 10, grown

@@ -33,12 +33,9 @@ def run(*arguments: str) -> list[dict[str, Any]]:
     paths = [str(tests), str(Path(ts.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
         [sys.executable, "-m", "support.interrupted", *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-        timeout=900,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}, capture_output=True, text=True, timeout=900,
         check=False,
-    )
+    )  # fmt: skip
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode:
         pytest.fail(f"stopped after {[row['name'] for row in rows]}: {done.stderr[-2000:]}")

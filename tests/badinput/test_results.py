@@ -101,13 +101,9 @@ def use(result: ts.Result, folder: Path) -> None:
     """Everything that is made of a result that was read."""
     result.table(), result.units(), result.cores(), result.jobs(), result.cache_table()
     (
-        str(result.summary()),
-        result._repr_html_(),
-        result.energy,
-        result.utilisation,
-        result.channel_bytes,
+        str(result.summary()), result._repr_html_(), result.energy, result.utilisation, result.channel_bytes,
         result.timing_hash(),
-    )
+    )  # fmt: skip
     for call in (result.to_html, result.timeline, result.save):
         try:
             call(folder / "out.html")

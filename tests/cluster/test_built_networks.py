@@ -233,8 +233,10 @@ LARGE = {
     "mesh of nodes": ([NODE, {"kind": "mesh", "sizes": [8, 8], **PORT}], 8 * 8 * 50e9),
     "ring of nodes": ([NODE, {"kind": "ring", "size": 64, **PORT}], 8 * 2 * 50e9),
     "thin trunks": (
-        [NODE, {"kind": "fat_tree", "size": 64, "radix": 20, "levels": 2, "oversubscription": 4, **PORT}], 512 * 50e9),
-}  # fmt: skip
+        [NODE, {"kind": "fat_tree", "size": 64, "radix": 20, "levels": 2, "oversubscription": 4, **PORT}],
+        512 * 50e9,
+    ),
+}
 
 
 @pytest.mark.parametrize("name", LARGE)

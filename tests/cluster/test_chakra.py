@@ -348,12 +348,9 @@ def test_broken_files_name_file_and_node(schema, tmp_path):
     second[0].data_deps.append(2)
     fails(write(tmp_path / "turns", schema, first, second, groups=turns), "node 1 (n1)", "deadlock between devices")
     fails(
-        write(tmp_path / "reduce", schema, [comm(4, comm_type=1)], [comm(4, comm_type=1)]),
-        "no network model",
-        "node 4 (n4)",
-        price=None,
-        cluster="dgx-h100:2",
-    )
+        write(tmp_path / "reduce", schema, [comm(4, comm_type=1)], [comm(4, comm_type=1)]), "no network model", "node 4 (n4)",
+        price=None, cluster="dgx-h100:2",
+    )  # fmt: skip
     gap = write(tmp_path / "gap", schema, [one], [one], [one])
     (gap / "t.1.et").unlink()
     fails(gap, "t.1.et", "missing")

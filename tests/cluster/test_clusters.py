@@ -270,12 +270,9 @@ def test_halving_folds_any_number():
 
 
 OWN = {
-    "name": "pair",
-    "operation": "all_reduce",
-    "devices": 2,
-    "chunks": 1,
+    "name": "pair", "operation": "all_reduce", "devices": 2, "chunks": 1,
     "transfers": [(0, 0, 1, 0, "combine"), (0, 1, 0, 0, "combine")],
-}
+}  # fmt: skip
 XML = """<algo name="pair" nchunksperloop="2" ngpus="2" coll="allreduce" inplace="1">
 {gpus}</algo>"""
 GPU = """<gpu id="{me}" i_chunks="2" o_chunks="0" s_chunks="0"><tb id="0" send="{other}" recv="{other}" chan="0">

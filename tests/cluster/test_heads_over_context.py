@@ -63,8 +63,10 @@ def test_a_device_attends_to_all_tokens_of_some_heads(tensor: int, context: int)
     count = HEADS / (tensor * context)
     # scores, their product with values, and the gradients of queries' and keys' products
     assert price.asked[1:] == [
-        (SEQUENCE, SEQUENCE, DEPTH, count), (SEQUENCE, DEPTH, SEQUENCE, count), (SEQUENCE, DEPTH, SEQUENCE, count),
-    ]  # fmt: skip
+        (SEQUENCE, SEQUENCE, DEPTH, count),
+        (SEQUENCE, DEPTH, SEQUENCE, count),
+        (SEQUENCE, DEPTH, SEQUENCE, count),
+    ]
 
 
 @pytest.mark.parametrize("recompute", ["none", "full"])

@@ -157,8 +157,9 @@ def test_what_copies_divide_passes_between_them(data: int, devices: int) -> None
     own = [row for row in result.communication if row["axis"] == "data"]
     rows = {(row["when"], row["operation"]): row for row in own if row["when"] != "tables"}
     assert {row["operation"]: row["devices"] for row in own if row["when"] == "tables"} == {
-        "all_gather": 2 * data, "reduce_scatter": 2 * data,
-    }  # fmt: skip
+        "all_gather": 2 * data,
+        "reduce_scatter": 2 * data,
+    }
     assert rows.keys() == {("forward", "all_gather"), ("backward", "all_gather"), ("backward", "reduce_scatter")}
     members, passes = 2 * data, 32 // data * 8  # micro-batches, layers of a stage
     for row in rows.values():

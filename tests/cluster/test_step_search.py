@@ -217,23 +217,24 @@ class Interrupted(InTurn):
 
 
 def test_an_interrupted_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "CHUNK", 100)
+    work = ts.workloads.transformer_step(4, 512, 4, 32000, 512, 4, dtype="f16", attention="unfused")
+    monkeypatch.setattr(searching, "CHUNK", 1000)
     counted = Interrupted(10**9)
-    whole = ts.cluster.search(SMALL, "dgx-a100:8", executor=counted)
+    whole = ts.cluster.search(work, "dgx-a100:8", executor=counted)
     parts = counted.done
     assert parts > 4
     with pytest.raises(KeyboardInterrupt):
-        ts.cluster.search(SMALL, "dgx-a100:8", executor=Interrupted(3), store=tmp_path / "s")
+        ts.cluster.search(work, "dgx-a100:8", executor=Interrupted(3), store=tmp_path / "s")
     rest = Interrupted(10**9)
-    found = ts.cluster.search(SMALL, "dgx-a100:8", executor=rest, store=tmp_path / "s")
+    found = ts.cluster.search(work, "dgx-a100:8", executor=rest, store=tmp_path / "s")
     assert rest.done == parts - 3
     assert (found.plans, found.seconds, found.peak_bytes) == (whole.plans, whole.seconds, whole.peak_bytes)
     again = Interrupted(0)
-    assert ts.cluster.search(SMALL, "dgx-a100:8", executor=again, store=tmp_path / "s").seconds == whole.seconds
+    assert ts.cluster.search(work, "dgx-a100:8", executor=again, store=tmp_path / "s").seconds == whole.seconds
     with pytest.raises(KeyboardInterrupt):  # another cluster, framework or workload is another search
-        ts.cluster.search(SMALL, "dgx-h100:8", executor=again, store=tmp_path / "s")
+        ts.cluster.search(work, "dgx-h100:8", executor=again, store=tmp_path / "s")
     with pytest.raises(KeyboardInterrupt):
-        ts.cluster.search(SMALL, "dgx-a100:8", executor=again, store=tmp_path / "s", framework="unfitted")
+        ts.cluster.search(work, "dgx-a100:8", executor=again, store=tmp_path / "s", framework="unfitted")
 
 
 def test_what_the_second_lacks() -> None:

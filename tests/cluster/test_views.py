@@ -325,11 +325,11 @@ def told(*words: str) -> Any:
 
 
 def test_command_line(tmp_path: Path) -> None:
-    WORK.save(tmp_path / "w.json")
+    dataclasses.replace(WORK, layers=8, global_batch=16).save(tmp_path / "w.json")
     work = str(tmp_path / "w.json")
-    scaled = told("step", work, "--cluster", "dgx-a100", "--devices", "8,64", "--plan", "tensor=2", "--json", "-")
-    assert [row["devices"] for row in json.loads(scaled.output)["rows"]] == [8, 64]
-    words = ("step", work, "--cluster", "dgx-a100", "--devices", "8,64")
+    scaled = told("step", work, "--cluster", "dgx-a100", "--devices", "8,16", "--plan", "tensor=2", "--json", "-")
+    assert [row["devices"] for row in json.loads(scaled.output)["rows"]] == [8, 16]
+    words = ("step", work, "--cluster", "dgx-a100", "--devices", "8,16")
     whole, head = told(*words).output, told(*words, "--quiet").output
     assert "efficiency" in whole and whole.startswith(head) and head.count("\n") == 1
     for more in (("--devices", "8,x"), ("--timeline", "t.json"), ("--store", "s.db"), ("--devices", "")):

@@ -50,12 +50,8 @@ def main() -> None:
         tried += fate is not Fate.BROKEN
         where = f"{mutant.path}:{mutant.first}"
         known[str(number)] = {
-            "where": where,
-            "kind": mutant.kind,
-            "fate": fate.value,
-            "by": by,
-            "diff": mutant.diff(ROOT),
-        }
+            "where": where, "kind": mutant.kind, "fate": fate.value, "by": by, "diff": mutant.diff(ROOT),
+        }  # fmt: skip
         print(f"{number} {fate.value}: {where} {mutant.kind} {by}", flush=True)
         if fate is Fate.SURVIVED:
             print(mutant.diff(ROOT), flush=True)

@@ -9,22 +9,10 @@ from mutation.mutants import Edit
 #: What is not code: comments, texts, characters, lines of the preprocessor.
 ASIDE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|^#[^\n]*', re.DOTALL | re.MULTILINE)
 OPERATORS = {
-    " < ": (" <= ", " > "),
-    " <= ": (" < ", " >= "),
-    " > ": (" >= ", " < "),
-    " >= ": (" > ", " <= "),
-    " == ": (" != ",),
-    " != ": (" == ",),
-    " + ": (" - ",),
-    " - ": (" + ",),
-    " * ": (" / ",),
-    " / ": (" * ",),
-    " % ": (" * ",),
-    " += ": (" -= ", " = "),
-    " -= ": (" += ",),
-    " && ": (" || ",),
-    " || ": (" && ",),
-}
+    " < ": (" <= ", " > "), " <= ": (" < ", " >= "), " > ": (" >= ", " < "), " >= ": (" > ", " <= "),
+    " == ": (" != ",), " != ": (" == ",), " + ": (" - ",), " - ": (" + ",), " * ": (" / ",), " / ": (" * ",),
+    " % ": (" * ",), " += ": (" -= ", " = "), " -= ": (" += ",), " && ": (" || ",), " || ": (" && ",),
+}  # fmt: skip
 WORDS = {"std::min": "std::max", "std::max": "std::min", "true": "false", "false": "true"}
 KINDS = {"<": "comparison", ">": "comparison", "=": "comparison", "!": "comparison", "&": "and, or", "|": "and, or"}
 CALL = re.compile(r"^ +(?!return\b|throw\b|delete\b|co_)[A-Za-z_][\w.:\[\]>-]*\([^;{}]*\);$", re.MULTILINE)

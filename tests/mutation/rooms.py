@@ -62,7 +62,6 @@ TESTS: dict[str, list[str]] = {
         "unit/test_kernels.py",
         "unit/test_kernels_elementwise.py",
         "unit/test_kernels_composite.py",
-        "unit/test_kernels_torch.py",
         "unit/test_kernels_of_front_ends.py",
         "functional/operations/test_integer_functions.py",
         "functional/frontends/test_torch_special.py",

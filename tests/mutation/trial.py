@@ -231,14 +231,9 @@ class CppTrial(Trial):
     def _run(self, command: list[str], seconds: float | None = None, **environment: str) -> bool:
         with (self.place / "build.log").open("w") as log:
             done = subprocess.run(
-                command,
-                cwd=self.tree,
-                stdout=log,
-                stderr=log,
-                timeout=seconds,
-                env={**os.environ, **environment},
+                command, cwd=self.tree, stdout=log, stderr=log, timeout=seconds, env={**os.environ, **environment},
                 check=False,
-            )
+            )  # fmt: skip
         return done.returncode == 0
 
     def _build(self, *targets: str, **environment: str) -> bool:

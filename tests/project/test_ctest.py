@@ -90,12 +90,9 @@ def outcomes(request: pytest.FixtureRequest, ctest_report: list[str]) -> Outcome
 def _build_and_run(programs: list[str], ctest_report: list[str]) -> dict[str, tuple[bool, str]]:
     cmake, build = _tool("cmake"), str(BUILD)
     settings = {
-        "CMAKE_MAKE_PROGRAM": _tool("ninja"),
-        "Python_EXECUTABLE": sys.executable,
-        "CMAKE_BUILD_TYPE": "Release",
-        "TILESIM_TESTS": "ON",
-        "TILESIM_PYTHON": "OFF",
-    }
+        "CMAKE_MAKE_PROGRAM": _tool("ninja"), "Python_EXECUTABLE": sys.executable, "CMAKE_BUILD_TYPE": "Release",
+        "TILESIM_TESTS": "ON", "TILESIM_PYTHON": "OFF",
+    }  # fmt: skip
     _run(cmake, "-S", str(ROOT), "-B", build, "-G", "Ninja", *(f"-D{key}={value}" for key, value in settings.items()))
     _run(cmake, "--build", build, "-j2", "--target", *(f"test_{name}" for name in programs))
     junit = BUILD / "ctest.xml"

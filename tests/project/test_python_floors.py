@@ -12,24 +12,11 @@ PACKAGE = Path(__file__).resolve().parents[2] / "python" / "tilesim"
 
 #: Lowest floor first. A name is a package or a module of `tilesim`; the longest that fits a module tells its floor.
 FLOORS = (
-    ("_core",),
-    ("base",),
-    ("graph", "machine", "results"),
-    ("models", "frontends", "memory", "network", "program"),
-    ("workloads",),
-    ("executors", "loading", "mapping", "views"),
-    ("mapping_import",),
-    ("analytic",),
-    ("cluster.spmd",),
-    ("lowering", "isa", "cluster.executing"),
-    ("timing",),
-    ("cluster",),
-    ("study",),
-    ("validation", "torch_compile"),
-    ("frontends.torch_backend",),
-    ("cli",),
-    ("", "__main__"),
-)
+    ("_core",), ("base",), ("graph", "machine", "results"), ("models", "frontends", "memory", "network", "program"),
+    ("workloads",), ("executors", "loading", "mapping", "views"), ("mapping_import",), ("analytic",),
+    ("cluster.spmd",), ("lowering", "isa", "cluster.executing"), ("timing",), ("cluster",), ("study",),
+    ("validation", "torch_compile"), ("frontends.torch_backend",), ("cli",), ("", "__main__"),
+)  # fmt: skip
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 MODULES = {
     path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".").removesuffix("__init__").rstrip("."): path

@@ -179,9 +179,9 @@ def test_printed_tables_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_core_counts_for_who_listens() -> None:
     """Tile operations and kernels as they are done; never more than all."""
     heard: list[tuple[int, int, str]] = []
-    graph = ts.models.build("mobilenet-v2")
+    graph = ts.models.build("resnet18")
     with progress.listening(lambda *call: heard.append(call)):
-        result = ts.simulate(ts.compile(graph, "mesh-16"))
+        result = ts.simulate(ts.compile(graph, "tpu-v3"))
     simulated = [(done, total) for done, total, what in heard if what == "tile operations, at most"]
     assert simulated and all(0 <= done <= total for done, total in simulated)
     assert simulated == sorted(simulated), "it does not go back"

@@ -183,11 +183,8 @@ def test_other_tables(name: str, kind: str, limit: float) -> None:
 def test_t4_products() -> None:
     report = validate("gemm", table("t4_gemm_latency.csv"))
     limits = {
-        "DeepBench|T4|fp32": 0.12,
-        "DeepBench|T4|fp16": 0.10,
-        "DeepBench|T4|int8": 0.12,
-        "NeuSight-linear|T4|fp32": 0.15,
-        "NeuSight-bmm|T4|fp32": 0.16,
-    }
+        "DeepBench|T4|fp32": 0.12, "DeepBench|T4|fp16": 0.10, "DeepBench|T4|int8": 0.12,
+        "NeuSight-linear|T4|fp32": 0.15, "NeuSight-bmm|T4|fp32": 0.16,
+    }  # fmt: skip
     for key, limit in limits.items():
         assert report["groups"][key]["mean_abs_error"] <= limit, key

@@ -197,20 +197,8 @@ def text_damaged(data: bytes, choose: Choose, others: Sequence[bytes] = ()) -> b
         else:
             at = choose.randrange(len(data) + 1)
             marks = [
-                b",",
-                b",,,,",
-                b'"',
-                b"\n",
-                b"\r\n",
-                b"\0",
-                b"(",
-                b"}" * 9,
-                b"{" * 300,
-                b"[" * 300,
-                b"<",
-                b":",
-                b"#",
-            ]
+                b",", b",,,,", b'"', b"\n", b"\r\n", b"\0", b"(", b"}" * 9, b"{" * 300, b"[" * 300, b"<", b":", b"#",
+            ]  # fmt: skip
             data = data[:at] + choose.choice([*marks, b"\t", b"%", *(other[:200] for other in others)]) + data[at:]
     return data[:LONGEST]
 

@@ -22,38 +22,23 @@ def _matmul(m: int, n: int, k: int) -> Build:
 
 def _conv(n: int, c: int, h: int, o: int, taps: int, groups: int = 1) -> Build:
     return single(
-        "convolution",
-        [[n, c, h], [o, c // groups, taps]],
-        x_labels="NCW",
-        w_labels="OIW",
-        y_labels="NCW",
-        pads=[taps // 2, taps // 2],
-        groups=groups,
-    )
+        "convolution", [[n, c, h], [o, c // groups, taps]], x_labels="NCW", w_labels="OIW", y_labels="NCW",
+        pads=[taps // 2, taps // 2], groups=groups,
+    )  # fmt: skip
 
 
 def _rows(a: int, b: int, indices: int) -> Build:
     return single(
-        "gather",
-        [[a, b], ([indices, 1], "i32")],
-        index_vector_dim=1,
-        offset_dims=[1],
-        collapsed_slice_dims=[0],
-        start_index_map=[0],
-        slice_sizes=[1, b],
-    )
+        "gather", [[a, b], ([indices, 1], "i32")], index_vector_dim=1, offset_dims=[1], collapsed_slice_dims=[0],
+        start_index_map=[0], slice_sizes=[1, b],
+    )  # fmt: skip
 
 
 def _points(a: int, b: int, indices: int) -> Build:
     return single(
-        "gather",
-        [[a, b], ([indices, 2], "i32")],
-        index_vector_dim=1,
-        offset_dims=[],
-        collapsed_slice_dims=[0, 1],
-        start_index_map=[0, 1],
-        slice_sizes=[1, 1],
-    )
+        "gather", [[a, b], ([indices, 2], "i32")], index_vector_dim=1, offset_dims=[], collapsed_slice_dims=[0, 1],
+        start_index_map=[0, 1], slice_sizes=[1, 1],
+    )  # fmt: skip
 
 
 def _pair(kind: str, **attributes: Any) -> Callable[[int, int], Build]:

@@ -199,13 +199,9 @@ def compiled(folder: Path) -> list[bytes]:
 
 
 COMPILED_USES: list[Use] = [
-    program_told,
-    program_simulated,
-    whole,
-    lambda program, _: ts.execute(program),
-    lambda program, _: ts.verify(program).table(),
-    lambda program, _: told(program.graph, Path()),
-]
+    program_told, program_simulated, whole, lambda program, _: ts.execute(program),
+    lambda program, _: ts.verify(program).table(), lambda program, _: told(program.graph, Path()),
+]  # fmt: skip
 
 
 def shown(result: ts.Result, folder: Path) -> None:

@@ -154,12 +154,9 @@ for name in [
     case(f"nn.{name}", getattr(jax.nn, name), x)
 case("exact gelu", lambda a: jax.nn.gelu(a, approximate=False), x)
 case(
-    "attention",
-    lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True),
-    floats(2, 5, 4, 8),
-    floats(2, 5, 2, 8),
-    floats(2, 5, 2, 8),
-)
+    "attention", lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True), floats(2, 5, 4, 8),
+    floats(2, 5, 2, 8), floats(2, 5, 2, 8),
+)  # fmt: skip
 case("erfinv", jax.scipy.special.erfinv, small)
 case("gammaln", jax.scipy.special.gammaln, np.abs(x) + 0.1)
 case("digamma", jax.scipy.special.digamma, np.abs(x) + 0.1)

@@ -31,20 +31,9 @@ from support.junk_arguments import RECEIVERS, VALUES, a_small_gpt2, of_call, pre
 
 ALLOWED = (ts.Error, TypeError, ValueError)
 MODULES = (
-    "",
-    "mapping",
-    "analytic",
-    "cluster",
-    "frontends",
-    "graph",
-    "isa",
-    "machine",
-    "memory",
-    "models",
-    "network",
-    "views",
-    "workloads",
-)
+    "", "mapping", "analytic", "cluster", "frontends", "graph", "isa", "machine", "memory", "models", "network",
+    "views", "workloads",
+)  # fmt: skip
 OPERATORS = ("add", "radd", "sub", "mul", "truediv", "matmul", "getitem", "contains", "eq")
 MEMORY = 6 << 30
 LONGEST = 6000  # characters of a message: no value is told whole

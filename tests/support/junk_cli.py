@@ -26,39 +26,14 @@ from tilesim.base.paths import sample
 from tilesim.cli import main as cli
 
 JUNK = {
-    "no text": "",
-    "zero": "0",
-    "minus one": "-1",
-    "fraction": "1.5",
-    "nan": "nan",
-    "infinity": "inf",
-    "2^63": str(2**63),
-    "2^200": str(2**200),
-    "digits": "9" * 5000,
-    "1e400": "1e400",
-    "text": "junk",
-    "long text": "x" * 10**4,
-    "surrogate": "\udcff",
-    "line": "a\nb",
-    "markup": "[bold]{x}%s",
-    "brackets": "[" * 3000,
-    "braces": "{}",
-    "equals": "=",
-    "name=number": "a=1",
-    "path=digits": "core.array.count=" + "9" * 5000,
-    "path=brackets": "core.array.count=" + "[" * 3000,
-    "commas": ",,,",
-    "colon": "matmul:,,",
-    "directory": "folder.json",
-    "folder": ".",
-    "missing": "missing.json",
-    "missing folder": "missing/file.json",
-    "device": "/dev/null",
-    "dash": "-",
-    "graph": "graph.json",
-    "result": "result.json",
-    "csv": "measured.csv",
-}
+    "no text": "", "zero": "0", "minus one": "-1", "fraction": "1.5", "nan": "nan", "infinity": "inf",
+    "2^63": str(2**63), "2^200": str(2**200), "digits": "9" * 5000, "1e400": "1e400", "text": "junk",
+    "long text": "x" * 10**4, "surrogate": "\udcff", "line": "a\nb", "markup": "[bold]{x}%s", "brackets": "[" * 3000,
+    "braces": "{}", "equals": "=", "name=number": "a=1", "path=digits": "core.array.count=" + "9" * 5000,
+    "path=brackets": "core.array.count=" + "[" * 3000, "commas": ",,,", "colon": "matmul:,,",
+    "directory": "folder.json", "folder": ".", "missing": "missing.json", "missing folder": "missing/file.json",
+    "device": "/dev/null", "dash": "-", "graph": "graph.json", "result": "result.json", "csv": "measured.csv",
+}  # fmt: skip
 
 #: what each command needs; a parameter without a value is one of these by its name
 ARGUMENTS: dict[str, str] = {

@@ -16,13 +16,8 @@ def _json(*values: Any) -> list[bytes]:
 def _device(**parts: Any) -> dict[str, Any]:
     level = {"name": "DRAM", "bytes": 1e9, "bytes_per_second": 1e11}
     whole = {
-        "schema": "tilesim.device",
-        "version": 1,
-        "name": "x",
-        "levels": [level],
-        "matrix": {"f32": 1e12},
-        "units": 4,
-    }
+        "schema": "tilesim.device", "version": 1, "name": "x", "levels": [level], "matrix": {"f32": 1e12}, "units": 4,
+    }  # fmt: skip
     return {**whole, **parts}
 
 

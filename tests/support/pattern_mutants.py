@@ -16,20 +16,11 @@ from . import patterns
 Build = Callable[[Any, dict[str, Any], list[Any]], Any]
 
 FUNCTIONS = [
-    ("add", "subtract"),
-    ("multiply", "divide"),
-    ("maximum", "minimum"),
-    ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"),
-    ("sqrt", "rsqrt"),
-    ("exp", "exp2", "expm1"),
-    ("tanh", "sigmoid", "erf"),
-    ("erf", "erfc"),
-    ("log", "log1p"),
-    ("negate", "identity"),
-    ("abs", "identity"),
-    ("round_even", "floor"),
-    ("sigmoid", "silu"),
-]
+    ("add", "subtract"), ("multiply", "divide"), ("maximum", "minimum"),
+    ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"), ("sqrt", "rsqrt"),
+    ("exp", "exp2", "expm1"), ("tanh", "sigmoid", "erf"), ("erf", "erfc"), ("log", "log1p"), ("negate", "identity"),
+    ("abs", "identity"), ("round_even", "floor"), ("sigmoid", "silu"),
+]  # fmt: skip
 ORDERED = ("subtract", "divide", "power", "less", "less_equal", "greater", "greater_equal")
 COMBINERS = ("add", "mean", "maximum", "minimum")
 

@@ -21,19 +21,11 @@ UNARY: dict[str, dict[str, Callable[[Any], Any]]] = {
     "i32": {"negate": np.negative, "abs": np.abs, "sign": np.sign, "bitwise_not": np.invert},
 }
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "add": np.add,
-    "subtract": np.subtract,
-    "multiply": np.multiply,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-}
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
+}  # fmt: skip
 REDUCE: dict[str, Callable[..., Any]] = {
-    "add": np.sum,
-    "maximum": np.max,
-    "minimum": np.min,
-    "multiply": np.prod,
-    "mean": np.mean,
-}
+    "add": np.sum, "maximum": np.max, "minimum": np.min, "multiply": np.prod, "mean": np.mean,
+}  # fmt: skip
 
 
 @dataclass

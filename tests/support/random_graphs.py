@@ -66,17 +66,9 @@ def _convolution(random: Random) -> Case:
         filters = channels * _size(random, 1, 2)
     height, width = _size(random, 6, 12), _size(random, 6, 12)
     graph = ts.workloads.conv2d(
-        batch,
-        channels,
-        height,
-        width,
-        filters,
-        kernel,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
+        batch, channels, height, width, filters, kernel, stride=stride, padding=padding, dilation=dilation,
         groups=groups,
-    )
+    )  # fmt: skip
     y = graph.core.outputs[0]["shape"]
     group = (groups,) if groups > 1 else ()
     dims = (batch, *group, filters // groups, y[2], y[3], channels // groups, kernel, kernel)
@@ -172,27 +164,14 @@ def _move(random: Random, b: ts.GraphBuilder, x: Any) -> Any:
     indices = b.input(f"i{len(b.graph.core.inputs)}_{x.value}", [_size(random, 1, 20), choice - 6], "i32")
     if choice == 7:
         return b.op(
-            "gather",
-            x,
-            indices,
-            index_vector_dim=1,
-            offset_dims=[1],
-            collapsed_slice_dims=[0],
-            start_index_map=[0],
-            slice_sizes=[1, columns],
-            mode=str(random.choice(["clip", "fill", "error"])),
-        )
+            "gather", x, indices, index_vector_dim=1, offset_dims=[1], collapsed_slice_dims=[0], start_index_map=[0],
+            slice_sizes=[1, columns], mode=str(random.choice(["clip", "fill", "error"])),
+        )  # fmt: skip
     rest = [max(1, rows // 2), max(1, columns // 3)]
     boxes = b.op(
-        "gather",
-        x,
-        indices,
-        index_vector_dim=1,
-        offset_dims=[1, 2],
-        collapsed_slice_dims=[],
-        start_index_map=[0, 1],
+        "gather", x, indices, index_vector_dim=1, offset_dims=[1, 2], collapsed_slice_dims=[], start_index_map=[0, 1],
         slice_sizes=rest,
-    )
+    )  # fmt: skip
     return b.op("reshape", boxes, shape=[boxes.shape[0] * rest[0], rest[1]])
 
 
@@ -277,19 +256,9 @@ def element_count(x: Any) -> int:
 
 
 FAMILIES: list[tuple[Callable[[Random], Case], int]] = [
-    (_matmul, 8),
-    (_batched, 4),
-    (_epilogue, 8),
-    (_convolution, 8),
-    (_rows, 3),
-    (_attention, 1),
-    (_reduction, 3),
-    (_scan, 2),
-    (_window, 2),
-    (_movement, 4),
-    (_elementwise, 3),
-    (_network, 2),
-]
+    (_matmul, 8), (_batched, 4), (_epilogue, 8), (_convolution, 8), (_rows, 3), (_attention, 1), (_reduction, 3),
+    (_scan, 2), (_window, 2), (_movement, 4), (_elementwise, 3), (_network, 2),
+]  # fmt: skip
 
 
 def random_case(random: Random) -> Case:

@@ -226,16 +226,10 @@ def make(rows: list[dict[str, Any]], seed: int, groups: int, size: int = 6, only
     code += struct.pack("<II", size_of + 0x800 & 0xFFFFF000 | 12 << 7 | 0x37, _i(size_of & 0xFFF, 12, 0, 12, 0x13))
     # write(1, ...) until all is written, exit(0)
     loop = [
-        _i(1, 0, 0, 10, 0x13),
-        _i(64, 0, 0, 17, 0x13),
-        0x73,
-        _r(0, 10, 11, 0, 11, 0x33),
-        _r(0x20, 10, 12, 0, 12, 0x33),
-        _branch(_r(0, 0, 12, 1, 0, 0x63), -20),
-        _i(0, 0, 0, 10, 0x13),
-        _i(93, 0, 0, 17, 0x13),
-        0x73,
-    ]
+        _i(1, 0, 0, 10, 0x13), _i(64, 0, 0, 17, 0x13), 0x73, _r(0, 10, 11, 0, 11, 0x33),
+        _r(0x20, 10, 12, 0, 12, 0x33), _branch(_r(0, 0, 12, 1, 0, 0x63), -20), _i(0, 0, 0, 10, 0x13),
+        _i(93, 0, 0, 17, 0x13), 0x73,
+    ]  # fmt: skip
     code += b"".join(struct.pack("<I", word) for word in loop)
     code += bytes(data - BASE - len(code))
     for _ in range(groups):

@@ -11,13 +11,9 @@ from .riscv_vector_random import DATA, SCALARS, Case, Program, Record
 from .riscv_vector_shapes import registers, shape
 
 _RELATIONS: dict[str, tuple[Any, bool]] = {
-    "vmfeq": (operator.eq, True),
-    "vmfne": (ef._unequal, True),
-    "vmflt": (operator.lt, False),
-    "vmfle": (operator.le, False),
-    "vmfgt": (operator.gt, False),
-    "vmfge": (operator.ge, False),
-}
+    "vmfeq": (operator.eq, True), "vmfne": (ef._unequal, True), "vmflt": (operator.lt, False),
+    "vmfle": (operator.le, False), "vmfgt": (operator.gt, False), "vmfge": (operator.ge, False),
+}  # fmt: skip
 _TWO = {"add": ef.add, "sub": ef.subtract, "mul": ef.multiply, "div": ef.divide}
 
 

@@ -18,40 +18,19 @@ BYTES = TILE * TRIPS * 4
 def machine(**changes: Any) -> ts.Machine:
     """64 bytes per cycle of memory, 120 cycles there and back."""
     settings = {
-        "core.count": 1,
-        "core.clock": "1 GHz",
-        "core.dma.bytes_per_cycle": 256,
-        "core.dma.outstanding_bytes": "1 MiB",
-        "core.dma.load_queues": 2,
-        "core.kernel_launch_cycles": 0,
-        "network.clock": "1 GHz",
-        "network.latency_cycles": 10,
-        "network.port_bytes_per_cycle": 256,
-        "network.flit_bytes": 32,
-        "network.packet_bytes": "256 B",
-        "network.header_bytes": "0 B",
-        "memory.channels": 8,
-        "memory.bandwidth": "64 GB/s",
-        "memory.efficiency": 1.0,
-        "memory.latency": "100 ns",
-        "memory.interleave_bytes": "256 B",
-        "memory.burst_bytes": "32 B",
-        "layout.tile": [],
-        **changes,
-    }
+        "core.count": 1, "core.clock": "1 GHz", "core.dma.bytes_per_cycle": 256,
+        "core.dma.outstanding_bytes": "1 MiB", "core.dma.load_queues": 2, "core.kernel_launch_cycles": 0,
+        "network.clock": "1 GHz", "network.latency_cycles": 10, "network.port_bytes_per_cycle": 256,
+        "network.flit_bytes": 32, "network.packet_bytes": "256 B", "network.header_bytes": "0 B",
+        "memory.channels": 8, "memory.bandwidth": "64 GB/s", "memory.efficiency": 1.0, "memory.latency": "100 ns",
+        "memory.interleave_bytes": "256 B", "memory.burst_bytes": "32 B", "layout.tile": [], **changes,
+    }  # fmt: skip
     return ts.Machine.load("tpu-v3").replace(settings)
 
 
 def slot(name: str, consumer: str, address: int, dtype: str = "f32", elements: int = TILE) -> dict[str, Any]:
     consumers = [consumer]
-    return {
-        "name": name,
-        "dtype": dtype,
-        "elements": elements,
-        "depth": 8,
-        "address": address,
-        "consumers": consumers,
-    }
+    return {"name": name, "dtype": dtype, "elements": elements, "depth": 8, "address": address, "consumers": consumers}
 
 
 def loads(queue: str = "load0", name: str = "x") -> list[dict[str, Any]]:

@@ -102,12 +102,9 @@ def test_builds_without_and_with_optimisation_agree() -> None:
         assert flag in flags
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(build / "python"), str(ROOT / "tests")])}
         done = subprocess.run(
-            [sys.executable, "-m", "support.hashes", "compiled"],
-            env=environment,
-            check=True,
-            capture_output=True,
+            [sys.executable, "-m", "support.hashes", "compiled"], env=environment, check=True, capture_output=True,
             text=True,
-        )
+        )  # fmt: skip
         found[preset] = json.loads(done.stdout)
     assert found["debug"] == found["release"]
     assert len(found["debug"]) == 10 + 2 * len(hashes.COMPILED)

@@ -215,16 +215,9 @@ def test_states_add_up(text: str) -> None:
 
 
 WIDER: list[dict[str, Any]] = [
-    {"dlen": 256},
-    {"dlen": 512},
-    {"issue": 2},
-    {"queue": 16},
-    {"width": 4},
-    {"dispatch": 2},
-    {"loads": 2},
-    {"stores": 2},
-    {"port_bytes": 32},
-]
+    {"dlen": 256}, {"dlen": 512}, {"issue": 2}, {"queue": 16}, {"width": 4}, {"dispatch": 2}, {"loads": 2},
+    {"stores": 2}, {"port_bytes": 32},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("change", WIDER, ids=lambda c: "-".join(map(str, *c.items())))

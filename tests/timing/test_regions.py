@@ -19,26 +19,14 @@ BYTES = TILE * TRIPS * 4  # streamed by each core
 def machine(cores: int = 2, regions: int = 2, **changes: Any) -> ts.Machine:
     """One byte per cycle and GB/s: 64 GB/s per region, links of 16 bytes per cycle."""
     settings = {
-        "core.count": cores,
-        "core.clock": "1 GHz",
-        "core.dma.bytes_per_cycle": 256,
-        "core.dma.outstanding_bytes": "1 MiB",
-        "network.clock": "1 GHz",
-        "network.latency_cycles": 10,
-        "network.port_bytes_per_cycle": 256,
-        "network.region_latency_cycles": 50,
-        "network.region_bytes_per_cycle": 16,
-        "memory.channels": 8,
-        "memory.bandwidth": f"{64 * regions} GB/s",
-        "memory.efficiency": 1.0,
-        "memory.latency": "100 ns",
-        "memory.interleave_bytes": "256 B",
-        "memory.buffer_bytes": "64 KiB",
-        "memory.regions": regions,
-        "layout.tile": [],
-        "core.kernel_launch_cycles": 0,
+        "core.count": cores, "core.clock": "1 GHz", "core.dma.bytes_per_cycle": 256,
+        "core.dma.outstanding_bytes": "1 MiB", "network.clock": "1 GHz", "network.latency_cycles": 10,
+        "network.port_bytes_per_cycle": 256, "network.region_latency_cycles": 50,
+        "network.region_bytes_per_cycle": 16, "memory.channels": 8, "memory.bandwidth": f"{64 * regions} GB/s",
+        "memory.efficiency": 1.0, "memory.latency": "100 ns", "memory.interleave_bytes": "256 B",
+        "memory.buffer_bytes": "64 KiB", "memory.regions": regions, "layout.tile": [], "core.kernel_launch_cycles": 0,
         **changes,
-    }
+    }  # fmt: skip
     return ts.Machine.load("tpu-v3").replace(settings)
 
 

@@ -37,14 +37,9 @@ def product(size: int = 512) -> ts.Graph:
 def opaque(cycles: int) -> _core.Program:
     """One operation of so many cycles of its core."""
     program = {
-        "schema": "tilesim.program",
-        "version": 1,
-        "name": "wait",
-        "cores": 1,
-        "tensors": [],
-        "slots": [],
+        "schema": "tilesim.program", "version": 1, "name": "wait", "cores": 1, "tensors": [], "slots": [],
         "do": 3 * [{"opaque": {"target": "wait", "cycles": cycles, "reads": [], "writes": []}, "queue": "unit"}],
-    }
+    }  # fmt: skip
     return _core.Program.from_json(json.dumps(program))
 
 

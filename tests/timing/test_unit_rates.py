@@ -153,12 +153,8 @@ def test_ideal_memory_keeps_the_port(preset: str) -> None:
 
 
 PRESETS = [
-    "chiplet-2",
-    "edge-8",
-    "gemmini-16",
-    "mesh-16",
-    *(f"tpu-v{n}{chip}" for n in (2, 3, 4) for chip in ("", "-chip")),
-]
+    "chiplet-2", "edge-8", "gemmini-16", "mesh-16", *(f"tpu-v{n}{chip}" for n in (2, 3, 4) for chip in ("", "-chip")),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -95,14 +95,10 @@ def window(rng: random.Random, b: ts.GraphBuilder, shape: list[int]) -> None:
     apart = [rng.choice([1, 1, 2]) if 2 * t - 1 <= e else 1 for t, e in zip(taps, shape, strict=True)]
     x = b.input("x", shape, rng.choice(["f32", "bf16"]))
     y = b.op(
-        "window_reduce",
-        x,
-        window=taps,
-        strides=[rng.choice([1, 1, 2, 3]) for _ in shape],
-        pads=[rng.randrange(t) for t in taps for _ in range(2)],
-        window_dilation=apart,
+        "window_reduce", x, window=taps, strides=[rng.choice([1, 1, 2, 3]) for _ in shape],
+        pads=[rng.randrange(t) for t in taps for _ in range(2)], window_dilation=apart,
         combiner=rng.choice(["add", "maximum"]),
-    )
+    )  # fmt: skip
     b.output(y, "y")
 
 

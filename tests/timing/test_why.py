@@ -133,17 +133,11 @@ def test_stretches_are_those_that_the_engine_counts(network: str, machine: str, 
 def wide(**changes: Any) -> ts.Machine:
     """One array of 8 x 8 at 1 GHz, memory of 100 bytes per cycle without latency."""
     plain: dict[str, Any] = {
-        "core.clock": "1 GHz",
-        "core.kernel_launch_cycles": 0,
-        "core.array.rates": {"f32": 1},
-        "network.clock": "1 GHz",
-        "network.latency_cycles": 0,
-        "network.port_bytes_per_cycle": 65536,
-        "core.dma.bytes_per_cycle": 65536,
-        "memory.bandwidth": "100 GB/s",
-        "memory.efficiency": 1,
+        "core.clock": "1 GHz", "core.kernel_launch_cycles": 0, "core.array.rates": {"f32": 1},
+        "network.clock": "1 GHz", "network.latency_cycles": 0, "network.port_bytes_per_cycle": 65536,
+        "core.dma.bytes_per_cycle": 65536, "memory.bandwidth": "100 GB/s", "memory.efficiency": 1,
         "memory.latency": "0 ns",
-    }
+    }  # fmt: skip
     return ts.Machine.load("edge-8").replace({**plain, **changes})
 
 

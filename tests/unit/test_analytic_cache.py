@@ -39,13 +39,9 @@ def test_the_product_model_has_the_same_step() -> None:
     """Six weights of a product, walked over in turn: hits of the closed form and of the trace, far from the edge."""
     capacity = 64 << 10
     hardware = {
-        "units": 4.0,
-        "clock": 1e9,
-        "flops_per_second": 1e12,
-        "memory_bytes_per_second": 1e11,
-        "cache_bytes": float(capacity),
-        "cache_bytes_per_clock": 256.0,
-    }
+        "units": 4.0, "clock": 1e9, "flops_per_second": 1e12, "memory_bytes_per_second": 1e11,
+        "cache_bytes": float(capacity), "cache_bytes_per_clock": 256.0,
+    }  # fmt: skip
     kernel = (16.0, 16.0, 16.0, 1.0, 0.0, 1e18, 0.0, 1e18)
     model = _core.GemmModel(hardware, {"weight_sets": 6.0}, {"cache_fill": 1.0, "cache_edge": 0.02}, [kernel])
     names = list(_core.gemm_term_names())
@@ -96,13 +92,9 @@ def test_operands_read_again_against_the_trace_of_a_nest(edge: int) -> None:
                 for line in range(at, at + step):  # b: [k, extent]
                     cache.touch(2 * extent * k + 2 * (line * extent + column * tile), 2 * edge * tile)
     hardware = {
-        "units": float(edge * edge),
-        "clock": 1e9,
-        "flops_per_second": 1e15,
-        "memory_bytes_per_second": 1e9,
-        "cache_bytes": float(capacity),
-        "cache_bytes_per_clock": 1e6,
-    }
+        "units": float(edge * edge), "clock": 1e9, "flops_per_second": 1e15, "memory_bytes_per_second": 1e9,
+        "cache_bytes": float(capacity), "cache_bytes_per_clock": 1e6,
+    }  # fmt: skip
     kernel = (float(tile), float(tile), float(step), 1.0, 0.0, 1e18, 0.0, 1e18)
     constants = {"memory_share": 0.5, "cache_edge": 0.005}
     model = _core.GemmModel(hardware, {"weight_sets": 1.0, "warm": 0.0}, constants, [kernel])

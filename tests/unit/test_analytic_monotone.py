@@ -160,17 +160,9 @@ def test_attention_grows(device: str, dtype: str, cache: str) -> None:
 
     def call(x: Array) -> Array:
         return attention.attention_seconds(
-            target,
-            batch=x[:, 0],
-            queries=x[:, 1],
-            keys=np.maximum(x[:, 1], x[:, 2]),
-            heads=x[:, 3] * group,
-            key_heads=x[:, 3],
-            depth=x[:, 4],
-            window=window,
-            dtype=dtype,
-            cache=cache,
-        )
+            target, batch=x[:, 0], queries=x[:, 1], keys=np.maximum(x[:, 1], x[:, 2]), heads=x[:, 3] * group,
+            key_heads=x[:, 3], depth=x[:, 4], window=window, dtype=dtype, cache=cache,
+        )  # fmt: skip
 
     try:
         call(at)

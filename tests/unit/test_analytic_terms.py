@@ -10,13 +10,9 @@ from tilesim.analytic import attention, conv, gemm, vector
 
 # ten units at 1 GHz, 10 TFLOP/s of bf16, a cache of 1 MB at 1 TB/s before a memory of 100 GB/s
 DEVICE = ts.Device(
-    [ts.analytic.Level("cache", 1e6, 1e12), ts.analytic.Level("DRAM", 1e10, 1e11)],
-    units=10,
-    clock_hz=1e9,
-    kind="gpu",
-    matrix={"bf16": 1e13, "f32": 1e13},
-    vector={"f32": 1e12},
-)
+    [ts.analytic.Level("cache", 1e6, 1e12), ts.analytic.Level("DRAM", 1e10, 1e11)], units=10, clock_hz=1e9,
+    kind="gpu", matrix={"bf16": 1e13, "f32": 1e13}, vector={"f32": 1e12},
+)  # fmt: skip
 ATTENTION = {
     "launch": 1e-6, "efficiency": 1.0, "exponentials": 1e3, "tile": 0.0, "block": 0.0, "sequence": 0.0,
     "memory_share": 0.5, "cache_share": 1.0, "unit_bytes_per_clock": 100.0, "row": 0.0, "split": 0.0, "overlap": 12.0,

@@ -127,12 +127,8 @@ def test_few_rows_of_several_schemes_share_one_launch(tmp_path: Path) -> None:
     """8 rows each: the launch is one constant of all of them, the efficiency each scheme's own."""
     efficiency = {"bfloat16": 0.45, "fp8": 0.7}
     shapes = [
-        (1, 64, 64),
-        (1, 128, 64),
-        (2, 64, 128),
-        (4, 64, 64),
-        *[(8192, 8192, k) for k in (2048, 4096, 8192, 16384)],
-    ]
+        (1, 64, 64), (1, 128, 64), (2, 64, 128), (4, 64, 64), *[(8192, 8192, k) for k in (2048, 4096, 8192, 16384)],
+    ]  # fmt: skip
     columns = [np.ones(len(shapes)), *np.array(shapes, dtype=float).T.copy()]
     rows = []
     for dtype, share in efficiency.items():

@@ -15,37 +15,16 @@ import pytest
 from tilesim import _core
 
 NUMPY = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f8e4m3fn": ml_dtypes.float8_e4m3fn,
-    "f8e5m2": ml_dtypes.float8_e5m2,
-    "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
-    "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
-    "f8e8m0fnu": ml_dtypes.float8_e8m0fnu,
-    "f4e2m1fn": ml_dtypes.float4_e2m1fn,
-    "i64": np.int64,
-    "i32": np.int32,
-    "i16": np.int16,
-    "i8": np.int8,
-    "i4": ml_dtypes.int4,
-    "u64": np.uint64,
-    "u32": np.uint32,
-    "u16": np.uint16,
-    "u8": np.uint8,
-    "u4": ml_dtypes.uint4,
-    "bool": np.bool_,
-    "c64": np.complex64,
-    "c128": np.complex128,
-    "f8e4m3ieee": ml_dtypes.float8_e4m3,
-    "f8e3m4": ml_dtypes.float8_e3m4,
-    "f8e4m3b11fnuz": ml_dtypes.float8_e4m3b11fnuz,
-    "f6e2m3fn": ml_dtypes.float6_e2m3fn,
-    "f6e3m2fn": ml_dtypes.float6_e3m2fn,
-    "i2": ml_dtypes.int2,
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+    "f8e4m3fn": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+    "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz, "f8e8m0fnu": ml_dtypes.float8_e8m0fnu,
+    "f4e2m1fn": ml_dtypes.float4_e2m1fn, "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8,
+    "i4": ml_dtypes.int4, "u64": np.uint64, "u32": np.uint32, "u16": np.uint16, "u8": np.uint8, "u4": ml_dtypes.uint4,
+    "bool": np.bool_, "c64": np.complex64, "c128": np.complex128, "f8e4m3ieee": ml_dtypes.float8_e4m3,
+    "f8e3m4": ml_dtypes.float8_e3m4, "f8e4m3b11fnuz": ml_dtypes.float8_e4m3b11fnuz,
+    "f6e2m3fn": ml_dtypes.float6_e2m3fn, "f6e3m2fn": ml_dtypes.float6_e3m2fn, "i2": ml_dtypes.int2,
     "u2": ml_dtypes.uint2,
-}
+}  # fmt: skip
 NARROW = [name for name in NUMPY if name[0] in "fb" and name not in ("f64", "f32", "bool")]
 SIGNED = [name for name in NARROW if name != "f8e8m0fnu"]
 INTEGERS = [name for name in NUMPY if name[0] in "iu"]

@@ -139,14 +139,9 @@ def test_window_reduce(seed, rank, combiner, dtype):
         part = tuple(slice(i * s, i * s + (w - 1) * d + 1, d) for i, s, w, d in steps)
         reference[index] = function(padded[part])
     y = run(
-        "window_reduce",
-        x,
-        window=window.tolist(),
-        strides=strides.tolist(),
-        pads=pads.reshape(-1).tolist(),
-        window_dilation=dilation.tolist(),
-        combiner=combiner,
-    )
+        "window_reduce", x, window=window.tolist(), strides=strides.tolist(), pads=pads.reshape(-1).tolist(),
+        window_dilation=dilation.tolist(), combiner=combiner,
+    )  # fmt: skip
     inside = np.abs(reference) < 1e8
     assert y.shape == reference.shape
     assert np.array_equal(y[inside], reference[inside])
@@ -232,16 +227,9 @@ def test_gather_rows_and_boxes(seed, mode):
     indices = rng.integers(-2, 7, (3, 2, 2))
     sizes = [1, int(rng.integers(1, 4)), 4]
     y = run(
-        "gather",
-        x,
-        indices.astype(np.int32),
-        offset_dims=[1, 2],
-        collapsed_slice_dims=[0],
-        start_index_map=[0, 1],
-        index_vector_dim=1,
-        slice_sizes=sizes,
-        mode=mode,
-    )
+        "gather", x, indices.astype(np.int32), offset_dims=[1, 2], collapsed_slice_dims=[0], start_index_map=[0, 1],
+        index_vector_dim=1, slice_sizes=sizes, mode=mode,
+    )  # fmt: skip
     assert y.shape == (3, sizes[1], 4, 2)
     limit = np.array([5 - 1, 6 - sizes[1]])
     for i, j in itertools.product(range(3), range(2)):

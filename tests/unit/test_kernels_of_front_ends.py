@@ -19,12 +19,9 @@ def run(kind, *operands, results=1, **attributes):
 
 
 UPDATES = {
-    "set": lambda a, b: b,
-    "add": lambda a, b: a + b,
-    "multiply": lambda a, b: a * b,
-    "maximum": np.maximum,
+    "set": lambda a, b: b, "add": lambda a, b: a + b, "multiply": lambda a, b: a * b, "maximum": np.maximum,
     "minimum": np.minimum,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("combiner", UPDATES)
@@ -37,16 +34,9 @@ def test_scatter(combiner, dtype):
     indices = np.array([[0, 1], [4, 2], [0, 1], [5, 0], [-1, 0], [1, 3]])
     updates = RNG.integers(0, 9, (6, 2, 3)).astype(dtype)
     got = run(
-        "scatter",
-        x,
-        indices,
-        updates,
-        update_window_dims=[1, 2],
-        inserted_window_dims=[1],
-        scatter_dims_to_operand_dims=[0, 2],
-        index_vector_dim=1,
-        combiner=combiner,
-    )
+        "scatter", x, indices, updates, update_window_dims=[1, 2], inserted_window_dims=[1],
+        scatter_dims_to_operand_dims=[0, 2], index_vector_dim=1, combiner=combiner,
+    )  # fmt: skip
     wanted = x.copy()
     for (i, j), update in zip(indices, updates, strict=True):
         if 0 <= i <= 4 and 0 <= j <= 2:
@@ -57,12 +47,9 @@ def test_scatter(combiner, dtype):
 
 def test_scatter_outside_is_an_error_where_asked():
     attributes = {
-        "update_window_dims": [],
-        "inserted_window_dims": [0],
-        "scatter_dims_to_operand_dims": [0],
-        "index_vector_dim": 1,
-        "combiner": "add",
-    }
+        "update_window_dims": [], "inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0],
+        "index_vector_dim": 1, "combiner": "add",
+    }  # fmt: skip
     x, updates = np.zeros(3, np.float32), np.ones(1, np.float32)
     np.testing.assert_array_equal(run("scatter", x, np.array([[3]]), updates, **attributes), x)
     with pytest.raises(ts.UserError, match="out of range"):
@@ -188,15 +175,9 @@ def test_linear_solve(dtype, lower):
     for left, transposed, unit in itertools.product([False, True], repeat=3):
         b = RNG.standard_normal((3, 5, 2) if left else (3, 2, 5)).astype(dtype)
         x = run(
-            "linear_solve",
-            spd,
-            b,
-            mode="triangular",
-            lower=lower,
-            left_side=left,
-            transpose_a=transposed,
+            "linear_solve", spd, b, mode="triangular", lower=lower, left_side=left, transpose_a=transposed,
             unit_diagonal=unit,
-        )
+        )  # fmt: skip
         t = triangle.astype(np.float64).copy()
         if unit:
             t[:, range(5), range(5)] = 1

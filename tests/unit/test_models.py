@@ -101,12 +101,7 @@ def test_the_table_of_kinds_is_whole() -> None:
     table = {kind["name"]: kind for kind in _core.kinds()}
     assert len(table) == 47
     assert [name for name, kind in table.items() if kind["composite"]] == [
-        "softmax",
-        "log_softmax",
-        "normalize",
-        "batch_norm",
-        "attention",
-        "rotary",
-    ]
+        "softmax", "log_softmax", "normalize", "batch_norm", "attention", "rotary",
+    ]  # fmt: skip
     for kind, attribute in itertools.product(table.values(), ("name", "type", "required", "allowed")):
         assert all(attribute in entry for entry in kind["attributes"])

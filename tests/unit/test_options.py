@@ -78,26 +78,12 @@ WORDS: dict[str, tuple[str, Any]] = {
 INSIDE = ("everything",)
 #: Names under which calls take an option.
 CALLED = {
-    "machine": ("source", "machine"),
-    "device": ("source", "device", "devices"),
-    "set": ("changes",),
-    "sweep mapping": ("mappings",),
-    "network": ("network", "topology", "fabric"),
-    "pareto": ("metrics",),
-    "base": ("against",),
-    "shape": ("shapes",),
-    "verify_against": ("against",),
-    "accuracy": ("what",),
-    "against": ("path",),
-    "model": ("what",),
-    "from_": ("source",),
-    "all": INSIDE,
-    "pipeline_limit": ("pipeline",),
-    "sweep jobs": ("n",),
-    "best": ("keep",),
-    "table": ("path",),
-    "tolerance": ("text", "tolerance", "value"),
-}
+    "machine": ("source", "machine"), "device": ("source", "device", "devices"), "set": ("changes",),
+    "sweep mapping": ("mappings",), "network": ("network", "topology", "fabric"), "pareto": ("metrics",),
+    "base": ("against",), "shape": ("shapes",), "verify_against": ("against",), "accuracy": ("what",),
+    "against": ("path",), "model": ("what",), "from_": ("source",), "all": INSIDE, "pipeline_limit": ("pipeline",),
+    "sweep jobs": ("n",), "best": ("keep",), "table": ("path",), "tolerance": ("text", "tolerance", "value"),
+}  # fmt: skip
 #: What an option needs beside it.
 BESIDE = {
     "verify_against": "--verify", "accuracy": "--quantize i8", "order": "--table table.json",

@@ -128,10 +128,7 @@ def test_two_results_do_not_share_one_operand() -> None:
     b.output(b.apply("relu", old), "p")
     b.output(old * 2, "q")
     program = checked(
-        b.build(),
-        lambda x, w: {"p": np.maximum(x @ w, 0), "q": (x @ w) * 2},
-        "edge-8",
-        fuse=["siblings"],
+        b.build(), lambda x, w: {"p": np.maximum(x @ w, 0), "q": (x @ w) * 2}, "edge-8", fuse=["siblings"],
         residency="none",
-    )
+    )  # fmt: skip
     assert len(aliases(program)) <= 1

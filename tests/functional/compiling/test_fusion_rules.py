@@ -65,15 +65,9 @@ def softmax(b: ts.GraphBuilder) -> Any:
 def padded(b: ts.GraphBuilder) -> Any:
     image = b.apply("relu", b.input("x", [1, 8, 8, 16]))
     return b.op(
-        "convolution",
-        image,
-        b.input("w", [3, 3, 16, 16]),
-        x_labels="N01C",
-        w_labels="01IO",
-        y_labels="N01C",
-        strides=[1, 1],
-        pads=[1, 1, 1, 1],
-    )
+        "convolution", image, b.input("w", [3, 3, 16, 16]), x_labels="N01C", w_labels="01IO", y_labels="N01C",
+        strides=[1, 1], pads=[1, 1, 1, 1],
+    )  # fmt: skip
 
 
 def two_reductions(b: ts.GraphBuilder) -> Any:
@@ -116,12 +110,9 @@ def test_a_rule_fires_and_saves_what_it_says(name: str) -> None:
     taken = [row for row in program.fusion.table().rows if row["rule"] == rule and row["decision"] == "taken"]
     assert len(taken) == 1 and taken[0]["bytes_saved"] > 0 and taken[0]["cycles_saved"] > 0
     fewer = ts.compile(
-        graph,
-        "edge-8",
-        lowering="best",
-        residency="none",
+        graph, "edge-8", lowering="best", residency="none",
         fuse=[one for one in ts.mapping.fusion_rules() if one != rule],
-    )
+    )  # fmt: skip
     with_rule, without = ts.simulate(program), ts.simulate(fewer)
     assert len(program.kernels) == kernels and len(fewer.kernels) >= kernels
     assert with_rule.memory_bytes < without.memory_bytes
@@ -170,12 +161,9 @@ def test_views_part_no_group(name: str, machine: str) -> None:
     graph = built(build)
     program = ts.compile(graph, machine, lowering="best", residency="none")
     apart = ts.compile(
-        graph,
-        machine,
-        lowering="best",
-        residency="none",
+        graph, machine, lowering="best", residency="none",
         fuse=[rule for rule in ts.mapping.fusion_rules() if rule != "views"],
-    )
+    )  # fmt: skip
     assert len(program.kernels) == kernels < len(apart.kernels)
     together, parted = ts.simulate(program), ts.simulate(apart)
     assert together.memory_bytes < parted.memory_bytes and together.cycles < parted.cycles

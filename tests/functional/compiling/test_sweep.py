@@ -132,12 +132,9 @@ def test_illegal_excluded_and_failed_points_are_rows() -> None:
         return 1.0
 
     table = ts.sweep(
-        PRODUCT,
-        "edge-8",
-        {"core.array.count": [1, 2, 4, 99, "many"]},
-        metrics=["cycles", picky],
+        PRODUCT, "edge-8", {"core.array.count": [1, 2, 4, 99, "many"]}, metrics=["cycles", picky],
         where=lambda row: row["core.array.count"] != 2,
-    )
+    )  # fmt: skip
     kinds = [row["status"].split(":")[0] for row in table.rows]
     assert kinds == ["ok", "excluded", "failed", "illegal", "illegal"]
     assert "of its own" in table.rows[2]["status"] and "0 to 64" in table.rows[3]["status"]

@@ -55,12 +55,9 @@ def differs(ours, theirs, rtol, atol):
     wide = np.complex128 if theirs.dtype.kind == "c" else np.float64
     slack = ROUNDOFF.get(theirs.dtype.name, 0.0)
     close = np.allclose(
-        ours.astype(wide),
-        theirs.astype(wide),
-        rtol=max(rtol, 1e-4, slack),
-        atol=max(atol, 1e-5, slack / 8),
+        ours.astype(wide), theirs.astype(wide), rtol=max(rtol, 1e-4, slack), atol=max(atol, 1e-5, slack / 8),
         equal_nan=True,
-    )
+    )  # fmt: skip
     return "" if close else "other values"
 
 
@@ -221,14 +218,9 @@ def test_zero_points_per_output_of_a_convolution():
         np.testing.assert_array_equal(got, sums)
         scale = draw.uniform(0.5, 2, channels).astype(np.float32) * np.float32(2e-4)
         parts = {
-            "xs": np.float32(0.5),
-            "xz": x_zero,
-            "w": w,
-            "ws": scale,
-            "wz": w_zero,
-            "ys": np.float32(0.25),
+            "xs": np.float32(0.5), "xz": x_zero, "w": w, "ws": scale, "wz": w_zero, "ys": np.float32(0.25),
             "yz": np.uint8(7),
-        }
+        }  # fmt: skip
         node = helper.make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], ["y"], group=groups)
         (got,) = run([node], {"x": x}, ["y"], parts)
         real = sums * 0.5 * scale.astype(np.float64).reshape(1, -1, 1, 1) / 0.25

@@ -56,14 +56,9 @@ def test_microsoft_group_query_attention():
     old_k, old_v, table = floats(1, 2, 3, 8), floats(1, 2, 3, 8), floats(16, 4)
     cos, sin = np.cos(table), np.sin(table)
     node = helper.make_node(
-        "GroupQueryAttention",
-        ["q", "k", "v", "old_k", "old_v", "lengths", "total", "cos", "sin"],
-        ["y", "new_k", "new_v"],
-        num_heads=4,
-        kv_num_heads=2,
-        do_rotary=1,
-        domain="com.microsoft",
-    )
+        "GroupQueryAttention", ["q", "k", "v", "old_k", "old_v", "lengths", "total", "cos", "sin"],
+        ["y", "new_k", "new_v"], num_heads=4, kv_num_heads=2, do_rotary=1, domain="com.microsoft",
+    )  # fmt: skip
     given = {"q": q, "k": k, "v": v, "old_k": old_k, "old_v": old_v}
     weights = {"lengths": np.array([4], np.int32), "total": np.array([5], np.int32), "cos": cos, "sin": sin}
     y, new_k, new_v = run([node], given, ["y", "new_k", "new_v"], weights, microsoft=True)

@@ -95,8 +95,10 @@ def test_host():
     graph = ts.from_stablehlo(text)
     found = ts.execute(ts.compile(graph, "edge-8"), {name: np.array(array) for name, array in given.items()})
     assert {name: array.tolist() for name, array in found.items()} == {
-        "output0": [9, 8], "outfeed": [33, 44], "send7": [1, 2],
-    }  # fmt: skip
+        "output0": [9, 8],
+        "outfeed": [33, 44],
+        "send7": [1, 2],
+    }
     with pytest.raises(ts.Unsupported, match="collective_permute"):
         between = text.replace("is_host_transfer = true", "is_host_transfer = false")
         ts.from_stablehlo(between.replace("type = 2", "type = 1").replace("type = 3", "type = 1"))

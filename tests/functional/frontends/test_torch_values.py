@@ -124,19 +124,8 @@ def test_indices(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_the_next_number(dtype: Any) -> None:
     values = [
-        0.0,
-        -0.0,
-        1,
-        -1,
-        2,
-        float("inf"),
-        -float("inf"),
-        float("nan"),
-        1e-45,
-        -1e-45,
-        1.1754944e-38,
-        3.4028235e38,
-    ]
+        0.0, -0.0, 1, -1, 2, float("inf"), -float("inf"), float("nan"), 1e-45, -1e-45, 1.1754944e-38, 3.4028235e38,
+    ]  # fmt: skip
     x = torch.tensor(values, dtype=torch.float64).to(dtype)
     pairs = list(itertools.product(x, x))
     a, b = (torch.stack([pair[i] for pair in pairs]) for i in (0, 1))

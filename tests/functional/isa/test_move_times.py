@@ -42,14 +42,9 @@ def there_and_back(elements: int) -> dict[str, Any]:
     names = (("A", "input"), ("C", "output"))
     tensors = [{"name": name, "dtype": "f32", "shape": [elements], "role": role} for name, role in names]
     return {
-        "schema": "tilesim.program",
-        "version": 1,
-        "name": "there and back",
-        "parameters": {},
-        "tensors": tensors,
-        "slots": [slot],
-        "do": steps,
-    }
+        "schema": "tilesim.program", "version": 1, "name": "there and back", "parameters": {}, "tensors": tensors,
+        "slots": [slot], "do": steps,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("elements", [16, 256, 4096, 32768])

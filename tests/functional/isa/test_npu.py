@@ -225,15 +225,9 @@ f: # weights, rows, sums, popped
 
 def test_what_software_may_ask() -> None:
     want = {
-        "scratchpad": 0x8_0000_0000,
-        "scratchpad_bytes": 16 * 2**20,
-        "lanes": 128,
-        "arrays": 2,
-        "rows": 128,
-        "columns": 128,
-        "core": 0,
-        "sequencer": 0,
-    }
+        "scratchpad": 0x8_0000_0000, "scratchpad_bytes": 16 * 2**20, "lanes": 128, "arrays": 2, "rows": 128,
+        "columns": 128, "core": 0, "sequencer": 0,
+    }  # fmt: skip
     for number, (name, value) in enumerate(want.items()):
         by_name = isa.assemble(f"f: csrr a0, ts.{name}\nret")
         assert isa.call(by_name, "f", machine="tpu-v3", returns="u64").value == value

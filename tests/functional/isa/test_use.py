@@ -177,15 +177,9 @@ def test_results_and_advice_name_it() -> None:
 def test_closed_forms_charge_what_kernels_take(function: str, element: str, dtype: str) -> None:
     """Its results are wrong on purpose: they tell whether kernels of this type take it."""
     seven = isa.define(
-        "my.a vd, vs2",
-        opcode="custom-0",
-        funct3=1,
-        funct6=9,
-        semantics=lambda x: x * 0 + 7,
-        element=element,
-        unit="special",
-        cycles_per_register=500,
-    )
+        "my.a vd, vs2", opcode="custom-0", funct3=1, funct6=9, semantics=lambda x: x * 0 + 7, element=element,
+        unit="special", cycles_per_register=500,
+    )  # fmt: skip
     import ml_dtypes
 
     kinds = {"f": "float", "i": "int", "u": "uint"}

@@ -63,13 +63,9 @@ class Case:
         }
         self.attributes: Arrays = {"causal": r.random() < 0.5}
         choices: Arrays = {
-            "causal_offset": r.randint(-8, 20),
-            "window": r.choice((1, 3, 10, 50)),
-            "soft_cap": 2.0,
-            "kv_len": r.randint(1, keys),
-            "scale": r.choice((1.0, -0.5, 0.3)),
-            "masked_row": "nan",
-        }
+            "causal_offset": r.randint(-8, 20), "window": r.choice((1, 3, 10, 50)), "soft_cap": 2.0,
+            "kv_len": r.randint(1, keys), "scale": r.choice((1.0, -0.5, 0.3)), "masked_row": "nan",
+        }  # fmt: skip
         self.attributes |= {name: value for name, value in choices.items() if r.random() < 0.3}
         self.dtype, self.mask = r.choice(("f32", "f32", "bf16")), r.choice(("bool", "f32"))
         if r.random() < 0.4:

@@ -60,15 +60,9 @@ def convolutions(draw: Any, machine: str) -> ts.Graph:
     b = ts.GraphBuilder("case", dtype=dtype)
     x, w = b.input("x", x_shape, dtype), b.input("w", [out, per_group, *kernel], dtype)
     attributes: dict[str, Any] = {
-        "strides": strides,
-        "window_dilation": dilation,
-        "pads": low + high,
-        "input_dilation": spread,
-        "groups": groups,
-        "x_labels": x_labels,
-        "w_labels": w_labels,
-        "y_labels": x_labels,
-    }
+        "strides": strides, "window_dilation": dilation, "pads": low + high, "input_dilation": spread,
+        "groups": groups, "x_labels": x_labels, "w_labels": w_labels, "y_labels": x_labels,
+    }  # fmt: skip
     if dtype == "i8":
         attributes["dtype"] = "i32"
     b.output(b.op("convolution", x, w, name="conv", **attributes), "y")

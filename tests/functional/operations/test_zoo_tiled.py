@@ -19,16 +19,9 @@ MIXTRAL = dataclasses.replace(decoders.MIXTRAL_8X7B, **SMALL, experts=Experts(co
 QWEN = dataclasses.replace(decoders.QWEN2_5_1_5B, **SMALL)
 LATENT = deepseek.DeepseekConfig("deepseek", 50, 32, 1, 4, 48, 24, 16, 8, 4, 6, SHARED, 1)
 SCOUT = llama4.Llama4Config(
-    "scout",
-    50,
-    32,
-    4,
-    4,
-    2,
-    dataclasses.replace(llama4.LLAMA_4_SCOUT.experts, count=4, hidden=16, shared=16),
-    8,
+    "scout", 50, 32, 4, 4, 2, dataclasses.replace(llama4.LLAMA_4_SCOUT.experts, count=4, hidden=16, shared=16), 8,
     chunk=4,
-)
+)  # fmt: skip
 MAMBA = mamba.MambaConfig("mamba", 50, 16, 2, 32, 3, state=4)
 TOWER = clip.Tower(16, 2, 2, 24)
 TEXT = transformer.TextConfig("text", 2, 24, 3, 40, 12)

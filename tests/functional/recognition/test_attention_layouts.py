@@ -22,14 +22,9 @@ def shuffled(random_: random.Random, letters: str) -> str:
 def product(b: Any, x: Any, y: Any, of_x: str, of_y: str, shared: str, summed: str) -> tuple[Any, str]:
     """x by y: axes of both first, then those of x alone, then those of y alone."""
     result = b.op(
-        "contract",
-        x,
-        y,
-        a_batch=[of_x.index(a) for a in shared],
-        b_batch=[of_y.index(a) for a in shared],
-        a_contract=[of_x.index(summed)],
-        b_contract=[of_y.index(summed)],
-    )
+        "contract", x, y, a_batch=[of_x.index(a) for a in shared], b_batch=[of_y.index(a) for a in shared],
+        a_contract=[of_x.index(summed)], b_contract=[of_y.index(summed)],
+    )  # fmt: skip
     alone = [a for a in of_x + of_y if a not in shared and a != summed]
     return result, shared + "".join(alone)
 

@@ -166,16 +166,9 @@ def test_boxes_of_all_forms_stay_what_they_were() -> None:
         kept = [axis for axis in range(len(shape)) if axis not in collapsed]
         offsets = sorted(rng.sample(range(len(batch) + len(kept)), len(kept)))
         y = b.op(
-            "gather",
-            x,
-            indices,
-            offset_dims=offsets,
-            collapsed_slice_dims=collapsed,
-            start_index_map=axes,
-            index_vector_dim=at,
-            slice_sizes=sizes,
-            mode=rng.choice(["clip", "fill"]),
-        )
+            "gather", x, indices, offset_dims=offsets, collapsed_slice_dims=collapsed, start_index_map=axes,
+            index_vector_dim=at, slice_sizes=sizes, mode=rng.choice(["clip", "fill"]),
+        )  # fmt: skip
         b.output(b.apply("negate", y), "y")
         graph = b.build()
         data = [random_data.standard_normal(shape).astype(np.float32), *([] if known else [table])]
