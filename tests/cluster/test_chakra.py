@@ -317,7 +317,9 @@ def test_broken_files_name_file_and_node(schema, tmp_path):
         if not at_border:
             fails(folder, "t.0.et", "truncated")
     fails(
-        write(tmp_path / "type", schema, [one, Node(id=5, name="odd", type=12)]), "t.0.et: node 5 (odd)", "unknown node type"
+        write(tmp_path / "type", schema, [one, Node(id=5, name="odd", type=12)]),
+        "t.0.et: node 5 (odd)",
+        "unknown node type",
     )
     fails(write(tmp_path / "none", schema, [Node(id=5, name="odd")]), "node 5 (odd)", "unknown node type")
     ring = [Node(id=1, name="a", type=4, data_deps=[3]), Node(id=3, name="b", type=4, data_deps=[1])]
@@ -325,7 +327,11 @@ def test_broken_files_name_file_and_node(schema, tmp_path):
     fails(write(tmp_path / "dep", schema, [Node(id=1, name="a", type=4, data_deps=[9])]), "node 1 (a)", "got 9")
     fails(write(tmp_path / "comm", schema, [comm(4, comm_type=33)]), "node 4 (n4), comm_type", "33")
     fails(write(tmp_path / "group", schema, [comm(4, pg_name="8")], groups={"1": [0]}), "node 4 (n4), pg_name", "8")
-    fails(write(tmp_path / "alone", schema, [comm(4)], [one]), "t.0.et: node 4 (n4)", "device 1 is missing in a collective")
+    fails(
+        write(tmp_path / "alone", schema, [comm(4)], [one]),
+        "t.0.et: node 4 (n4)",
+        "device 1 is missing in a collective",
+    )
     fails(write(tmp_path / "other", schema, [comm(4)], [comm(6, comm_size=9)]), "node 4 (n4)", "t.1.et: node 6 (n6)")
     fails(write(tmp_path / "away", schema, [message(4, 5, comm_dst=7)]), "node 4 (n4)", "unknown peer")
     fails(
@@ -348,8 +354,8 @@ def test_broken_files_name_file_and_node(schema, tmp_path):
     second[0].data_deps.append(2)
     fails(write(tmp_path / "turns", schema, first, second, groups=turns), "node 1 (n1)", "deadlock between devices")
     fails(
-        write(tmp_path / "reduce", schema, [comm(4, comm_type=1)], [comm(4, comm_type=1)]), "no network model", "node 4 (n4)",
-        price=None, cluster="dgx-h100:2",
+        write(tmp_path / "reduce", schema, [comm(4, comm_type=1)], [comm(4, comm_type=1)]),
+        "no network model", "node 4 (n4)", price=None, cluster="dgx-h100:2",
     )  # fmt: skip
     gap = write(tmp_path / "gap", schema, [one], [one], [one])
     (gap / "t.1.et").unlink()

@@ -299,7 +299,9 @@ def test_a_spinner_moves_while_the_core_simulates() -> None:
 def test_the_result_comes_before_what_would_help_is_tried() -> None:
     screen = seen(["run", "bert-base"], 100)
     assert screen.code == 0
-    places = [screen.plain.index(one) for one in ("How it was modelled:", "simulating changed machines", "simulated changes:")]
+    places = [
+        screen.plain.index(one) for one in ("How it was modelled:", "simulating changed machines", "simulated changes:")
+    ]
     assert places == sorted(places)
     assert re.search(r"simulating changed machines \d/\d, \d+ s, \d+ s left", screen.plain)
     assert not any("trying" in line for line in drawn(screen).splitlines())

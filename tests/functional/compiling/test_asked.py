@@ -80,7 +80,10 @@ def test_weights_that_no_narrow_number_stands_for(scheme: str, value: float) -> 
 
 
 def test_a_metric_that_does_not_travel() -> None:
-    with ts.executors.processes(1) as pool, pytest.raises(ts.UserError, match=r"metrics: .*cannot be pickled.*<lambda>"):
+    with (
+        ts.executors.processes(1) as pool,
+        pytest.raises(ts.UserError, match=r"cannot be pickled.*<lambda>"),
+    ):
         ts.sweep("mlp", "edge-8", {"core.array.rows": [4, 8]}, executor=pool, metrics=[lambda result: result.cycles])
 
 
