@@ -1,7 +1,6 @@
 #include "tilesim/compile/prepare/collapse_axes.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/layouts/wishes.hpp"
 #include "tilesim/compile/plan/uses.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
 #include "tilesim/graph/fresh_names.hpp"
 
 namespace tilesim::lower {
@@ -21,12 +21,20 @@ struct Region {
   Shape shape;
   std::vector<int> ops;
   std::set<ValueId> read, stored, repeated;
+  double cost = 0;  ///< cycles of one register through all operations
 };
 
 class Collapse {
  public:
-  Collapse(GraphFunction& function, const Share& machine, const std::set<std::string>& kept)
-      : function_(function), machine_(machine), kept_(kept), uses_(function), region_of_(function.ops.size(), -1) {}
+  Collapse(const Graph& graph, GraphFunction& function, const Share& machine, const std::set<std::string>& kept,
+           bool searched)
+      : graph_(graph),
+        function_(function),
+        machine_(machine),
+        kept_(kept),
+        searched_(searched),
+        uses_(function),
+        region_of_(function.ops.size(), -1) {}
 
   bool run() {
     find_regions();
@@ -55,7 +63,8 @@ class Collapse {
   void find_regions() {
     for (std::size_t first = 0; first < function_.ops.size(); ++first) {
       if (region_of_[first] >= 0 || !computes(function_.ops[first])) continue;
-      Region region{shape(function_.ops[first].results[0]), {}, {}, {}, {}};
+      Region region;
+      region.shape = shape(function_.ops[first].results[0]);
       const int number = static_cast<int>(regions_.size());
       std::vector<int> pending{static_cast<int>(first)};
       while (!pending.empty()) {
@@ -65,6 +74,7 @@ class Collapse {
         if (region_of_[at(i)] >= 0 || !computes(op) || shape(op.results[0]) != region.shape) continue;
         region_of_[at(i)] = number;
         region.ops.push_back(i);
+        region.cost += cost(i);
         for (const ValueId operand : op.operands)
           if (operand != no_value && uses_.producer[at(operand)] >= 0) pending.push_back(uses_.producer[at(operand)]);
         pending.insert(pending.end(), uses_.consumers[at(op.results[0])].begin(),
@@ -102,13 +112,27 @@ class Collapse {
     return narrow_reshaped(from, spread, to);
   }
 
-  /// Registers of the vector unit, with the axis over the lanes that fills them best.
+  /// Registers of the vector unit, with the usual axis over the lanes or, where tiles are searched, the one that fills
+  /// them best.
   double registers(const Shape& space) const {
     const VectorSpec& unit = machine_.core.vector;
-    std::int64_t least = INT64_MAX;
-    for (const std::int64_t extent : space)
-      least = std::min(least, element_count(space) / extent * ceil_div(extent, unit.lanes));
-    return static_cast<double>(ceil_div(least, unit.sublanes));
+    const auto filled = [&](std::int64_t extent) {
+      return ceil_div(element_count(space) / extent * ceil_div(extent, unit.lanes), unit.sublanes);
+    };
+    std::int64_t least = filled(space[at(last_long_axis(space))]);
+    if (searched_)
+      for (const std::int64_t extent : space) least = std::min(least, filled(extent));
+    return static_cast<double>(least);
+  }
+
+  /// Cycles of a register.
+  double cost(int i) const {
+    const Op& op = function_.ops[at(i)];
+    const Flops work = flops(graph_, function_, op);
+    const VectorSpec& unit = machine_.core.vector;
+    return (work.simple * unit.simple + work.multiply * unit.multiply + work.divide * unit.divide +
+            work.transcendental * unit.transcendental) /
+           static_cast<double>(element_count(shape(op.results[0]))) / static_cast<double>(unit.issue);
   }
 
   double padded(const Shape& own) const {
@@ -163,9 +187,7 @@ class Collapse {
     }
     const double rate = static_cast<double>(machine_.memory.bytes_per_second) * machine_.memory.efficiency /
                         static_cast<double>(machine_.core.clock.hertz);
-    const double computing = registers(to) * static_cast<double>(region.ops.size()) * machine_.core.vector.simple /
-                             static_cast<double>(machine_.core.vector.issue);
-    return copied / rate + std::max(moved / rate, computing);
+    return copied / rate + std::max(moved / rate, registers(to) * region.cost);
   }
 
   ValueId add_value(const std::string& stem, ValueId like, Shape own) {
@@ -220,9 +242,11 @@ class Collapse {
     function_.ops = std::move(ops);
   }
 
+  const Graph& graph_;
   GraphFunction& function_;
   const Share& machine_;
   const std::set<std::string>& kept_;
+  const bool searched_;
   const Uses uses_;
   FreshNames names_;
   std::vector<int> region_of_;  ///< by operation
@@ -231,8 +255,11 @@ class Collapse {
 
 }  // namespace
 
-bool collapse_axes(GraphFunction& function, const Share& machine, const std::set<std::string>& kept) {
-  return Collapse(function, machine, kept).run();
+bool collapse_axes(Graph& graph, const Share& machine, const std::set<std::string>& kept, bool searched) {
+  bool changed = false;
+  for (GraphFunction& function : graph.functions)
+    changed |= Collapse(graph, function, machine, kept, searched).run();
+  return changed;
 }
 
 }  // namespace tilesim::lower

@@ -10,7 +10,7 @@ namespace tilesim::lower {
 
 /// Elementwise operations that read each other compute over their minor axes as one, with reshapes at their ends, where
 /// the registers and bytes that this no longer pads save more than the reshapes move; whether any do. `kept`: values
-/// whose operations stay as they are.
-bool collapse_axes(GraphFunction& function, const Share& machine, const std::set<std::string>& kept);
+/// whose operations stay as they are; `searched`: tiles of kernels are.
+bool collapse_axes(Graph& graph, const Share& machine, const std::set<std::string>& kept, bool searched);
 
 }  // namespace tilesim::lower

@@ -335,14 +335,10 @@ Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions&
       split_into_blocks(function, options);
     }
   if (rules.has(Rule::views) && !rules.native) sink_views(work, prepared.looked_at);
-  if (!machine.layout.tile.empty()) {
-    bool collapsed = false;
-    for (GraphFunction& function : work.functions) collapsed |= collapse_axes(function, machine, prepared.kept_apart);
-    if (collapsed) {
-      fold_small(work);
-      merge_common_subexpressions(work);
-      remove_dead_code(work);
-    }
+  if (!machine.layout.tile.empty() && collapse_axes(work, machine, prepared.kept_apart, !rules.native)) {
+    fold_small(work);
+    merge_common_subexpressions(work);
+    remove_dead_code(work);
   }
   for (GraphFunction& function : work.functions) write_constant_outputs(function);
   compress_weights(work, machine, prepared.notes);
