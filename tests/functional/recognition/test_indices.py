@@ -198,6 +198,11 @@ FIGURES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]] = {
         (torch.randn(8, 32, 40, 40), torch.rand(8, 1, 1200, 2) * 2.2 - 1.1),
         10,
     ),
+    "grid_sample, rows of points": (
+        lambda x, g: F.grid_sample(x, g, padding_mode="reflection", align_corners=True),
+        (torch.randn(8, 32, 40, 40), torch.rand(8, 30, 40, 2) * 2.2 - 1.1),
+        10,
+    ),
     "take along an axis": (
         lambda x, i: torch.gather(x, 1, i[:, :, None].expand(-1, -1, 64)),
         (torch.randn(8, 512, 64), torch.randint(0, 512, (8, 300))),

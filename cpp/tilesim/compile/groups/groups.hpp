@@ -138,6 +138,7 @@ class Grouping {
   bool merge_kernels(int into, int from);
   std::set<ValueId> streams_of(const std::set<int>& ops) const;
   void make_passes();
+  void join_pass(int k, std::map<int, int>& computed_in);
   Rule recomputing(int producer, int reader) const;
   bool stored(ValueId value) const;
 

@@ -31,7 +31,8 @@ const std::vector<RuleInfo>& fusion_rules() {
        "kernels of elementwise operations and row reductions whose results one operation combines",
        "as elementwise, of both kernels together", stored_and_read, equal},
       {Rule::siblings, "siblings",
-       "elementwise operations and row reductions that read the same tensor (several kinds of reduction in one pass)",
+       "elementwise operations and row reductions that read the same tensor (several kinds of reduction in one pass); "
+       "kernels of one shape with common operations",
        "as elementwise", "the tensor: read once instead of once per kernel", equal},
       {Rule::sibling_products, "sibling_products",
        "products or convolutions of one first operand with the operations at their ends, which may combine their "

@@ -34,8 +34,9 @@ std::set<ValueId> Grouping::streams_of(const std::set<int>& ops) const {
     }
     for (ValueId result : op(i).results) {
       const std::vector<int>& readers = uses_.consumers[index(result)];
+      const bool kept = rules_.resident_rows || graph_.owner[index(i)] >= 0;  // others compute it again, too
       if (uses_.is_output[index(result)] ||
-          std::any_of(readers.begin(), readers.end(), [&](int reader) { return !ops.count(reader); }))
+          (kept && std::any_of(readers.begin(), readers.end(), [&](int reader) { return !ops.count(reader); })))
         streams.insert(result);
     }
   }
@@ -180,6 +181,7 @@ void Grouping::make_passes() {
     if (graph_.owner[index(i)] >= 0 || !is_recomputable(op(i).kind)) continue;
     if (stored(op(i).results[0])) graph_.add(Family::vector, i);
   }
+  std::map<int, int> computed_in;  // by operation that several compute again: the elementwise kernel
   for (int k = 0; k < static_cast<int>(graph_.kernels.size()); ++k) {
     Kernel& kernel = graph_.kernels[index(k)];
     if (kernel.family != Family::vector && kernel.family != Family::product) continue;
@@ -201,7 +203,38 @@ void Grouping::make_passes() {
         taken(kernel.anchor >= 0 ? Rule::prologue : recomputing(producer, reader), k, producer);
     }
     kernel.ops.assign(ops.begin(), ops.end());
+    if (rules_.has(Rule::siblings)) join_pass(k, computed_in);
   }
+}
+
+/// An elementwise kernel becomes part of the first one of its shape that computes one of its operations again, too.
+void Grouping::join_pass(int k, std::map<int, int>& computed_in) {
+  std::vector<int>& ops = graph_.kernels[index(k)].ops;
+  const auto again = [&](int i) { return graph_.owner[index(i)] < 0 && op(i).kind != Kind::iota; };
+  if (std::ranges::any_of(ops, [&](int i) { return !is_recomputable(op(i).kind); })) return;
+  int into = k;
+  for (int i : ops)
+    if (const auto found = computed_in.find(i); into == k && again(i) && found != computed_in.end())
+      into = found->second;
+  if (into != k) {
+    std::vector<int>& others = graph_.kernels[index(into)].ops;
+    std::set<int> all(others.begin(), others.end());
+    all.insert(ops.begin(), ops.end());
+    const auto makes = [&](int kernel) { return [this, kernel](int i) { return makes_operand(kernel, i); }; };
+    const bool waits = graph_.leads_around(into, k) || graph_.leads_around(k, into) ||
+                       std::ranges::any_of(ops, makes(into)) || std::ranges::any_of(others, makes(k));
+    const bool alike = shape(op(ops.back()).results[0]) == shape(op(others.back()).results[0]);
+    if (waits || !alike || streams_of(all).size() > most_streams) {
+      into = k;
+    } else {
+      taken(Rule::siblings, into, ops.back());
+      std::erase_if(ops, again);
+      graph_.merge(into, k);
+      others.assign(all.begin(), all.end());
+    }
+  }
+  for (int i : graph_.kernels[index(into)].ops)
+    if (again(i)) computed_in.try_emplace(i, into);
 }
 
 /// The rule by which a kernel computes an operand of one of its operations.

@@ -12,6 +12,7 @@
 #include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/compile/plan/transforms.hpp"
+#include "tilesim/compile/prepare/collapse_axes.hpp"
 #include "tilesim/compile/prepare/long_rows.hpp"
 #include "tilesim/compile/prepare/sink_views.hpp"
 #include "tilesim/compile/quantized/pattern.hpp"
@@ -334,6 +335,11 @@ Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions&
       split_into_blocks(function, options);
     }
   if (rules.has(Rule::views) && !rules.native) sink_views(work, prepared.looked_at);
+  if (!machine.layout.tile.empty() && collapse_axes(work, machine, prepared.kept_apart, !rules.native)) {
+    fold_small(work);
+    merge_common_subexpressions(work);
+    remove_dead_code(work);
+  }
   for (GraphFunction& function : work.functions) write_constant_outputs(function);
   compress_weights(work, machine, prepared.notes);
   divide_contractions(work, machine);

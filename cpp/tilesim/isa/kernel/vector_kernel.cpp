@@ -43,7 +43,8 @@ IterationSpace VectorKernelWriter::space(const CoreTiming& core) const {
   functions += std::ranges::count_if(compute_.outputs, [&](const VectorOutput& one) { return is_combined(one); });
   const std::int64_t least =
       std::max<std::int64_t>(1, functions * together_ / std::max<std::int64_t>(1, core.pipes[0]));
-  space.totals = std::min(steps_, form_.totals_for(ceil_div(latency, std::max(together_, least)), lmul_));
+  space.totals =
+      ceil_div(std::min(steps_, form_.totals_for(ceil_div(latency, std::max(together_, least)), lmul_)), part_);
   return space;
 }
 
@@ -267,36 +268,32 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
   const std::int64_t sublanes = std::max<std::int64_t>(1, core.vlen / 32 / lanes), narrow = typed.bits() == 64 ? 2 : 1;
   const std::vector<StaticTiming> timings = static_timings(set, core);
   std::vector<VectorKernel> found;
+  const auto written = [&](const RegisterForm& form, int lmul, std::int64_t together, std::int64_t part) {
+    try {
+      VectorKernelWriter writer(set, core, timings, typed, form, at, lmul, together, part);
+      Kernel kernel = writer.write();
+      found.push_back({std::move(kernel), form, writer.inexact()});
+      return true;
+    } catch (const SoftwarePipeline::OutOfRegisters&) {
+      return false;
+    }
+  };
+  const bool combines =
+      std::ranges::any_of(compute.outputs, [](const VectorOutput& output) { return !output.reduce.empty(); });
   const auto write = [&](RegisterForm& form, int lmul, std::int64_t most_side_by_side) {
     form.block = std::min(most_side_by_side, form.block_for(held_by_group(compute, form), lmul));
-    for (; form.block > 0; form.block /= 2) {
-      try {
-        VectorKernelWriter writer(set, core, timings, typed, form, at, lmul);
-        Kernel kernel = writer.write();
-        found.push_back({std::move(kernel), form, writer.inexact()});
-        return;
-      } catch (const SoftwarePipeline::OutOfRegisters&) {
-        continue;
-      }
+    for (bool any = false; form.block > 0 && !any; form.block /= 2) {
+      any = written(form, lmul, 1, 1);
+      // instructions beside those that combine may hide how long a sum takes, and registers are few
+      if (combines && form.steps > 1) any |= written(form, lmul, 1, 2);
     }
   };
   // several steps of a group at once: what they combine takes no registers beyond their iteration
   const auto write_joined = [&](RegisterForm form, int lmul) {
     form.block = 1;
-    for (std::int64_t together = VectorForm::most_together; together > 1; --together) {
-      if (!VectorKernelWriter::may_join(typed, form, together)) continue;
-      try {
-        VectorKernelWriter writer(set, core, timings, typed, form, at, lmul, together);
-        Kernel kernel = writer.write();
-        found.push_back({std::move(kernel), form, writer.inexact()});
-        return;
-      } catch (const SoftwarePipeline::OutOfRegisters&) {
-        continue;
-      }
-    }
+    for (std::int64_t together = VectorForm::most_together; together > 1; --together)
+      if (VectorKernelWriter::may_join(typed, form, together) && written(form, lmul, together, 1)) return;
   };
-  const bool combines =
-      std::ranges::any_of(compute.outputs, [](const VectorOutput& output) { return !output.reduce.empty(); });
   for (const int lmul : {2, 1, 0}) {
     const std::int64_t rows = (sublanes << lmul) / narrow;
     if (rows < 1) continue;

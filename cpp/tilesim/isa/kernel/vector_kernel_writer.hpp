@@ -17,16 +17,17 @@ inline bool is_logical(Combiner combiner) {
 class VectorKernelWriter {
  public:
   /// `together`: steps of a group that are one iteration, a divisor of them; what they combine becomes one value there.
-  /// Above 1 blocks are of one group.
+  /// `together`: above 1 blocks are of one group. `part`: so few of the totals that hide how long a sum takes.
   VectorKernelWriter(const InstructionSet& set, const CoreTiming& core, const std::vector<StaticTiming>& timings,
                      const TypedCompute& typed, const RegisterForm& form, const VectorAddresses& at, int lmul,
-                     std::int64_t together = 1)
+                     std::int64_t together = 1, std::int64_t part = 1)
       : typed_(typed),
         compute_(typed.compute()),
         form_(form),
         at_(at),
         lmul_(lmul),
         together_(together),
+        part_(part),
         steps_(form.steps / together),
         code_(set),
         nodes_(code_, typed, form.elements(), lmul),
@@ -102,7 +103,7 @@ class VectorKernelWriter {
   const RegisterForm& form_;
   const VectorAddresses& at_;
   int lmul_;
-  std::int64_t together_, steps_;
+  std::int64_t together_, part_, steps_;
   Code code_;
   NodeWriter nodes_;
   SoftwarePipeline pipeline_;

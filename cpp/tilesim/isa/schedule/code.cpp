@@ -48,7 +48,11 @@ void Code::op(std::string_view name, const std::vector<std::int64_t>& operands) 
 }
 
 void Code::put(const Written& written, const std::vector<std::int64_t>& operands, std::int64_t elements) {
-  if (written.info->is(is_vector)) set_type(elements, written.type);
+  // what has its own width of elements leaves the type as it stands, where that has as many of them in a register
+  const GroupRule& rule = written.info->groups;
+  const bool own_width = rule.vd.kind == Group::fixed && rule.vs1.kind == Group::none && rule.vs2.kind == Group::none;
+  const bool stands = own_width && vl_ == elements && ratio(type_) == ratio(written.type);
+  if (written.info->is(is_vector) && !stands) set_type(elements, written.type);
   words_.push_back(encode(*written.info, operands));
 }
 
