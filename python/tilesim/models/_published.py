@@ -67,8 +67,8 @@ class _Layer(Block):
         joined = [("qkv", width, 3 * width)] if turned else [(name, width, width) for name in ("q", "k", "v")]
         linears = [*joined, ("out", width, width), ("up", width, sizes.ffn), ("down", sizes.ffn, width)]
         weights = [w for name in ("norm1", "norm2") for w in norm_weights(name, width)]
-        for name, inputs, outputs in linears:
-            weights += linear_weights(name, inputs, outputs, transposed=turned)
+        for name, taken, given in linears:
+            weights += linear_weights(name, taken, given, transposed=turned)
         if turned:
             mask: tuple[tuple[int, ...], str | None] = (1, 1, sequence, sequence), "bool"
         else:
@@ -77,8 +77,8 @@ class _Layer(Block):
         inputs = {"x": ((batch, sequence, width),), "mask": mask, **kept}
         super().__init__(builder, "layer", weights, inputs, transposed=turned)
         self.scores, self.rows = self.inputs.get("kept_scores"), self.inputs.get("kept_rows")
-        x, given = self.inputs["x"], self.inputs["mask"]
-        self.b.output(self._bert(x, given) if sizes.family == "bert" else self._decoder(x, given), "y")
+        x, hidden = self.inputs["x"], self.inputs["mask"]
+        self.b.output(self._bert(x, hidden) if sizes.family == "bert" else self._decoder(x, hidden), "y")
 
     def _heads(self, x: Tensor, mask: Tensor) -> Tensor:
         width, family = self.s.width, self.s.family

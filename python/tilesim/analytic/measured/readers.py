@@ -127,7 +127,7 @@ def _deepbench(row: Row, place: str) -> list[Found]:
         flag = {"n": "0", "t": "1", "0": "0", "1": "1", "": "", "false": "0", "true": "1"}
         turned = {ours: flag[cells.get(theirs, "").lower()] for ours, theirs in (("ta", "transa"), ("tb", "transb"))}
         shape = {key: cells[key] for key in ("m", "n", "k")}
-        return [_row("gemm", *head, _milliseconds(cells, "ms", "usec"), batch="1", **shape, **turned)]
+        return [_row("gemm", *head, _milliseconds(cells, "ms", "usec"), batch="1", **shape | turned)]
     stride, pad = cells.get("stride") or cells.get("stride_w", ""), cells.get("pad") or cells.get("pad_w", "")
     shape = {
         "batch": cells["n"], "in_channels": cells["c"], "out_channels": cells.get("k") or cells.get("filters", ""),
@@ -245,7 +245,7 @@ def _serving(row: Row, place: str) -> list[Found]:
         return [_row("gemm", *head, batch="1", m=row["input"], n=str(n), k=str(k), **cells)]
     if name.endswith("layernorm"):
         return [_row("vector", *head, op="rms", rows=row["input"], width=str(width), **cells)]
-    return [_row("gemm", *head, **cells, **{REFUSED: f"no model of layer {name}"})]
+    return [_row("gemm", *head, **cells | {REFUSED: f"no model of layer {name}"})]
 
 
 _XLA = {"bf16": "bf16", "f16": "fp16", "f32": "tf32", "f8e4m3fn": "fp8_nocast", "f8e5m2": "fp8_e5m2_nocast"}

@@ -332,8 +332,8 @@ def picked(scope: OnnxScope, x: Tensor, index: list[Tensor], padding: str, align
         parts.append(scope.reshape(scope.convert(clamped, "i64"), [*part.shape, 1]))
     own = scope.op("iota", shape=list(parts[0].shape), dtype="i64", dim=0)
     places = parts[0].ndim - 2
-    index = scope.concat([own, *parts], parts[0].ndim - 1)
-    found = gathered(scope.op, x, index, [0, *range(2, x.ndim)], parts[0].ndim - 1)
+    places_of = scope.concat([own, *parts], parts[0].ndim - 1)
+    found = gathered(scope.op, x, places_of, [0, *range(2, x.ndim)], parts[0].ndim - 1)
     found = scope.transpose(found, [0, places + 1, *range(1, places + 1)])
     found = scope.convert(found, "f32") if x.dtype != "f64" else found
     if padding != "zeros" or inside is None:
