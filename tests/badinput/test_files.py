@@ -361,7 +361,7 @@ def test_one_reader_of_json(text, tmp_path):
     with pytest.raises(ts.UserError, match=r"file\.json"):
         read_json(path)
     path.write_bytes(b'{"a": "\xff"}')
-    with pytest.raises(ts.UserError, match="no text"):
+    with pytest.raises(ts.UserError, match="not text"):
         read_json(path)
 
 

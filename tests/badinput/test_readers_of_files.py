@@ -186,7 +186,7 @@ def test_values_of_a_store(text: str, tmp_path: Path) -> None:
     with pytest.raises(ts.UserError, match=r"store\.db"):
         store.get(["bad"])
     assert store.get(["good"]) == {"good": 1}
-    with pytest.raises(ts.UserError, match="no JSON"):
+    with pytest.raises(ts.UserError, match="not JSON"):
         store.put({"a": float("nan")})
 
 

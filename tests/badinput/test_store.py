@@ -38,7 +38,7 @@ def test_five_troubles_of_a_store(tmp_path, monkeypatch):
         return str(caught.value)
 
     (tmp_path / "damaged").write_bytes(b"no database" * 100)
-    assert "damaged or no store" in told(tmp_path / "damaged")
+    assert "damaged, or not a store" in told(tmp_path / "damaged")
 
     import sqlite3
 

@@ -48,7 +48,7 @@ def test_stores_take_numbers_of_numpy(tmp_path: Path) -> None:
     assert key == store.key(size=3)
     store.put({key: {"cycles": np.int64(7), "seconds": np.float64(0.5)}})
     assert store.get([key]) == {key: {"cycles": 7, "seconds": 0.5}}
-    with pytest.raises(ts.UserError, match="no JSON"):
+    with pytest.raises(ts.UserError, match="not JSON"):
         store.put({key: np.ones(2)})
 
 

@@ -75,7 +75,7 @@ def test_a_table_is_known_by_its_rows(tmp_path: Path) -> None:
 def test_damaged_files_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "p.db"
     path.write_text("no store")
-    with pytest.raises(ts.UserError, match="damaged or no store"):
+    with pytest.raises(ts.UserError, match="damaged, or not a store"):
         ts.cluster.step(program(), "dgx-h100:4", store=path)
     path = tmp_path / "q.db"
     ts.cluster.step(program(), "dgx-h100:4", store=path)

@@ -146,7 +146,7 @@ def test_what_is_taken_back_is_said(template: ts.Result) -> None:
     assert re.search(r"faster; all \S+ [µn]s in x$", ts.compare(a, thrice).headline())
     assert "faster" in ts.compare(a, elsewhere).headline()
     equal = ts.compare(a, by_hand([row("x", 900), row("y", 1100)], template))
-    assert "the same time in all, of other parts: the largest difference is 100 cycles in" in equal.headline()
+    assert "the same total time; the largest difference of a part is 100 cycles in" in equal.headline()
     assert all(math.isnan(one["share"]) for one in equal.operations().rows)
     json.loads(json.dumps(equal.to_dict(), allow_nan=False))
 

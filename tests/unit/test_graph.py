@@ -189,7 +189,7 @@ MISTAKES = [
     (lambda b, x: b.op("softmax", x[0], x[1], dim=0), "wrong number of operands.*got 2"),
     (lambda b, x: b.op("reduce", x[0], dims=[0, 0], combiner="add"), "twice"),
     (lambda b, x: b.op("reduce", x[0], dims=[0], combiner="sum"), "unknown value"),
-    (lambda b, x: b.op("concat", x[0], x[1], dim=0), r"differ beside axis 0"),
+    (lambda b, x: b.op("concat", x[0], x[1], dim=0), r"differ in an axis other than 0"),
     (lambda b, x: b.op("slice", x[0], start=[0, 0], limit=[2, 4]), "leaves axis 1"),
     (lambda b, x: b.op("pad", x[0], low=[1], high=[1, 1]), "2 integers"),
     (lambda b, x: b.conv2d(x[0], x[1]), "does not fit the operand"),
@@ -208,7 +208,7 @@ MISTAKES = [
     (lambda b, x: (b.weight("w", (2,)), b.weight("w", (3,))), "another type"),
     (lambda b, x: b.input("x0", (2,)), "taken"),
     (lambda b, x: b.layer_norm(x[0], x[1]), "scale has the wrong shape"),
-    (lambda b, x: b.apply("add", x[0], 3), "no tensor"),
+    (lambda b, x: b.apply("add", x[0], 3), "not a tensor"),
     (lambda b, x: b.function("f").apply("relu", x[0]), "another function"),
 ]
 

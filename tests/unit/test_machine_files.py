@@ -118,8 +118,8 @@ def test_notes_that_are_none(notes: object, message: str, tmp_path: Path) -> Non
     [
         ("a =\nb = 1", r"bad\.toml: invalid TOML.*line 1"),
         ("", r"bad\.toml: the key 'schema' is missing"),
-        ("when = 1979-05-27", "value of a setting"),
-        ("when = -inf", r"bad\.toml: value of a setting"),
+        ("when = 1979-05-27", "invalid value of a setting"),
+        ("when = -inf", r"bad\.toml: invalid value of a setting"),
         ('schema = "tilesim.machine"\nversion = 1\nname = "x"\n[core.array]\nrowz = 3', r"Did you mean 'rows'"),
         ('schema = "tilesim.machine"\nversion = 1\nname = "x"\n[core.array]\nrows = -3', r"rows.*out of range"),
     ],

@@ -187,7 +187,7 @@ def test_tables_align() -> None:
 
 
 def test_what_cannot_be_drawn_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ts.UserError, match="no axes"):
+    with pytest.raises(ts.UserError, match="not matplotlib axes"):
         drawing.axes_or_new("axes")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ts.UserError, match="matplotlib") as caught:

@@ -98,7 +98,7 @@ def test_neusight(tmp_path: Path) -> None:
     (conv,) = read("conv", path)
     assert numbers(conv, "batch", "in_channels", "out_channels", "size", "kernel") == [32, 64, 128, 28, 3]
     assert validate("conv", path)["n_unsupported"] == 0
-    with pytest.raises(ts.UserError, match="without stride"):
+    with pytest.raises(ts.UserError, match="missing column stride"):
         read("conv", written(tmp_path / "d.csv", f"{head},B,Cin,Cout,H,kernel", "conv2d,2.0,Tesla T4,32,64,128,28,3"))
 
 
@@ -168,7 +168,7 @@ def test_vidur(tmp_path: Path) -> None:
     assert numbers(after, "n", "k") == [8192, 4096] and numbers(down, "n", "k") == [8192, 12288]
     assert numbers(up, "n", "latency_ms") == [24576, 0.5] and up.text("device") == "A100"
     assert read("vector", path)[0].text("op") == "add"
-    with pytest.raises(ts.UserError, match="which device"):
+    with pytest.raises(ts.UserError, match="missing device"):
         read("gemm", written(tmp_path / "mlp.csv", *path.read_text(encoding="utf-8").splitlines()))
     path = written(
         tmp_path / "h100" / "attention.csv",
@@ -203,7 +203,7 @@ def test_llmservingsim(tmp_path: Path) -> None:
     assert (product.text("device"), *numbers(product, "m", "n", "k")) == ("H100", 64, 4096, 4096)
     assert product.seconds == pytest.approx(43.14e-6) and rope.status == "unsupported"
     assert read("vector", path)[0].text("op") == "rms"
-    with pytest.raises(ts.UserError, match="which model"):
+    with pytest.raises(ts.UserError, match="missing model"):
         read("gemm", written(tmp_path / "H100" / "layers.csv", *lines))
 
 

@@ -148,5 +148,5 @@ def test_damaged_rows() -> None:
     for index in (5, -1):
         with refused(r"indices\[2\]", "0 to 4"):
             expand(with_part("indices", [0, 1, index, 3]))
-    with refused("lacks", "values"):
+    with refused("missing part", "values"):
         expand(stored._replace(parts={}))

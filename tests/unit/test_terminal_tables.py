@@ -45,14 +45,14 @@ def test_every_line_fits_and_no_word_is_cut(table: tuple[list[Column], list[list
     known = {word for row in rows for cell in row for word in cell.split(" ")}
     known |= {word for column in columns for word in column.head.split(" ")}
     told = " ".join(lines)
-    for word in told.partition("Left out on")[0].split():
+    for word in told.partition("Left out: ")[0].split():
         if "…" not in word:
             assert word in known, word
         else:
             left, _, right = word.partition("…")
             assert any(one.startswith(left) and one.endswith(right) for one in known)
-    if "Left out on" in told:
-        left_out = told.partition("characters: ")[2].partition(" (all columns")[0].split("; ")
+    if "Left out: " in told:
+        left_out = told.partition("Left out: ")[2].partition(" (all columns")[0].split("; ")
         assert set(left_out) <= {column.head for column in columns[1:]}
         for i, column in enumerate(columns):
             if column.sort == "number" and column.head not in left_out:
@@ -75,7 +75,7 @@ def test_the_least_important_column_goes_first() -> None:
     rows = [["x" * 10, "1" * 12, "2" * 12, "3" * 12]]
     for room, left in ((60, []), (50, ["three"]), (40, ["three"]), (37, ["three", "two"])):
         told = " ".join(plain(layout(columns, rows, room)))
-        found = told.partition("characters: ")[2].partition(" (all")[0]
+        found = told.partition("Left out: ")[2].partition(" (all")[0]
         assert sorted(found.split("; ") if found else []) == sorted(left), room
 
 
@@ -223,7 +223,7 @@ class Advice:
 
 def test_advice_below_a_percent_is_not_listed() -> None:
     told = "\n".join(show.advice_lines([Advice(1.009), Advice(1.5), Advice(1.02), Advice(0.5)]))
-    assert [float(one) for one in re.findall(r"gain ([\d.]+)", told)] == [1.5, 1.02] and "of 4 changes" in told
+    assert [float(one) for one in re.findall(r"gain ([\d.]+)", told)] == [1.5, 1.02] and "of 4 simulated changes" in told
     (none,) = show.advice_lines([Advice(1.0), Advice(0.9)])
     assert "2 changes" in none and "gain" not in none
 

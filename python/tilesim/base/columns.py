@@ -174,7 +174,7 @@ def layout(
         lines += _row(chosen, [row[i] for i in kept], sizes)
     lost = [column.head for i, column in enumerate(columns) if i not in kept and column.sort != "bar"]
     if lost:
-        what = f"{len(lost)} columns need {whole:,} characters and are left out: {'; '.join(lost)}"
+        what = f"Left out: {'; '.join(lost)} (all columns need {whole:,} characters)"
         lines += [[(line, "dim")] for line in screen.wrapped(what, limit=room)]
     return lines
 

@@ -73,7 +73,7 @@ def placed(place: str) -> Iterator[None]:
 
 
 #: words of a message, and the command that lists all names of that kind
-_LISTS = {"machine": "machine list", "device": "device list", "network": "model list", "model": "model list",
+_LISTS = {"machine": "machine list", "device": "device list", "model": "model list",
           "workload": "model list", "cluster": "cluster list", "setting": "machine settings"}  # fmt: skip
 
 

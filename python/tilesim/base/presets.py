@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from .errors import listed, nearest, path_text, shown, user_error
+from .errors import nearest, path_text, shown, user_error
 from .files import CONFIGS, check_length
 from .paths import configs_dir
 
@@ -18,8 +18,8 @@ def is_shipped(text: str, folder: str, names: Sequence[str]) -> bool:
 def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: Sequence[str]) -> str:
     """The file of a name or path; a `UserError` with the nearest name for an unknown one."""
     if not isinstance(source, (str, os.PathLike)):
-        known = listed(names, 5)
-        raise user_error(f"not a {what}", value=shown(source), allowed=f"a name ({known}), a file, a dict")
+        more = "Pass a file or a dict for your own"
+        raise user_error(f"not a {what}", value=shown(source), allowed=", ".join(names), suggestion=more)
     text = path_text(source)
     path = configs_dir() / folder / f"{text}.json"
     shipped = is_shipped(text, folder, names)

@@ -207,7 +207,7 @@ def test_killed_writer(tmp_path: Path) -> None:
 def test_damaged_and_newer_files(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_bytes(b"this is no database, and long enough to be read as a header of one " * 40)
-    with pytest.raises(ts.UserError, match="damaged or no store"):
+    with pytest.raises(ts.UserError, match="damaged, or not a store"):
         ts.tune("matmul:8,8,8", "edge-8", budget=2, store=text)
     path = tmp_path / "store.sqlite"
     store = ts.Store(path)

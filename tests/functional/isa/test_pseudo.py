@@ -186,7 +186,7 @@ def test_halves() -> None:
         ("li a0, 1/0", "line 1, column 8", "zero"),
         ("li a0, 1<<64", "line 1, column 8", "0 to 63"),
         ("li a0, (1", "line 1, column 8", "neither a number"),
-        ("x: .word x*2", "line 1, column 10", "alone"),
+        ("x: .word x*2", "line 1, column 10", "only be added"),
         ("x: .word x+x", "line 1, column 10", "label"),
         ("vmsge.vx v0, v1, a0, v0.t", "line 1, column 10", "vt"),
         ("vmsge.vx v1, v2", "line 1, column 1", "3 to 5"),
