@@ -212,6 +212,8 @@ Does a scheme help against bf16? Right answers in per cent, beside the rate of t
 
 `tilesim calibrate TABLE --holdout`, `bench/fit_families.py --left-out`, `bench/fit_collectives.py` and
 `bench/fit_cores.py` print such figures. The rules of fusion were chosen with the Llama rows known.
+
+Of ONNX's node tests in supported dtypes, 762 of 771 pass at opset 13 to 20, and the other nine decode images.
 """
 
 
