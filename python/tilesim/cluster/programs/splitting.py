@@ -299,7 +299,7 @@ def _hash(entries: Any, reads: Any, writes: Any, inputs: dict[Any, Any], outputs
 
 
 def graph_of(split: Split, part: Part) -> Graph:
-    """A segment as a graph of its own."""
+    """A segment as a separate graph."""
     flat = split.flat
     entries = [flat.operations[i].entry for i in part.operations]
     made = {one["name"] for entry in entries for one in entry["results"] if one is not None}
