@@ -667,7 +667,7 @@ class IsaSet:
         ...
     def check(self, core: str) -> None:
         """
-        Refuses instructions whose unit the core does not have.
+        Rejects instructions whose unit is missing in the core.
         """
     def coded(self) -> list:
         """
@@ -1301,7 +1301,7 @@ class PipelineOrder:
     @typing.overload
     def __init__(self, rows: collections.abc.Sequence[typing.Annotated[numpy.typing.ArrayLike, numpy.int32]], micros: typing.SupportsInt | typing.SupportsIndex, chunks: typing.SupportsInt | typing.SupportsIndex, before: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], after: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:
         """
-        Of one's own rows of passes, as of `pipeline_order`.
+        Carries out custom rows of passes, in the form of `pipeline_order`.
         """
     def ends(self, times: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], transfer: typing.SupportsInt | typing.SupportsIndex) -> list:
         """
@@ -1335,7 +1335,7 @@ def attention_term_names() -> list[str]:
     """
 def check_attention_data(graph: Graph, data: dict) -> None:
     """
-    Refuses lengths beyond their cache and pages that it does not have.
+    Rejects lengths beyond their cache and unknown pages.
     """
 def closed_form_latency(machine: Machine, compute: str) -> dict:
     """
@@ -1349,14 +1349,14 @@ def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collect
     """
     Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in elements;
     mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it alone;
-    cores: that share the work, 0 for all; contexts: of a core, that share every kernel without a mapping of its own;
+    cores: that share the work, 0 for all; contexts: of a core, that share every kernel without a given mapping;
     fuse: "all", "none" or names of rules with commas between; groups: a list that gets a row for each group looked at.
-    residency: auto or none, which values between kernels stay in scratchpads; levels: name of a value -> memory or scratchpad; layout: "auto", or "given" for tensors in their own order of axes; counted: called with kernels done and all, at most 20 times a second; timed: of a small program the fastest of several, by simulation; unused: a dict that gets products whose tiles of zeros are multiplied all the same, with a note each; notes: with which those of the program begin.
+    residency: auto or none, values between kernels that stay in scratchpads; levels: name of a value -> memory or scratchpad; layout: "auto", or "given" for tensors in their own order of axes; counted: called with kernels done and all, at most 20 times a second; timed: of a small program the fastest of several, by simulation; unused: a dict that gets products whose tiles of zeros are still multiplied, with a note each; notes: the first ones of the program.
     Raises Unsupported, with operation, function and lack, for what the machine cannot run, and UserError when no tile fits the scratchpad.
     """
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:
     """
-    Converts an array of any shape, rounding once ('nearest_even' or 'toward_zero'). Beyond the target's range: as the format has it (infinity, NaN, integers wrap), or clamped with `saturate`.
+    Converts an array of any shape, rounding once ('nearest_even' or 'toward_zero'). Beyond the target's range: as the format defines (infinity, NaN, integers wrap), or clamped with `saturate`.
     """
 def convolution_constants() -> list:
     """

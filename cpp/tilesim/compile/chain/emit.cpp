@@ -46,7 +46,7 @@ program::Transfer ChainLowering::region(ValueId value, const ChainAxes& axes, co
       by_axes(axes, rank, 1, box.rows, box.columns, box.channels), by_axes(axes, rank, tile.strides), tile.slot);
 }
 
-/// Of a tile's weights in their slot,in separate kernels order of axes.
+/// Of a tile's weights in their slot, in their order of axes.
 std::vector<std::int64_t> ChainLowering::weight_strides(Stage stage) const {
   Shape tile = context_.value(anchor(stage).operands[1]).type.shape;
   tile[at(hidden_axis(stage))] = plan_.holds(stage) ? p_.hidden : plan_.hidden;
