@@ -89,7 +89,8 @@ class Collapse {
   void find_ends(Region& region, int i) const {
     const Op& op = function_.ops[at(i)];
     for (const ValueId operand : op.operands) {
-      if (operand == no_value || region_of(operand) == region_of_[at(i)] || element_count(shape(operand)) == 1) continue;
+      if (operand == no_value || region_of(operand) == region_of_[at(i)] || element_count(shape(operand)) == 1)
+        continue;
       (shape(operand) == region.shape ? region.read : region.repeated).insert(operand);
     }
     const ValueId result = op.results[0];
@@ -227,7 +228,8 @@ class Collapse {
         if (element_count(shape(operand)) == 1 && shape(operand).size() <= to.size()) continue;
         const auto [known, fresh] = collapsed.try_emplace({region, operand}, no_value);
         if (fresh) {
-          const Shape own = element_count(shape(operand)) == 1 ? Shape(to.size(), 1) : *narrow(shape(operand), from, to);
+          const Shape own =
+              element_count(shape(operand)) == 1 ? Shape(to.size(), 1) : *narrow(shape(operand), from, to);
           known->second = add_value(function_.value(operand).name + ".collapsed", operand, own);
           reshape(ops, op, operand, known->second);
         }
@@ -257,8 +259,7 @@ class Collapse {
 
 bool collapse_axes(Graph& graph, const Share& machine, const std::set<std::string>& kept, bool searched) {
   bool changed = false;
-  for (GraphFunction& function : graph.functions)
-    changed |= Collapse(graph, function, machine, kept, searched).run();
+  for (GraphFunction& function : graph.functions) changed |= Collapse(graph, function, machine, kept, searched).run();
   return changed;
 }
 
