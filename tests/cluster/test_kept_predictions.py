@@ -90,7 +90,7 @@ def test_damaged_files_are_errors(tmp_path: Path) -> None:
 def test_what_is_not_kept(tmp_path: Path) -> None:
     nameless = Counting()
     nameless.version = None  # type: ignore[assignment]
-    with pytest.raises(ts.UserError, match="says its version"):
+    with pytest.raises(ts.UserError, match="needs a version"):
         ts.cluster.step(program(), "dgx-h100:4", predictor=nameless, store=tmp_path / "p.db")
     with pytest.raises(ts.UserError, match="layered workload"):
         ts.cluster.step("llama-3-8b", "dgx-h100:64", store=tmp_path / "p.db")

@@ -299,6 +299,6 @@ def test_a_replay_takes_a_library_which_has_a_form_of_its_own():
     assert found.network == "closed" and found.seconds > ts.cluster.replay(trace, "dgx-h100:8").seconds
     for network in ("flows", "chunks"):
         with pytest.raises(
-            ts.UserError, match=f"network_model: a library has a form of its own.*{network}.*no library"
+            ts.UserError, match=f"network_model: a library has its own network model.*{network}.*remove library"
         ):
             ts.cluster.replay(trace, "dgx-h100:8", "nccl", network_model=network)

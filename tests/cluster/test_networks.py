@@ -127,7 +127,7 @@ def test_sums_of_switches_on_sets(op: str, n: int) -> None:
     for number, (_, source, target, chunk, how) in enumerate(rows):
         if op == "all_gather" and source == in_network.SWITCH and target == chunk:
             continue  # a device has its own part
-        with pytest.raises(ts.UserError, match=r"never arrives|not there"):
+        with pytest.raises(ts.UserError, match=r"never arrives|does not have"):
             in_network.check(op, n, rows[:number] + rows[number + 1 :])
         if how == "combine":
             with pytest.raises(ts.UserError, match="counted twice"):

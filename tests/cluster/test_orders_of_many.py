@@ -13,9 +13,8 @@ from tilesim.cluster.advice import replaced
 from tilesim.cluster.fabric import fabric_of
 from tilesim.cluster.frameworks import Framework
 from tilesim.cluster.hosts.straggling import slower
-from tilesim.cluster.pipelines.many import program, run_many
 from tilesim.cluster.pipelines.order import Placement
-from tilesim.cluster.pipelines.schedules import PLACED, chunks_of
+from tilesim.cluster.pipelines.schedules import PLACED, chunks_of, program, run_many
 from tilesim.cluster.pipelines.stages import at_least, together
 from tilesim.cluster.plan import SCHEDULES
 from tilesim.cluster.searches.candidates import AXES, candidates, table_of

@@ -153,8 +153,8 @@ def test_times_by_hand(shardings: Any, flops: float) -> None:
     late = compute if shardings is SCATTERED else 0.0
     assert parts * (1 - 1e-6) <= found.seconds <= (parts + late) * (1 + 1e-6)
     assert found.seconds >= max(n * compute, (n - 1) * transfer)
-    assert any("products in parts" in note for note in found.notes) and "products in parts" in found.explain()
-    assert not any("products in parts" in note for note in ready.notes)
+    assert any("products split" in note for note in found.notes) and "products split" in found.explain()
+    assert not any("products split" in note for note in ready.notes)
     assert math.fsum(found.parts.values()) == pytest.approx(found.seconds, rel=1e-9)
 
 
@@ -170,7 +170,7 @@ def test_parts_that_are_slower_are_not_taken() -> None:
     found: Any = ts.cluster.step(spmd, ring(4), predictor=Each())
     ready: Any = ts.cluster.step(spmd, ring(4), predictor=Each(), overlap="ready")
     assert found.seconds == ready.seconds and found.memory == ready.memory
-    assert "where that is shorter: none" in found.notes[0]
+    assert "if shorter: none" in found.notes[0]
 
 
 def test_gpus_keep_products_whole() -> None:
@@ -179,7 +179,7 @@ def test_gpus_keep_products_whole() -> None:
     found: Any = ts.cluster.step(spmd, ring(4, "a100"), predictor=ByWork(3e11))
     ready: Any = ts.cluster.step(spmd, ring(4, "a100"), predictor=ByWork(3e11), overlap="ready")
     assert found.seconds == ready.seconds
-    assert not any("products in parts" in note for note in found.notes)
+    assert not any("products split" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("predictor", ["closed", "engine"])

@@ -294,7 +294,7 @@ def test_interpolation_is_asked_for_and_named(tmp_path: Path) -> None:
     b.output(b.apply("exp", b.input("x", (1 << 20,))), "y")
     rows = [f"exp f32[{n}] -> f32[{n}],{t},," for n, t in ((1 << 18, 1e-3), (1 << 22, 4e-3))]
     name = table(tmp_path, rows)
-    with pytest.raises(ts.UserError, match="no row"):
+    with pytest.raises(ts.UserError, match="missing row"):
         ts.cluster.step(b.build(), two(), predictor=name)
     found = ts.cluster.step(b.build(), two(), predictor=f"{name}:interpolate")
     assert found.seconds == pytest.approx(2e-3)
@@ -392,7 +392,7 @@ def test_predictions_that_are_no_times(said: Any) -> None:
         def seconds(self, segment: Any, device: Any) -> Any:
             return said
 
-    with pytest.raises(ts.UserError, match="predictor of mine: a predictor"):
+    with pytest.raises(ts.UserError, match="predictor of mine: the predictor"):
         ts.cluster.step(fsdp(), two(), predictor=Wrong())
 
 
@@ -410,14 +410,14 @@ def test_predictors_may_say_numbers_of_numpy_and_need_a_name() -> None:
 
 
 def test_clusters_that_are_too_small_or_cannot_compute() -> None:
-    with pytest.raises(ts.UserError, match=r"fewer devices than the program.*4 or more"):
+    with pytest.raises(ts.UserError, match=r"more devices than the cluster has.*4 or more"):
         b = ts.GraphBuilder("four")
         b.output(b.op("all_reduce", b.input("x", (4,)), combiner="add"), "y")
         graph = b.build()
         graph.annotate(devices=4)
         ts.cluster.step(graph, two())
     network = [{"kind": "ring", "size": 2, "bandwidth_bytes_per_second": 1e9, "latency_seconds": 1e-6}]
-    with pytest.raises(ts.UserError, match="no devices that compute"):
+    with pytest.raises(ts.UserError, match="no compute devices"):
         ts.cluster.step(fsdp(), ts.Cluster(network=network))
 
 
@@ -435,7 +435,7 @@ def test_the_engine_says_what_it_needs() -> None:
         said = str(error.value)
         assert f"{name}, with device {getattr(cluster.device, 'name', cluster.device)};" in said
         assert all(machine in said for machine in ts.Machine.names())
-        assert f"of the shipped clusters {', '.join(good) or 'none'})" in said
+        assert f"shipped clusters {', '.join(good) or 'none'})" in said
 
 
 def test_devices_that_are_not_used_are_told(tmp_path: Path) -> None:
@@ -479,4 +479,4 @@ def test_what_does_not_fit_is_said() -> None:
         ts.cluster.step(b.build(), two(), predictor=Fixed())
     found = ts.cluster.step(b.build(), two(), predictor=Fixed(), check_memory=False)
     assert found.peak_bytes == 2 * 2 << 35 and not found.fits
-    assert "do not fit" in found.explain()
+    assert "exceed the memory" in found.explain()

@@ -89,5 +89,5 @@ def test_forms(tmp_path: Path) -> None:
 def test_routing_that_is_none(routing: Any) -> None:
     with pytest.raises(ts.UserError, match="routing"):
         routed(routing)
-    with pytest.raises(ts.UserError, match="without experts"):
+    with pytest.raises(ts.UserError, match="with experts"):
         ts.workloads.transformer_step(2, 64, 4, 100, 32, 8, routing=3)

@@ -269,13 +269,13 @@ def test_uneven_axes_are_padded_and_cropped():
 
 def test_wrong_inputs_are_told():
     spmd = divided(6)
-    with pytest.raises(ts.UserError, match="no such input"):
+    with pytest.raises(ts.UserError, match="unknown input"):
         ts.execute(spmd, {"xx": np.zeros((6, 8), np.float32)})
     with pytest.raises(ts.UserError, match="wrong shape"):
         ts.execute(spmd, [np.zeros((3, 2), np.float32)])
     with pytest.raises(ts.UserError, match="wrong number"):
         ts.execute(spmd, [])
-    with pytest.raises(ts.UserError, match="not all devices"):
+    with pytest.raises(ts.UserError, match="do not cover all devices"):
         ts.cluster.Spmd([spmd.graph], 4, classes=[[0, 1, 1, 2]])
     with pytest.raises(ts.UserError, match="for one device"):
         ts.cluster.Spmd.from_partitioned(ts.GraphBuilder("none").build())
@@ -362,7 +362,7 @@ def test_the_command_line_divides_as_the_call_does(tmp_path):
     ):  # fmt: skip
         found = run(*words)
         assert isinstance(found.exception, ts.UserError) and message in str(found.exception), (words, found.exception)
-    with pytest.raises(ts.UserError, match="no axis of a mesh"):
+    with pytest.raises(ts.UserError, match="not an axis of the mesh"):
         ts.partition(graph, {"d": 2}, {"x": (1,)})
     ts.partition(graph, mesh, parts).save(tmp_path / "mlp.spmd.json")
     found = CliRunner().invoke(app, ["cluster", "partition", str(tmp_path / "mlp.spmd.json"), "--mesh", "d=2"])

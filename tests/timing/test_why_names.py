@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 import tilesim as ts
+from tilesim.base import columns as tables
 from tilesim.base.folding import pattern
-from tilesim.cli import tables
 from tilesim.graph.tensor import Tensor
 from tilesim.results.page.operations import folded, operation_rows
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilesim as ts
+from tilesim.base import columns as tables
 from tilesim.base import palette
-from tilesim.cli import progress, screen, show, tables
-from tilesim.cli.tables import Column, bar, bound, cut, folded, layout, name, number, text
+from tilesim.base.columns import Column, bar, bound, cut, folded, layout, name, number, text
+from tilesim.cli import progress, screen, show
 
 LETTERS = "abcdef.[]<>/_0123456789"
 WORDS = st.lists(st.text(LETTERS, min_size=1, max_size=30), min_size=1, max_size=8).map(" ".join)

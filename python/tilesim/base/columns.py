@@ -3,6 +3,7 @@ out."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -137,10 +138,13 @@ def _padded(column: Column, value: str, size: int) -> str:
     return value + space if column.left else space + value
 
 
-def layout(
-    columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int | None = None, drawn: bool = False
-) -> Lines:
-    """Lines of aligned columns."""
+def _bars() -> bool:
+    return screen.is_terminal() and "utf" in (getattr(sys.stdout, "encoding", "") or "").lower()
+
+
+def layout(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int | None = None) -> Lines:
+    """Lines of aligned columns, with bars on terminals that can print them."""
+    drawn = _bars()
     room = screen.width() if room is None else room
     shown = [i for i, column in enumerate(columns) if column.sort != "bar" or drawn]
     most = {i: max([0.0, *(float(row[i]) for row in rows)]) for i in shown if columns[i].sort == "bar"}

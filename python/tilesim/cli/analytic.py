@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..base.columns import layout, name, text
 from ..base.errors import user_error
 from ..base.files import writing
 from ..machine.device import Device
@@ -17,7 +18,6 @@ from .load import graph_of, target_of, write
 from .options import MACHINE, Model, Only, Output, Target
 from .screen import say, wrapped
 from .show import step
-from .tables import layout, name, text
 
 WHICH = "A device, optionally with a power state: t4, t4@base, t4@50W."
 

@@ -8,11 +8,11 @@ from typing import Any
 from ..analytic.estimate import Estimate
 from ..analytic.lower_bound import Roofline
 from ..base import figures
+from ..base.columns import ROWS, bar, bound, cut, folded, layout, name, number, percent, text
 from ..base.errors import user_error
 from ..base.figures import digits
 from ..machine.device import Device
 from .screen import Line, Lines, notes, wrapped
-from .tables import ROWS, bar, bound, cut, folded, layout, name, number, percent, text
 
 __all__ = [
     "crossover_rows",

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base import figures
+from ..base.columns import ROWS, cut, folded, layout, name, number, text
 from ..base.errors import nearest, user_error
 from ..base.figures import digits
 from ..program.program import Program
 from ..results.result import Result
 from .screen import Line, Lines, notes, say, wrapped
-from .tables import ROWS, cut, folded, layout, name, number, text
 
 __all__ = ["asked_for", "show_both", "show_explained"]
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..base.columns import layout, name, text
 from ..base.errors import user_error
 from ..base.figures import count
 from ..base.files import check_writable, read_bytes, read_text, writing
@@ -22,7 +23,6 @@ from ..timing.options import SimulateOptions
 from .load import write
 from .options import MACHINE, OUTPUT, Json, Only, Output
 from .screen import say, wrapped
-from .tables import layout, name, text
 
 _Elf = Annotated[str, typer.Argument(help="A static RISC-V ELF file, or an object file.")]
 

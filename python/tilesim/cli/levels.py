@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ..base import figures
+from ..base.columns import layout, number, text
 from ..timing.levels import Levels
 from ..timing.levels import levels as compared
 from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
@@ -14,7 +15,6 @@ from .load import compiled, machine_of, narrowed, read, write
 from .options import Json, Model, Target, Without
 from .screen import say, wrapped
 from .show import step
-from .tables import layout, number, text
 
 SHOWN = 15  # distinct tile operations
 

@@ -8,18 +8,19 @@ from typing import Annotated
 import typer
 
 from .. import models as networks
+from ..base import columns as tables
 from ..base import figures
+from ..base.columns import layout, number, text
 from ..base.errors import user_error
 from ..machine.machine import Machine
 from ..machine.settings import section
 from ..machine.target import machines
 from ..timing.options import WorkloadOptions
-from . import complete, tables
+from . import complete
 from .load import graph_of, write
 from .options import Json, Model
 from .screen import say, wrapped
 from .settings import shown_differences, shown_machine, shown_settings
-from .tables import layout, number, text
 
 NAMED = "Preset or file."
 

@@ -9,6 +9,8 @@ import typer
 
 from ..base import figures
 from ..base.arguments import is_size
+from ..base.columns import ROWS, cut, folded, layout, number, percent, text
+from ..base.columns import name as names_of
 from ..base.files import writing
 from ..graph import Graph, nearest, user_error
 from ..lowering.profile import lowered_as
@@ -24,8 +26,6 @@ from .load import graph_of, machine_of
 from .options import OUTPUT, Model, Only, Output, Target
 from .screen import Lines, indented, say, wrapped
 from .show import step
-from .tables import ROWS, cut, folded, layout, number, percent, text
-from .tables import name as names_of
 
 
 def _tiles(chosen: list[Product], text: str) -> MappingTable:

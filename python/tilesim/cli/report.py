@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..base.columns import ROWS, cut, folded, layout, name, number, percent
 from ..base.figures import digits
 from ..study.coverage import Coverage
 from ..study.coverage import coverage as covered
@@ -16,7 +17,6 @@ from .load import graph_of, machine_of, write
 from .options import OUTPUT, Model, Only, Shared, Target, Without
 from .screen import Line, say, wrapped
 from .show import step
-from .tables import ROWS, cut, folded, layout, name, number, percent
 
 SHARES = {"FLOPs": "flops_share", "bytes": "bytes_share", "time": "time_share"}
 

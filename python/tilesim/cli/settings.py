@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..base.columns import layout, name, number, text
 from ..base.figures import ratio
 from ..base.table import Table
 from ..machine.machine import Machine
 from ..machine.settings import Setting, shown_value
 from .screen import Line, wrapped
-from .tables import layout, name, number, text
 
 __all__ = ["shown_differences", "shown_machine", "shown_settings"]
 

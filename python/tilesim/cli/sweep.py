@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..base.columns import layout, name, number, text
 from ..base.declared import Stage, option
 from ..base.dtypes import NUMPY
 from ..base.errors import user_error
@@ -25,7 +26,6 @@ from .load import graph_of, write
 from .options import MACHINE, OUTPUT, WHAT, Output, Without
 from .screen import Lines, say, wrapped
 from .show import step
-from .tables import layout, name, number, text
 
 
 def _listed(words: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..base.columns import Column, layout, name, number, text
 from ..base.figures import count
 from ..base.files import writing
 from ..base.paths import sample, whole_rows
@@ -17,7 +18,6 @@ from .load import write
 from .options import WORKLOAD, Json, Only, Output, Target
 from .screen import Lines, say, wrapped
 from .show import step
-from .tables import Column, layout, name, number, text
 
 Report = dict[str, Any]
 

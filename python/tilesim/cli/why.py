@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..base import figures
+from ..base.columns import ROWS, layout, name, number, text
 from ..base.errors import user_error
 from ..base.files import parse_json, read_text
 from ..loading import as_graph
@@ -23,7 +24,6 @@ from .load import compiled, narrowed, read, target_of, write
 from .options import Only, Output, Target
 from .screen import room, say, wrapped
 from .show import step
-from .tables import ROWS, layout, name, number, text
 
 
 def _stored(model: str) -> Result | None:

@@ -13,8 +13,7 @@ from ..base.checked import checked
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import Saved, read_json
 from ..models.layered import Layered
-from .inference.plans import reasons as phase_reasons
-from .pipelines.plans import reasons as schedule_reasons
+from .pipelines.plans import phase_reasons, schedule_reasons
 
 __all__ = ["CONTEXTS", "OFFLOAD", "RECOMPUTE", "SCHEDULES", "SHARDS", "Plan"]
 

@@ -7,10 +7,10 @@ from typing import Any, overload
 
 from ..base.checked import checked
 from ..base.errors import shown, user_error
-from .beside import Comparable
 from .comparison import Comparison
 from .headlines import letters
 from .result import Result
+from .side_by_side import Comparable
 
 __all__ = ["compare"]
 

@@ -14,7 +14,15 @@ from ..base.files import writing
 from ..base.table import Table
 from .headlines import headline, letters, tolerance_of
 
-__all__ = ["SideBySide"]
+__all__ = ["Comparable", "SideBySide"]
+
+
+class Comparable:
+    """A result of a higher module that `compare` accepts."""
+
+    @abstractmethod
+    def beside(self, others: Sequence[Any], names: Sequence[str] | None = None) -> Any:
+        """Compares this result with others of its kind; `names` of the results, this one first."""
 
 
 @checked_class()
@@ -40,76 +48,35 @@ class SideBySide(ABC):
 
     @abstractmethod
     def total(self, index: int) -> float:
-        """The time of one result.
-
-        Args:
-            index: of the result, from 0 on.
-
-        Returns:
-            In `unit`.
-        """
+        """The time of one result."""
 
     @abstractmethod
     def table(self) -> Table:
-        """Totals of all results and their ratios to the first.
-
-        Returns:
-            One row per figure.
-        """
+        """Totals of all results and their ratios to the first."""
 
     @abstractmethod
     def differences(self) -> Table:
-        """Differences between the results other than times.
-
-        Returns:
-            Rows with what, and its value in each result.
-        """
+        """Differences between the results other than times."""
 
     @abstractmethod
     def folded(self) -> list[dict[str, Any]]:
-        """Parts of the results with repeated layers folded, largest difference first.
-
-        Returns:
-            Rows with operation (the part's name), a, b, ..., difference, share, layers, rows.
-        """
+        """Parts of the results with repeated layers folded, largest difference first."""
 
     @abstractmethod
     def parts(self) -> list[dict[str, Any]]:
-        """Parts of the results, largest difference first.
-
-        Returns:
-            Rows with operation (the part's name), a, b, ..., difference, share.
-        """
+        """Parts of the results, largest difference first."""
 
     @abstractmethod
     def totals(self, index: int) -> list[tuple[str, str, float, float]]:
-        """Totals that `check` compares.
-
-        Args:
-            index: of the result, from 1 on.
-
-        Returns:
-            Name, unit, value in the first result, value in this one.
-        """
+        """Totals that `check` compares."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as JSON values.
-
-        Returns:
-            Names, unit, headline, totals, differences, parts, notes; numbers that are not finite become None.
-        """
+        """The comparison as JSON values."""
 
     @abstractmethod
     def modelled(self, index: int) -> list[str]:
-        """Approximations of one result.
-
-        Args:
-            index: of the result, from 0 on.
-
-        Returns:
-            A line each.
-        """
+        """Approximations of one result."""
 
     def column(self, name: str, letter: str) -> str:
         """The name of a difference column.

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from ...base import figures
+from ...base.columns import layout, name, number, text
 from ...cluster.cluster import Cluster
 from ...cluster.fabric import Fabric, fabric_of
 from ...cluster.systems import system_of, systems
 from ..load import write
 from ..options import Json, Output, Quiet
 from ..screen import say, wrapped
-from ..tables import layout, name, number, text
 
 
 def list_(out: Json) -> None:

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from ...base import figures
+from ...base.columns import layout, number
 from ..load import write
 from ..options import Only, Output
 from ..screen import notes, say, wrapped
-from ..tables import layout, number
 from .options import On, StepOptions
 
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
+from ...base.columns import layout, number, text
 from ..load import write
 from ..options import OUTPUT, Only, Output
 from ..screen import say, wrapped
 from ..show import step as shown_step
-from ..tables import layout, number, text
 from .options import LayeredSizes, On, StepOptions, WorkloadFile
 from .step import explained
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
 from ... import _core
 from ...base.errors import nearest, user_error
-from .order import NUMBERED, Order, Pass
+from .order import NUMBERED, Order, Pass, Placement
 
-__all__ = ["PLACED", "chunks_of", "make"]
+__all__ = ["PLACED", "chunks_of", "make", "program", "run_many"]
 
+Times = NDArray[np.int64]
 
 #: placement of each schedule; the core makes the orders
-PLACED = {
-    "gpipe": "loop",
-    "1f1b": "loop",
-    "interleaved": "loop",
-    "zb-h1": "loop",
-    "zb-h2": "loop",
+PLACED = dict.fromkeys(("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"), "loop") | {
     "zb-v": "v",
     "dualpipe": "both_ways",
 }
@@ -65,3 +66,16 @@ def make(schedule: str, stages: int, microbatches: int, virtual: int) -> Order:
 def _multiple(number: int, of: int) -> str:
     below, above = number // of * of, -(-number // of) * of
     return f"Use {below} or {above}" if below else f"Use {above}"
+
+
+@lru_cache(16)
+def program(schedule: str, stages: int, microbatches: int, virtual: int = 1) -> _core.PipelineOrder:
+    """The passes of a named schedule, each after the passes that it waits for."""
+    chunks = chunks_of(schedule, virtual)
+    placed = Placement(PLACED[schedule], stages, chunks)
+    return _core.PipelineOrder(schedule, stages, microbatches, chunks, *placed.neighbours())
+
+
+def run_many(passes: _core.PipelineOrder, times: list[Times]) -> tuple[Times, Times]:
+    """Simulates an order for several steps."""
+    return passes.run(np.concatenate([*times, times[1] + times[2]]), 0)

@@ -13,8 +13,8 @@ from ..plan import SCHEDULES
 from ..terms import distinct_rows
 from .calling import MOST_STAGES, pipeline
 from .hops import Hops, layout, part_layers
-from .many import program, run_many
 from .result import PICO, Pipeline
+from .schedules import program, run_many
 
 __all__ = [
     "ORDERED", "PERIODIC", "SUMMED", "Stages", "at_least", "carried_out", "forward_stages", "late", "lengths",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from ...base import figures
 from ...base.columns import bar, layout, name, number, percent, text
 from ...base.drawing import axes_or_new, plain
 from ...base.palette import BOUND, OTHER
-from ...base.screen import Lines, is_terminal
+from ...base.screen import Lines
 from ...base.table import Table
 
 __all__ = ["Breakdown", "breakdown", "called", "lines"]
@@ -95,8 +94,7 @@ def lines(rows: list[dict[str, Any]]) -> Lines:
         ]
         for row in rows
     ]
-    letters = "utf" in (getattr(sys.stdout, "encoding", "") or "").lower()
-    return layout(columns, cells, None, is_terminal() and letters)
+    return layout(columns, cells)
 
 
 def breakdown(result: Any, meanings: Mapping[str, str]) -> Breakdown:

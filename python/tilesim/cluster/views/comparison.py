@@ -9,8 +9,7 @@ from typing import Any
 from ...base.checked import checked_class
 from ...base.errors import shown, user_error
 from ...base.table import Table, Tabled
-from ...results.beside import Comparable
-from ...results.side_by_side import SideBySide, finite
+from ...results.side_by_side import Comparable, SideBySide, finite
 from .breakdown import called
 
 __all__ = ["ComparableStep", "StepComparison"]
