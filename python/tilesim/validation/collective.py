@@ -12,7 +12,7 @@ from ..analytic.families import row_key
 from ..base.arguments import dtype_name
 from ..base.errors import Unsupported, UserError, nearest, user_error
 from ..base.progress import followed
-from ..base.validation import envelope, positive, read_cases, whole
+from ..base.validation import envelope, graded, positive, read_cases, whole
 from ..cluster.library import OPERATIONS, PROTOCOLS, Library, System, load
 from ..machine.device import Device
 
@@ -106,12 +106,8 @@ def cases_of(path: str | os.PathLike[str], library: str = "nccl") -> list[Case]:
     opened, found = load(library), []
     for row in read_cases(path, ROW_COLUMNS):
         case = Case(row)
-        try:
+        with graded(vars(case)):
             _read(case, opened)
-        except Unsupported as error:
-            case.status, case.reason = "unsupported", str(error)
-        except UserError as error:
-            case.status, case.reason = "invalid", str(error)
         found.append(case)
     return found
 
