@@ -10,7 +10,7 @@ from typing import Any
 from .. import _core
 from ..analytic.families import row_key
 from ..base.arguments import dtype_name
-from ..base.errors import Unsupported, UserError, nearest, user_error
+from ..base.errors import Unsupported, UserError, unknown, user_error
 from ..base.progress import followed
 from ..base.validation import envelope, graded, positive, read_cases, whole
 from ..cluster.library import OPERATIONS, PROTOCOLS, Library, System, load
@@ -49,9 +49,7 @@ def _text(row: dict[str, Any], column: str) -> str:
 def _word(row: dict[str, Any], column: str, known: tuple[str, ...]) -> str:
     text = _text(row, column)
     if text not in known:
-        raise user_error(
-            f"unknown {column}", value=f"'{text}'", allowed=", ".join(known), suggestion=nearest(text, known)
-        )
+        raise unknown(column, text, known)
     return text
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import memory
-from ..base.errors import nearest, path_text, user_error
+from ..base.errors import path_text, unknown, user_error
 from ..base.files import read_json
 from ..base.progress import followed
 from ..base.validation import envelope, graded, positive, read_cases
@@ -48,7 +48,7 @@ def _load(name: str, others: dict[str, Any]) -> memory.Part:
         return memory.Part.load(part_from_reference(others[name], name))
     known = memory.Part.names()
     if name not in known:  # a cell is a name, never a path
-        raise user_error("unknown part", value=f"'{name}'", allowed=", ".join(known), suggestion=nearest(name, known))
+        raise unknown("part", name, known)
     return memory.Part.load(name)
 
 

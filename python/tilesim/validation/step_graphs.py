@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ..base.errors import nearest, user_error
+from ..base.errors import unknown
 from ..base.validation import graded, positive, whole
 from ..cluster.cluster import Cluster
 from ..cluster.partition import partition
@@ -56,8 +56,7 @@ def _program(model: str, devices: int, images: int) -> Spmd:
         return partition(resnet_training_step(model, devices, images))
     if model not in LLAMA3:
         known = [*LLAMA3, *RESNETS]
-        raise user_error("unknown model", place="model", value=f"'{model}'", allowed=", ".join(known),
-                         suggestion=nearest(model, known))  # fmt: skip
+        raise unknown("model", model, known, place="model")
     return partition(llama3(model, devices))
 
 
@@ -65,8 +64,7 @@ def _system(name: str, devices: int) -> tuple[Cluster, str]:
     known = {one.lower().replace("-", "").replace(" ", ""): one for one in SYSTEMS}
     key = known.get(name.lower().replace("-", "").replace(" ", ""))
     if key is None:
-        raise user_error("unknown system", place="system", value=f"'{name}'", allowed=", ".join(SYSTEMS),
-                         suggestion=nearest(name, SYSTEMS))  # fmt: skip
+        raise unknown("system", name, SYSTEMS, place="system")
     base, device, library = SYSTEMS[key]
     cluster = Cluster.load(base if base.endswith(f"-{devices}") else f"{base}:{devices}")
     if device is not None:
