@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from ._core import Unsupported
-from .base.errors import nearest, user_error
+from .base.errors import unknown, user_error
 from .base.locks import Lock
 from .frontends.torch.frontend import export, read
 from .frontends.torch.training import training, trains
@@ -151,10 +151,7 @@ def backend(
     chosen = {**_OPTIONS, **(options or {})}
     for name, value in chosen.items():
         if name not in _OPTIONS:
-            raise user_error(
-                "unknown option of backend tilesim", value=f"'{name}'", allowed=", ".join(_OPTIONS),
-                suggestion=nearest(name, _OPTIONS),
-            )  # fmt: skip
+            raise unknown("option of backend tilesim", name, _OPTIONS)
         allowed = {"fallback": ("error", "reference"), "numerics": ("exact", "machine")}.get(name)
         if allowed and value not in allowed:
             raise user_error(f"unknown {name} of backend tilesim", value=f"'{value}'", allowed=", ".join(allowed))

@@ -42,7 +42,7 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "32 bits": (lambda: patched(4, "B", 1), "64-bit"),
     "big-endian": (lambda: patched(5, "B", 2), "big-endian"),
     "x86": (lambda: patched(18, "<H", 62), "another processor"),
-    "core dump": (lambda: patched(16, "<H", 4), "no program"),
+    "core dump": (lambda: patched(16, "<H", 4), "not a program"),
     "no entry": (lambda: patched(24, "<Q", 0), "no entry point"),
     "entry outside": (lambda: patched(24, "<Q", 0x500000), "no entry point"),
     "dynamic": (lambda: patched(64, "<I", 3), "dynamically"),
@@ -155,7 +155,7 @@ def test_an_endless_loop_answers_ctrl_c() -> None:
 def test_cores_and_policies() -> None:
     with pytest.raises(ts.UserError, match="generic"):
         isa.run(GOOD, core="generik")
-    with pytest.raises(ts.UserError, match="not both"):
+    with pytest.raises(ts.UserError, match="both a core and a machine"):
         isa.run(GOOD, core="generic", machine="tpu-v3")
     with pytest.raises(ts.UserError, match="undisturbed"):
         isa.run(GOOD, agnostic="zeros")

@@ -57,7 +57,7 @@ def test_a_row_by_hand(tmp_path: Path) -> None:
         ({"b_density": "nan"}, "invalid", "b_density"),
         ({"b_density": ""}, "invalid", "b_density"),
         ({"m": "0"}, "invalid", "m is not"),
-        ({"k": "2.5"}, "invalid", "k is not an extent"),
+        ({"k": "2.5"}, "invalid", "k is not a whole number in range"),
         ({"cycles": "fast"}, "invalid", "cycles"),
         ({"cycles": ""}, "invalid", "relative_to_dense"),
         ({"multipliers": ""}, "invalid", "multipliers is missing"),

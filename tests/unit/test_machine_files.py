@@ -101,7 +101,7 @@ def test_notes_beside_values(tmp_path: Path) -> None:
     ("notes", "message"),
     [
         (3, "notes must be texts"),
-        ({"core.array.row": "x"}, r"does not exist.*core\.array\.rows"),
+        ({"core.array.row": "x"}, r"unknown setting.*core\.array\.rows"),
         ({"core.array.rows": 5}, "a note must be a text"),
     ],
 )

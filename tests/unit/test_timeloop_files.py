@@ -122,7 +122,7 @@ BAD_ARCHITECTURES = {
     ("{depth: 1024, width: 64, n_banks: 4}", "{depth: -1, width: 64}"): "depth: not a number above 0",
     ("class: DRAM", "class: SRAM"): "missing off-chip memory",
     ("class: intmac", "class: adder"): "missing multiplier",
-    ("2e-9", "fast"): "global_cycle_seconds: this is no number",
+    ("2e-9", "fast"): "global_cycle_seconds: not a number above 0",
     ("architecture:\n", "arch:\n"): "missing architecture",
     ("  nodes:\n", "  nodes: 3\n  unused:\n"): "a value has the wrong type.*a list",
     ("attributes: {width: 64, datawidth: 8, shared_bandwidth: 16}", "attributes: [1]"): "wrong type.*a mapping",

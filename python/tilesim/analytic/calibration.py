@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..base.checked import checked
-from ..base.errors import path_text
-from ..graph import nearest, user_error
+from ..base.errors import path_text, unknown
+from ..graph import user_error
 from ..machine.device import Device
 from . import gemm
 from .families import Entry, family, row_key
@@ -315,12 +315,7 @@ def calibrate(
     """
     path = path_text(measurements)
     if holdout not in HOLDOUTS:
-        raise user_error(
-            "unknown holdout",
-            value=f"'{holdout}'",
-            allowed=", ".join(HOLDOUTS),
-            suggestion=nearest(holdout, HOLDOUTS),
-        )
+        raise unknown("holdout", holdout, HOLDOUTS)
     kind = table or _table_of(path)
     every = read(kind, path, device)
     rows = [row for row in every if row.status != "unsupported"]

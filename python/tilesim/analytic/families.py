@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import nearest, shown, user_error
+from ..base.errors import unknown, user_error
 from ..base.files import read_json
 from ..base.kinds import of_kind
 from ..base.paths import configs_dir
@@ -156,9 +156,7 @@ def entry_from(row: Mapping[str, Any], place: str) -> Entry:
     keys = list(Entry.__dataclass_fields__)
     for key, value in of_kind(row, dict, place).items():
         if key not in keys:
-            raise user_error(
-                "unknown key", place=place, value=shown(key), allowed=", ".join(keys), suggestion=nearest(key, keys)
-            )
+            raise unknown("key", key, keys, place=place)
         of_kind(value, _KINDS.get(key, str), f"{place}.{key}")
     for key in ("operation", "scheme"):
         if key not in row:

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _core
 from ..base.arguments import numbers_of
 from ..base.checked import checked
-from ..base.errors import Unsupported
-from ..graph import nearest, user_error
+from ..base.errors import Unsupported, unknown
+from ..graph import user_error
 from ..machine.device import Device, Rate
 from .constants import CONSTANTS, resolve, standard
 from .families import Entry, Protocol, family, protocol
@@ -99,12 +99,7 @@ def _check(constants: dict[str, float]) -> None:
     for name, value in constants.items():
         info = CONSTANTS.get(name)
         if info is None:
-            raise user_error(
-                "unknown constant",
-                value=f"'{name}'",
-                allowed=", ".join(CONSTANTS),
-                suggestion=nearest(name, CONSTANTS),
-            )
+            raise unknown("constant", name, CONSTANTS)
         if not info["low"] <= value <= info["high"]:
             raise user_error(
                 "constant out of range",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graph import nearest, user_error
+from ..base.errors import unknown
 from ..machine.device import Device
 from . import attention, conv, gemm, vector
 from .constants import standard
@@ -135,8 +135,7 @@ class AttentionPredictor(Predictor):
         phases = {"context": "prefill", "generation": "decode"}
         given = batch.text("phase")
         if given not in phases:
-            raise user_error("unknown phase", value=f"'{given}'", allowed=", ".join(phases),
-                             suggestion=nearest(given, phases))  # fmt: skip
+            raise unknown("phase", given, phases)
         return phases[given]
 
     def entry(self, batch: Batch) -> Entry:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import workloads
-from ..base.errors import Unsupported
-from ..graph import Graph, nearest, user_error
+from ..base.errors import Unsupported, unknown
+from ..graph import Graph
 from ..results.result import Table
 from .cache import pressure
 from .estimate import DeviceLike, device_of, estimate
@@ -67,12 +67,7 @@ def suite(name: str, dtype: str | None = None) -> dict[str, Graph]:
     if name == "all":
         return {f"{key}: {label}": graph for key in _SUITES for label, graph in suite(key, dtype).items()}
     if name not in _SUITES:
-        raise user_error(
-            "unknown suite",
-            value=f"'{name}'",
-            allowed=", ".join(suite_names()),
-            suggestion=nearest(name, suite_names()),
-        )
+        raise unknown("suite", name, suite_names())
     build, standard = _SUITES[name]
     return build(dtype or standard)
 

@@ -185,5 +185,12 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
     return next((known[one] for one in difflib.get_close_matches(asked, known, n=1)), "")
 
 
+def unknown(what: str, name: Any, known: Iterable[str], *, place: str = "") -> Exception:
+    """The error of a name outside the known ones: lists these and suggests the nearest."""
+    names = list(known)
+    close = nearest(str(name), names)
+    return user_error(f"unknown {what}", place=place, value=shown(name), allowed=", ".join(names), suggestion=close)
+
+
 def _plain(name: str) -> str:
     return name.lower().replace("-", "_")

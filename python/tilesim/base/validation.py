@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import IO, Any
 
-from .errors import nearest, path_text, shown, user_error
+from .errors import Unsupported, UserError, nearest, path_text, shown, user_error
 from .files import check_length, check_no_device
 
 MAX_BYTES = 1 << 30  # of a table as text
@@ -58,6 +59,17 @@ def whole(row: dict[str, Any], column: str, most: int = 10**15) -> int:
     if value != int(value) or value > most:
         raise user_error(f"{column} is not a whole number in range", value=shown(row[column]), allowed=f"1 to {most}")
     return int(value)
+
+
+@contextmanager
+def graded(row: MutableMapping[str, Any]) -> Iterator[None]:
+    """Errors become the status and the reason of a row."""
+    try:
+        yield
+    except Unsupported as error:
+        row.update(status="unsupported", reason=str(error))
+    except UserError as error:
+        row.update(status="invalid", reason=str(error))
 
 
 def read_cases(cases: str | os.PathLike[str], wanted: Sequence[str]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..base.arguments import dtype_name
 from ..base.checked import checked
-from ..base.errors import listed, nearest, path_text, shown, unsupported, user_error
+from ..base.errors import listed, nearest, path_text, shown, unknown, unsupported, user_error
 from ..base.files import read_json, read_yaml
 from ..graph import Graph, GraphBuilder
 from ..graph.building import SPATIAL, convolved
@@ -104,8 +104,7 @@ def _keys(node: Any, known: Sequence[str], place: str) -> dict[str, Any]:
     found = {str(key).replace("-", "_"): value for key, value in node.items()}
     for key in found:
         if key not in known:
-            raise user_error("unknown key", place=place, value=f"'{key}'", allowed=", ".join(known),
-                             suggestion=nearest(key, known))  # fmt: skip
+            raise unknown("key", key, known, place=place)
     return found
 
 

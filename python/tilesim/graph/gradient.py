@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _core
 from ..base.checked import checked
-from ..base.errors import nearest, shown, user_error
+from ..base.errors import shown, unknown, user_error
 from .attention_gradient import AttentionGradient
 from .builder import GraphBuilder
 from .graph import Graph
@@ -279,9 +279,7 @@ def _a_weight(name: str, inputs: list[str]) -> Exception:
 
 
 def _unknown(argument: str, name: str, known: list[str]) -> Exception:
-    return user_error(
-        "unknown tensor", place=argument, value=shown(name), allowed=", ".join(known), suggestion=nearest(name, known)
-    )
+    return unknown("tensor", name, known, place=argument)
 
 
 @checked()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from .. import _core
-from ..base.errors import nearest, user_error
+from ..base.errors import unknown
 
 #: in the order in which they run
 NAMES: tuple[str, ...] = tuple(_core.recognition_passes())
@@ -62,7 +62,5 @@ def chosen(passes: str | Sequence[str] | None, without: Sequence[str] = ()) -> l
         wanted = [passes] if isinstance(passes, str) else list(passes)
     for name in [*wanted, *without]:
         if name not in NAMES:
-            raise user_error(
-                "unknown pass", value=f"'{name}'", allowed=", ".join(NAMES), suggestion=nearest(name, NAMES)
-            )
+            raise unknown("pass", name, NAMES)
     return [name for name in NAMES if name in wanted and name not in without]

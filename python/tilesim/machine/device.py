@@ -55,9 +55,7 @@ class Device(Saved):
     def __init__(self, levels: Sequence[Any] = (), units: Any = 1, **settings: Any) -> None:
         """Makes a device from its fields."""
         data = {"name": "custom", "kind": "npu", **settings, "units": units}
-        data["levels"] = (
-            list(levels) if isinstance(levels, Iterable) else levels
-        )  # an invalid one: `checked` rejects it
+        data["levels"] = list(levels) if isinstance(levels, Iterable) else levels  # checked below
         if isinstance(units, (list, tuple)):
             data.update(sorts_of_units(units, settings))
         for key, value in checked(data, "device").items():

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base.arguments import is_size
-from ..base.errors import nearest, shown, user_error
+from ..base.errors import nearest, shown, unknown, user_error
 from ..base.files import read_text
 from .settings import shown_value
 from .tables import flat
@@ -125,8 +125,7 @@ class _Keys:
     def word(self, section: str, key: str, words: Sequence[str]) -> str:
         text = self.text(section, key)
         if text not in words:
-            raise user_error("unknown value", place=f"{self.path}: [{section}] {key}", value=shown(text),
-                             allowed=", ".join(words), suggestion=nearest(text, words))  # fmt: skip
+            raise unknown("value", text, words, place=f"{self.path}: [{section}] {key}")
         return text
 
 

@@ -140,8 +140,7 @@ def _listed(node: Mapping[str, Any], place: str, fan: list[int], parallel: int =
     for child, name, where in _nodes(node, "nodes", place):
         mesh = _part(child, "spatial", dict, where)
         if unknown := [one for one in mesh if one not in _MESH]:
-            raise user_error("unknown key of a mesh", place=f"{where}: spatial", value=shown(unknown[0]),
-                             allowed=", ".join(_MESH), suggestion=nearest(str(unknown[0]), _MESH))  # fmt: skip
+            raise unknown("key of a mesh", unknown[0], _MESH, place=f"{where}: spatial")
         x, y = (_count(mesh.get(key, 1), f"{where}: spatial: {key}") for key in _MESH)
         beside = child.get("!") == "Parallel"
         own = list(fan) if parallel else fan  # parallel components do not change each other

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ..base.arguments import one_of, whole
-from ..base.errors import nearest, path_text, placed, shown, user_error
+from ..base.errors import path_text, placed, shown, unknown, user_error
 from ..base.files import Saved, read_json
 
 __all__ = ["ATTENTION", "DTYPES", "PHASES", "Layered"]
@@ -162,10 +162,7 @@ class Layered(Saved):
         rest = {key: one for key, one in value.items() if key not in ("schema", "version", "kind")}
         for key in rest:
             if key not in known:
-                raise user_error(
-                    "unknown key", place=place, value=f"'{key}'", allowed=", ".join(known),
-                    suggestion=nearest(key, known),
-                )  # fmt: skip
+                raise unknown("key", key, known, place=place)
         for key in ("layers", "hidden", "heads", "vocab", "sequence", "global_batch"):
             if key not in rest:
                 raise user_error("a key is missing", place=place, value=f"'{key}'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..base.errors import nearest, user_error
+from ..base.errors import unknown
 from ..graph import Graph, GraphBuilder, Tensor
 from ..graph.gradient import gradient
 from .layered import Layered
@@ -34,8 +34,7 @@ _WEIGHTS = {
 def llama3(name: str, devices: int) -> Graph:
     """A training step of one of `LLAMA3` with one sequence per device."""
     if name not in LLAMA3:
-        raise user_error("unknown model", place="model", value=f"'{name}'", allowed=", ".join(LLAMA3),
-                         suggestion=nearest(name, LLAMA3))  # fmt: skip
+        raise unknown("model", name, LLAMA3, place="model")
     layers, hidden, ffn, heads = LLAMA3[name]
     return llama_training_step(
         Layered(layers, hidden, heads, 128256, 4096, devices, ffn, True, heads, 128, tied=False, attention="unfused",

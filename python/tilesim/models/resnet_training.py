@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..base.errors import nearest, user_error
+from ..base.errors import unknown
 from ..graph import Graph, GraphBuilder, Tensor
 from ..graph.gradient import gradient
 from .llama_training import written
@@ -26,8 +26,7 @@ _POOL: dict[str, Any] = {"window": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "pads"
 def resnet_training_step(name: str, devices: int, images: int = 256, image: int = 224, dtype: str = "f16") -> Graph:
     """The step as JAX runs it: f32 weights and statistics (of the whole batch), f16 products, SGD with momentum."""
     if name not in RESNETS:
-        raise user_error("unknown model", place="model", value=f"'{name}'", allowed=", ".join(RESNETS),
-                         suggestion=nearest(name, RESNETS))  # fmt: skip
+        raise unknown("model", name, RESNETS, place="model")
     return _Step(name, devices, images, image, dtype).build()
 
 

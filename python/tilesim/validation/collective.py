@@ -10,9 +10,9 @@ from typing import Any
 from .. import _core
 from ..analytic.families import row_key
 from ..base.arguments import dtype_name
-from ..base.errors import Unsupported, UserError, nearest, user_error
+from ..base.errors import Unsupported, UserError, unknown, user_error
 from ..base.progress import followed
-from ..base.validation import envelope, positive, read_cases, whole
+from ..base.validation import envelope, graded, positive, read_cases, whole
 from ..cluster.library import OPERATIONS, PROTOCOLS, Library, System, load
 from ..machine.device import Device
 
@@ -49,9 +49,7 @@ def _text(row: dict[str, Any], column: str) -> str:
 def _word(row: dict[str, Any], column: str, known: tuple[str, ...]) -> str:
     text = _text(row, column)
     if text not in known:
-        raise user_error(
-            f"unknown {column}", value=f"'{text}'", allowed=", ".join(known), suggestion=nearest(text, known)
-        )
+        raise unknown(column, text, known)
     return text
 
 
@@ -106,12 +104,8 @@ def cases_of(path: str | os.PathLike[str], library: str = "nccl") -> list[Case]:
     opened, found = load(library), []
     for row in read_cases(path, ROW_COLUMNS):
         case = Case(row)
-        try:
+        with graded(vars(case)):
             _read(case, opened)
-        except Unsupported as error:
-            case.status, case.reason = "unsupported", str(error)
-        except UserError as error:
-            case.status, case.reason = "invalid", str(error)
         found.append(case)
     return found
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import memory
-from .._core import Unsupported, UserError
-from ..base.errors import nearest, path_text, user_error
+from ..base.errors import path_text, unknown, user_error
 from ..base.files import read_json
 from ..base.progress import followed
-from ..base.validation import envelope, positive, read_cases
+from ..base.validation import envelope, graded, positive, read_cases
 from ..machine.dram_reference import is_reference_form, part_from_reference
 
 _COLUMNS = ("part", "pattern", "inject_every_cycles", "requests", "cycles")
@@ -49,7 +48,7 @@ def _load(name: str, others: dict[str, Any]) -> memory.Part:
         return memory.Part.load(part_from_reference(others[name], name))
     known = memory.Part.names()
     if name not in known:  # a cell is a name, never a path
-        raise user_error("unknown part", value=f"'{name}'", allowed=", ".join(known), suggestion=nearest(name, known))
+        raise unknown("part", name, known)
     return memory.Part.load(name)
 
 
@@ -64,7 +63,7 @@ def dram(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None = N
         figures = {column: figure for column, figure in _FIGURES.items() if column in given}
         for figure in figures.values():
             row[f"measured_{figure}"] = row[f"predicted_{figure}"] = None
-        try:
+        with graded(row):
             row["measured_cycles"] = positive(given, "cycles")
             for column, figure in figures.items():
                 if (given[column] or "").strip():
@@ -82,10 +81,6 @@ def dram(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None = N
             for figure in figures.values():
                 row[f"predicted_{figure}"] = getattr(result, figure)
             row["error"] = result.cycles / row["measured_cycles"] - 1
-        except Unsupported as error:
-            row.update(status="unsupported", reason=str(error))
-        except UserError as error:
-            row.update(status="invalid", reason=str(error))
         rows.append(row)
     settings: dict[str, Any] = {
         "channels": 1,

@@ -13,9 +13,9 @@ from ..analytic.families import family, row_key
 from ..analytic.gpu.backward import backward_seconds
 from ..analytic.gpu.compiled import Counted, count, price_kernels
 from ..analytic.profile import Profile
-from ..base.errors import Unsupported, UserError, nearest
+from ..base.errors import UserError, nearest
 from ..base.progress import followed
-from ..base.validation import envelope, positive, read_cases
+from ..base.validation import envelope, graded, positive, read_cases, whole
 from ..graph import user_error
 from ..machine.device import Device
 from ..models._published import TextSizes, spelled_out
@@ -45,11 +45,7 @@ class Case:
 
 
 def _whole(row: Mapping[str, Any], column: str) -> int:
-    value = positive(dict(row), column)
-    most = _MOST_LAYERS if column == "layers" else _MOST
-    if value != int(value) or value > most:
-        raise user_error(f"{column} is not a whole number in range", value=str(row[column]), allowed=f"1 to {most}")
-    return int(value)
+    return whole(dict(row), column, _MOST_LAYERS if column == "layers" else _MOST)
 
 
 def _choice(row: Mapping[str, Any], column: str, known: Mapping[str, str]) -> str:
@@ -87,12 +83,10 @@ def cases_of(path: str | os.PathLike[str]) -> list[Case]:
     found = []
     for row in read_cases(path, ROW_COLUMNS):
         case = Case(row)
-        try:
+        with graded(vars(case)):
             case.measured_ms = positive(row, "total_ms")
             if str(row["mode"] or "").strip().lower() not in ("inference", "training"):
                 raise user_error("unknown mode", value=f"'{row['mode']}'", allowed="inference, training")
-        except UserError as error:
-            case.status, case.reason = "invalid", str(error)
         found.append(case)
     return found
 
@@ -132,13 +126,9 @@ def network(cases: str | os.PathLike[str], profile: Profile | str | None = None)
             text = str(case.row.get(f"{part}_ms") or "").strip()
             row[f"measured_{part}_ms"] = positive(case.row, f"{part}_ms") if case.status == "ok" and text else None
         if case.status == "ok":
-            try:
+            with graded(row):
                 row.update(_predict(case, opened))
                 row["error"] = row["predicted_ms"] / case.measured_ms - 1
-            except Unsupported as error:
-                row.update(status="unsupported", reason=str(error))
-            except UserError as error:
-                row.update(status="invalid", reason=str(error))
         rows.append(row)
     settings = {"profile": opened.name if opened else None, "tilesim": _core.__version__}
     return envelope("network", settings, rows, _group)

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ..analytic.sparse import SparseCore, density, reference_patterns
-from ..base.errors import Unsupported, UserError, shown, user_error
+from ..base.errors import Unsupported, shown, user_error
 from ..base.progress import followed
-from ..base.validation import envelope, positive, read_cases
+from ..base.validation import envelope, graded, positive, read_cases, whole
 
 __all__ = ["sparse"]
 
+_MOST = 1 << 20  # of an extent
 _EYERISS = "eyeriss v2 pe"
 _Row = dict[str, Any]
 
@@ -28,15 +29,11 @@ def sparse(cases: str | os.PathLike[str]) -> dict[str, Any]:
         column = "relative_to_dense" if relative else "cycles"
         row: _Row = {**given, "status": "ok", "reason": "", f"measured_{column}": None}
         row.update({f"predicted_{column}": None, "error": None, "fitted": False})
-        try:
+        with graded(row):
             row[f"measured_{column}"] = measured = positive(given, column)
             predicted = _predict(kind, given, relative)
             row[f"predicted_{column}"] = predicted
             row["error"] = predicted / measured - 1
-        except Unsupported as error:
-            row.update(status="unsupported", reason=str(error))
-        except UserError as error:
-            row.update(status="invalid", reason=str(error))
         rows.append(row)
     return envelope("sparse", {"units": "sigma, dstc, Eyeriss v2 PE"}, rows, _group)
 
@@ -62,22 +59,15 @@ def _predict(kind: str, row: _Row, relative: bool) -> float:
     return cycles / predictor(row, 1.0, 1.0) if relative else cycles
 
 
-def _size(row: _Row, name: str) -> int:
-    value = positive(row, name)
-    if value != int(value) or value > 1 << 20:
-        raise user_error(f"{name} is not an extent", value=shown(row[name]), allowed=f"1 to {1 << 20}")
-    return int(value)
-
-
 def _shape(row: _Row) -> tuple[int, int, int]:
-    return _size(row, "m"), _size(row, "n"), _size(row, "k")
+    return whole(row, "m", _MOST), whole(row, "n", _MOST), whole(row, "k", _MOST)
 
 
 def _sigma(row: _Row, a_density: float, b_density: float) -> float:
     missing = [name for name in ("multipliers", "read_ports", "write_ports", "stationary") if not row.get(name)]
     if missing:
         raise user_error(f"{missing[0]} is missing", value=shown(row.get(missing[0])), allowed="a value in a sigma row")
-    core = SparseCore(_size(row, "multipliers"), _size(row, "read_ports"), _size(row, "write_ports"))
+    core = SparseCore(*(whole(row, name, _MOST) for name in ("multipliers", "read_ports", "write_ports")))
     m, n, k = _shape(row)
     if k * max(m, n) > 1 << 28:
         raise Unsupported(f"patterns of {m} x {k} and {k} x {n} are too large to draw")

@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from .. import _core
-from ..base.errors import Unsupported, UserError, shown, user_error
-from ..base.validation import envelope, positive, read_cases, read_csv, whole
+from ..base.errors import shown, user_error
+from ..base.validation import envelope, graded, positive, read_cases, read_csv, whole
 from ..cluster.fabric import Fabric, fabric_of, of_size
 from ..cluster.frameworks import Framework
 from ..cluster.plan import Plan
@@ -48,7 +48,7 @@ def _read(given: _Row) -> tuple[_Row, tuple[Layered, Plan] | None]:
     """A row of the result and its request; for an unknown request the row holds the reason."""
     row: _Row = {**given, "status": "ok", "reason": "", "measured_ms": None, "predicted_ms": None, "error": None}
     row["fitted"] = False
-    try:
+    with graded(row):
         row["measured_ms"] = positive(given, "measured_ms")
         row["system"] = str(given["system"]).strip()
         workload, plan = _workload(given), _plan(given)
@@ -56,10 +56,6 @@ def _read(given: _Row) -> tuple[_Row, tuple[Layered, Plan] | None]:
         plan.check(workload, devices)
         _check_nodes(given, devices, of_size(fabric_of(row["system"], devices), devices))
         return row, (workload, plan)
-    except Unsupported as error:
-        row.update(status="unsupported", reason=str(error))
-    except UserError as error:
-        row.update(status="invalid", reason=str(error))
     return row, None
 
 

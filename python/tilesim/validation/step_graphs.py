@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ..base.errors import Unsupported, UserError, nearest, user_error
-from ..base.validation import positive, whole
+from ..base.errors import unknown
+from ..base.validation import graded, positive, whole
 from ..cluster.cluster import Cluster
 from ..cluster.partition import partition
 from ..cluster.spmd import Spmd
@@ -33,7 +33,7 @@ def predicted(given: _Row, overlap: str = "library") -> _Row:
     """A row of the result; for an unknown request it holds the reason."""
     row: _Row = {**given, "status": "ok", "reason": "", "measured_ms": None, "predicted_ms": None, "error": None}
     row["fitted"] = False
-    try:
+    with graded(row):
         row["measured_ms"] = positive(given, "measured_seconds") * 1e3
         devices, model = whole(given, "devices"), str(given["model"]).strip()
         images = whole(given, "images_per_device") if str(given.get("images_per_device") or "").strip() else 256
@@ -47,10 +47,6 @@ def predicted(given: _Row, overlap: str = "library") -> _Row:
             framework="xla, graph",
         )
         row["error"] = row["predicted_ms"] / row["measured_ms"] - 1
-    except Unsupported as error:
-        row.update(status="unsupported", reason=str(error))
-    except UserError as error:
-        row.update(status="invalid", reason=str(error))
     return row
 
 
@@ -60,8 +56,7 @@ def _program(model: str, devices: int, images: int) -> Spmd:
         return partition(resnet_training_step(model, devices, images))
     if model not in LLAMA3:
         known = [*LLAMA3, *RESNETS]
-        raise user_error("unknown model", place="model", value=f"'{model}'", allowed=", ".join(known),
-                         suggestion=nearest(model, known))  # fmt: skip
+        raise unknown("model", model, known, place="model")
     return partition(llama3(model, devices))
 
 
@@ -69,8 +64,7 @@ def _system(name: str, devices: int) -> tuple[Cluster, str]:
     known = {one.lower().replace("-", "").replace(" ", ""): one for one in SYSTEMS}
     key = known.get(name.lower().replace("-", "").replace(" ", ""))
     if key is None:
-        raise user_error("unknown system", place="system", value=f"'{name}'", allowed=", ".join(SYSTEMS),
-                         suggestion=nearest(name, SYSTEMS))  # fmt: skip
+        raise unknown("system", name, SYSTEMS, place="system")
     base, device, library = SYSTEMS[key]
     cluster = Cluster.load(base if base.endswith(f"-{devices}") else f"{base}:{devices}")
     if device is not None:

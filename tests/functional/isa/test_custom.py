@@ -74,7 +74,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "missing": ({"text": "my.a vd, , vs2"}, "column 10"),
     "pseudo": ({"text": "mv rd, rs1"}, "pseudo"),
     "element": ({"element": "f33"}, "f32"),
-    "both cycles": ({"cycles": 2, "cycles_per_register": 2}, "not both"),
+    "both cycles": ({"cycles": 2, "cycles_per_register": 2}, "both cycles_per_register"),
 }
 
 
@@ -178,7 +178,7 @@ def test_recorded_by_name_and_unit(machine: str | None) -> None:
 
 
 def test_a_machine_has_its_units_once() -> None:
-    with pytest.raises(ts.UserError, match="already has a unit"):
+    with pytest.raises(ts.UserError, match="has such a unit"):
         isa.Core.from_machine("tpu-v3").extend(isa.unit("matrix"))
 
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.errors import nearest
-from ...graph import user_error
+from ...base.errors import unknown
 from .groups import Group, grouped
 from .nodes import Node, nodes_of
 
@@ -61,9 +60,7 @@ class Kernel:
 def check_compiler(name: str) -> str:
     """A compiler's name."""
     if name not in COMPILERS:
-        raise user_error(
-            "unknown compiler", value=f"'{name}'", allowed=", ".join(COMPILERS), suggestion=nearest(name, COMPILERS)
-        )
+        raise unknown("compiler", name, COMPILERS)
     return name
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..._core import Unsupported
 from ...base.checked import checked
-from ...base.errors import nearest, path_text, user_error
+from ...base.errors import nearest, path_text, unknown, user_error
 from ...base.extras import need
 from ...base.files import parse_json, read_text
 from ...base.kinds import of_kind
@@ -97,13 +97,7 @@ class Reader:
         """The torch dtype of a tensor."""
         name = field(entry, "dtype", str, place).removeprefix("torch.")
         if name not in DTYPES:
-            raise user_error(
-                "unknown dtype",
-                place=place,
-                value=f"'{name}'",
-                allowed=", ".join(DTYPES),
-                suggestion=nearest(name, DTYPES),
-            )
+            raise unknown("dtype", name, DTYPES, place=place)
         return getattr(self.torch, name)
 
     def shape(self, entry: Mapping[str, Any], place: str) -> list[int]:
