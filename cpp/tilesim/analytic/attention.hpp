@@ -3,7 +3,8 @@
 // Prefill: a block of 128 queries of one head walks over the keys it can see in blocks of 128; each costs two products
 // at a share of the peak rate, or the exponentials, whichever is longer, and every query tile a fixed time. Decode: the
 // queries that share a key head form one tile; the keys are split over units until all are busy. Both move queries,
-// keys, values and outputs at the memory's rate and pay a launch and a time per sequence. See docs/analytic.md.
+// keys, values and outputs at the memory's rate and pay a launch and a time per sequence. See
+// docs/explanation/closed_form.md.
 #pragma once
 
 #include <array>

@@ -6,7 +6,7 @@
 //     load     operands of every tile from the shared cache: per unit, and all units together
 //     memory   bytes that the warm cache does not hold at the memory's rate, the others at the cache's
 //     total    launch + waves of tiles + (compute^p + load^p + memory^p)^(1/p) + reduction of the split
-// and a cast of the activations before it where the scheme has one. See docs/analytic.md for each term.
+// and a cast of the activations before it where the scheme has one. See docs/explanation/closed_form.md for each term.
 #pragma once
 
 #include <array>

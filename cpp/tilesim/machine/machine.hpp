@@ -24,7 +24,8 @@ enum class Dataflow : std::uint8_t { weight_stationary, output_stationary, input
 
 enum class SparseFlow : std::uint8_t { inner, outer, row };
 
-/// A row of multipliers that skips zeros: what a placement, a column or a row costs is in docs/sparse.md.
+/// A row of multipliers that skips zeros: what a placement, a column or a row costs is in
+/// docs/explanation/compute_and_fusion.md.
 struct SparseSpec {
   std::int64_t multipliers = 0;  ///< 0: none, the array is dense. inner: a power of two
   std::int64_t read_ports = 1;   ///< inner: divides multipliers; each serves a block of neighbours

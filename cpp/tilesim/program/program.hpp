@@ -1,5 +1,5 @@
-// The Program: tile operations of a graph, with loops, slots and dependencies. What it means is in docs/program.md and,
-// in short:
+// The Program: tile operations of a graph, with loops, slots and dependencies. What it means is in
+// docs/reference/file_formats.md and, in short:
 //
 //  - Each core (and context) walks the body in text order and hands statements to named queues of finite depth. A queue
 //  starts its

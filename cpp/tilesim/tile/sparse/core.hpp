@@ -1,5 +1,6 @@
 // Time of a product of sparse operands, [m, k] · [k, n], on a core of multipliers that skips zeros: from the patterns
-// of both operands, or from how many elements are not zero. Cycles alone; no values. See docs/sparse.md.
+// of both operands, or from how many elements are not zero. Cycles alone; no values. See
+// docs/explanation/compute_and_fusion.md.
 #pragma once
 
 #include <cstdint>
