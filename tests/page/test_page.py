@@ -96,7 +96,7 @@ def test_what_a_file_lacks_is_said(result: ts.Result, tmp_path: Path) -> None:
     bare = ts.Result(result.data)
     bare.save(tmp_path / "r.json")
     text = written(ts.Result.load(tmp_path / "r.json"), tmp_path / "page.html")
-    assert "What was stored is not simulated again." in text
+    assert "A stored result is not simulated again." in text
     assert "This result has no graph" in text and "The plan is made from the program" in text
     assert part(text, "timeline")["boxes"][0], "the file has a timeline"
     result.data["intervals"], kept = [], result.data["intervals"]

@@ -147,7 +147,7 @@ def test_a_baseline_on_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Against the baseline" in target.read_text(encoding="utf-8")
     done = tilesim(*run, "h100", "--report", str(target), "--baseline", str(tmp_path / "a.json"))
-    assert done.returncode == 0 and "closed forms and simulations" in target.read_text(encoding="utf-8")
+    assert done.returncode == 0 and "estimates and simulations" in target.read_text(encoding="utf-8")
     done = tilesim("open", str(tmp_path / "a.json"), "--baseline", str(tmp_path / "a.json"), "--no-browser", "-o",
                    str(target))  # fmt: skip
     assert done.returncode == 0 and "Against the baseline" in target.read_text(encoding="utf-8")

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import tilesim as ts
 from tilesim.base import columns as tables
-from tilesim.base import palette
+from tilesim.base import palette, screen
 from tilesim.base.columns import Column, bar, bound, cut, folded, layout, name, number, text
-from tilesim.cli import progress, screen, show
+from tilesim.cli import progress, show
+from tilesim.cli.screen import say
 
 LETTERS = "abcdef.[]<>/_0123456789"
 WORDS = st.lists(st.text(LETTERS, min_size=1, max_size=30), min_size=1, max_size=8).map(" ".join)
@@ -95,16 +96,16 @@ def test_letters_of_two_cells() -> None:
 @pytest.mark.parametrize("written", ["[red]x[/red]", "<b>x</b>", "[/]", ":smile:", "{x}", "%s"])
 def test_markup_is_text(written: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [[written, "1"]]
-    screen.say(layout([name("operation"), number("n")], rows))
+    say(layout([name("operation"), number("n")], rows))
     assert written in capsys.readouterr().out
-    monkeypatch.setattr(screen, "coloured", lambda: True)
+    monkeypatch.setattr("tilesim.cli.screen.coloured", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
-    screen.say([*layout([name("operation"), number("n")], rows), *screen.wrapped(written)])
+    say([*layout([name("operation"), number("n")], rows), *screen.wrapped(written)])
     assert capsys.readouterr().out.count(written) == 2
 
 
 def test_control_characters_reach_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    screen.say(layout([name("operation")], [["a\x1b[31mb\nc\x07"]]))
+    say(layout([name("operation")], [["a\x1b[31mb\nc\x07"]]))
     out = capsys.readouterr().out
     assert "a\\x1b[31mb\\nc\\x07" in out and "\x1b" not in out and len(out.splitlines()) == 2
 
@@ -202,7 +203,7 @@ def test_20_000_operations_are_cut_or_listed(capsys: pytest.CaptureFixture[str])
     rows = [{"operation": f"layers.{i}.q", "ms": 1.0} for i in range(20_000)]
     (one,) = folded(rows, ("ms",))
     assert one["operation"] == "layers.*.q ×20000" and one["ms"] == 2e4
-    screen.say(layout([name("operation"), number("ms")], [[row["operation"], "1"] for row in rows], 60))
+    say(layout([name("operation"), number("ms")], [[row["operation"], "1"] for row in rows], 60))
     assert len(capsys.readouterr().out.splitlines()) == 20_001
 
 
@@ -224,7 +225,10 @@ class Advice:
 
 def test_advice_below_a_percent_is_not_listed() -> None:
     told = "\n".join(show.advice_lines([Advice(1.009), Advice(1.5), Advice(1.02), Advice(0.5)]))
-    assert [float(one) for one in re.findall(r"gain ([\d.]+)", told)] == [1.5, 1.02] and "of 4 simulated changes" in told
+    assert [float(one) for one in re.findall(r"gain ([\d.]+)", told)] == [
+        1.5,
+        1.02,
+    ] and "of 4 simulated changes" in told
     (none,) = show.advice_lines([Advice(1.0), Advice(0.9)])
     assert "2 changes" in none and "gain" not in none
 

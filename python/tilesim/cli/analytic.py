@@ -10,13 +10,14 @@ import typer
 from ..base.columns import layout, name, text
 from ..base.errors import user_error
 from ..base.files import writing
+from ..base.screen import wrapped
 from ..machine.device import Device
 from ..timing.options import WorkloadOptions
 from . import complete
 from .analytic_tables import crossover_rows, device_lines, fitted_rows, placed, scheme_rows, shapes_of, suite_rows
 from .load import graph_of, target_of, write
 from .options import MACHINE, Model, Only, Output, Target
-from .screen import say, wrapped
+from .screen import say
 from .show import step
 
 WHICH = "A device, optionally with a power state: t4, t4@base, t4@50W."

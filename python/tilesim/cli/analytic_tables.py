@@ -11,8 +11,8 @@ from ..base import figures
 from ..base.columns import ROWS, bar, bound, cut, folded, layout, name, number, percent, text
 from ..base.errors import user_error
 from ..base.figures import digits
+from ..base.screen import Line, Lines, notes, wrapped
 from ..machine.device import Device
-from .screen import Line, Lines, notes, wrapped
 
 __all__ = [
     "crossover_rows",

@@ -14,6 +14,7 @@ import typer
 from ..base import figures
 from ..base.errors import user_error
 from ..base.files import check_writable
+from ..base.screen import room, wrapped
 from ..graph import Graph
 from ..machine.machine import Machine
 from ..results.compared import compare as side_by_side
@@ -25,7 +26,7 @@ from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from ..timing.simulate import simulate
 from .load import compiled, narrowed, read, target_of, write
 from .options import SEVERAL, Only, Output, Target, combinations
-from .screen import room, say, wrapped
+from .screen import say
 from .show import step
 
 SHOWN = 40  # operations that `check` lists

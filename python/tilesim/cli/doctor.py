@@ -8,9 +8,10 @@ import sys
 
 from .._core import __version__
 from ..base.paths import configs_dir
+from ..base.screen import wrapped
 from ..machine.device import Device
 from ..machine.machine import Machine
-from .screen import say, wrapped
+from .screen import say
 
 PACKAGES = (
     *("numpy", "ml_dtypes", "torch", "jax", "onnx", "transformers", "safetensors"),

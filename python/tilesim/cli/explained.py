@@ -9,9 +9,10 @@ from ..base import figures
 from ..base.columns import ROWS, cut, folded, layout, name, number, text
 from ..base.errors import nearest, user_error
 from ..base.figures import digits
+from ..base.screen import Line, Lines, notes, wrapped
 from ..program.program import Program
 from ..results.result import Result
-from .screen import Line, Lines, notes, say, wrapped
+from .screen import say
 
 __all__ = ["asked_for", "show_both", "show_explained"]
 

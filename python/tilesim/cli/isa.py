@@ -12,6 +12,7 @@ from ..base.columns import layout, name, text
 from ..base.errors import user_error
 from ..base.figures import count
 from ..base.files import check_writable, read_bytes, read_text, writing
+from ..base.screen import wrapped
 from ..isa import assemble, disassemble, header, instructions, kernel, kernel_text
 from ..isa.elf import read_elf
 from ..isa.listing import elf_lines, raw_lines
@@ -22,7 +23,7 @@ from ..results.perfetto import check_ending
 from ..timing.options import SimulateOptions
 from .load import write
 from .options import MACHINE, OUTPUT, Json, Only, Output
-from .screen import say, wrapped
+from .screen import say
 
 _Elf = Annotated[str, typer.Argument(help="A static RISC-V ELF file, or an object file.")]
 

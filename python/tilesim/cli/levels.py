@@ -8,12 +8,13 @@ import typer
 
 from ..base import figures
 from ..base.columns import layout, number, text
+from ..base.screen import wrapped
 from ..timing.levels import Levels
 from ..timing.levels import levels as compared
 from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from .load import compiled, machine_of, narrowed, read, write
 from .options import Json, Model, Target, Without
-from .screen import say, wrapped
+from .screen import say
 from .show import step
 
 SHOWN = 15  # distinct tile operations

@@ -12,6 +12,7 @@ from ..base import columns as tables
 from ..base import figures
 from ..base.columns import layout, number, text
 from ..base.errors import user_error
+from ..base.screen import wrapped
 from ..machine.machine import Machine
 from ..machine.settings import section
 from ..machine.target import machines
@@ -19,7 +20,7 @@ from ..timing.options import WorkloadOptions
 from . import complete
 from .load import graph_of, write
 from .options import Json, Model
-from .screen import say, wrapped
+from .screen import say
 from .settings import shown_differences, shown_machine, shown_settings
 
 NAMED = "Preset or file."

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from .._core import Error, __version__
+from ..base.screen import wrapped
 from .groups import Group
-from .screen import plain, say, wrapped
+from .screen import plain, say
 
 app = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False)
 

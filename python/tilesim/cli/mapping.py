@@ -12,6 +12,7 @@ from ..base.arguments import is_size
 from ..base.columns import ROWS, cut, folded, layout, number, percent, text
 from ..base.columns import name as names_of
 from ..base.files import writing
+from ..base.screen import Lines, indented, wrapped
 from ..graph import Graph, nearest, user_error
 from ..lowering.profile import lowered_as
 from ..machine.machine import Machine
@@ -24,7 +25,7 @@ from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from ..timing.simulate import compile, simulate
 from .load import graph_of, machine_of
 from .options import OUTPUT, Model, Only, Output, Target
-from .screen import Lines, indented, say, wrapped
+from .screen import say
 from .show import step
 
 

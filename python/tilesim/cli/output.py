@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from ..base.declared import option
 from ..base.errors import user_error
+from ..base.screen import wrapped
 from ..results.result import Result
 from .load import write
 from .options import Output
-from .screen import say, wrapped
+from .screen import say
 from .show import advise, show
 
 LONG_WITH_BANKS = 4_000_000_000

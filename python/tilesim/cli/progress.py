@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..base import screen
 from ..base.progress import listening
-from . import screen
 
 __all__ = ["Phase", "delay", "phase", "quiet_since"]
 

@@ -8,6 +8,7 @@ import typer
 
 from ..base.columns import ROWS, cut, folded, layout, name, number, percent
 from ..base.figures import digits
+from ..base.screen import Line, wrapped
 from ..study.coverage import Coverage
 from ..study.coverage import coverage as covered
 from ..study.profiler import OperationTimes
@@ -15,7 +16,7 @@ from ..study.profiler import profile as profiled
 from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from .load import graph_of, machine_of, write
 from .options import OUTPUT, Model, Only, Shared, Target, Without
-from .screen import Line, say, wrapped
+from .screen import say
 from .show import step
 
 SHARES = {"FLOPs": "flops_share", "bytes": "bytes_share", "time": "time_share"}

@@ -9,6 +9,7 @@ import typer
 
 from ..base.declared import Stage, option
 from ..base.errors import nearest, user_error
+from ..base.screen import wrapped
 from ..graph import Graph
 from ..lowering.profile import LOWERINGS, has_profile
 from ..machine.device import Device
@@ -25,7 +26,7 @@ from .explained import asked_for, show_both, show_explained
 from .load import compiled, narrowed, read, target_of
 from .options import CHECK, Model, Target, Without
 from .output import RunOutput
-from .screen import say, wrapped
+from .screen import say
 from .show import step, verified
 
 

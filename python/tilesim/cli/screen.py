@@ -8,45 +8,9 @@ from collections.abc import Iterable
 
 import typer
 
-from ..base.screen import (
-    LEAST,
-    UNLIMITED,
-    Line,
-    Lines,
-    clean,
-    coloured,
-    fitted,
-    fitted_all,
-    indented,
-    is_terminal,
-    notes,
-    room,
-    spelled,
-    wide,
-    width,
-    wrapped,
-)
+from ..base.screen import Line, coloured, spelled
 
-__all__ = [
-    "LEAST",
-    "UNLIMITED",
-    "Line",
-    "Lines",
-    "clean",
-    "coloured",
-    "fitted",
-    "fitted_all",
-    "indented",
-    "is_terminal",
-    "notes",
-    "plain",
-    "room",
-    "say",
-    "spelled",
-    "wide",
-    "width",
-    "wrapped",
-]
+__all__ = ["plain", "say"]
 
 
 def plain() -> None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ..base.columns import layout, name, number, text
 from ..base.figures import ratio
+from ..base.screen import Line, wrapped
 from ..base.table import Table
 from ..machine.machine import Machine
 from ..machine.settings import Setting, shown_value
-from .screen import Line, wrapped
 
 __all__ = ["shown_differences", "shown_machine", "shown_settings"]
 

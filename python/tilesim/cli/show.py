@@ -7,12 +7,13 @@ from typing import Any
 
 from ..analytic.estimate import Estimate
 from ..base.columns import ROWS, cut, layout, name, number, percent
+from ..base.screen import Line, Lines, notes, wrapped
 from ..results.advice import Advice
 from ..results.printed import operation_lines, verified_lines
 from ..results.result import Result
 from ..timing.execution import Verification
 from . import progress
-from .screen import Line, Lines, notes, say, wrapped
+from .screen import say
 
 __all__ = ["ROWS", "WORTH", "advise", "show", "step", "verified"]
 

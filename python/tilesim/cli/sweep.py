@@ -16,6 +16,7 @@ from ..base.declared import Stage, option
 from ..base.dtypes import NUMPY
 from ..base.errors import user_error
 from ..base.files import writing
+from ..base.screen import Lines, wrapped
 from ..executors import processes
 from ..study.sweep import sweep as swept
 from ..study.sweep_table import Sweep
@@ -24,7 +25,7 @@ from . import complete
 from .load import MACHINE as USUAL
 from .load import graph_of, write
 from .options import MACHINE, OUTPUT, WHAT, Output, Without
-from .screen import Lines, say, wrapped
+from .screen import say
 from .show import step
 
 

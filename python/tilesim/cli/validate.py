@@ -11,12 +11,13 @@ from ..base.columns import Column, layout, name, number, text
 from ..base.figures import count
 from ..base.files import writing
 from ..base.paths import sample, whole_rows
+from ..base.screen import Lines, wrapped
 from ..timing.options import SimulateOptions
 from ..validation import tables
 from .analytic import DeviceName, ProfileFile
 from .load import write
 from .options import WORKLOAD, Json, Only, Output, Target
-from .screen import Lines, say, wrapped
+from .screen import say
 from .show import step
 
 Report = dict[str, Any]

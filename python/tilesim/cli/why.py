@@ -11,6 +11,7 @@ from ..base import figures
 from ..base.columns import ROWS, layout, name, number, text
 from ..base.errors import user_error
 from ..base.files import parse_json, read_text
+from ..base.screen import room, wrapped
 from ..loading import as_graph
 from ..machine.device import Device
 from ..results.result import Result
@@ -22,7 +23,7 @@ from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from ..timing.simulate import simulate
 from .load import compiled, narrowed, read, target_of, write
 from .options import Only, Output, Target
-from .screen import room, say, wrapped
+from .screen import say
 from .show import step
 
 

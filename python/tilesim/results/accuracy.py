@@ -35,7 +35,7 @@ class Accuracy(Tabled):
 
     @property
     def relative_error(self) -> float:
-        """The largest relative error of all outputs: root mean square of the error over that of the values."""
+        """Largest relative error of all outputs, a ratio: root mean square of the error over that of the values."""
         return max((float(row["relative_error"]) for row in self.rows), default=0.0)
 
     @property

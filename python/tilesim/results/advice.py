@@ -112,7 +112,7 @@ class Advice:
 
     @property
     def gain(self) -> float:
-        """Speed-up: time before divided by time after; below 1 for a slower change."""
+        """Speed-up as a ratio: time before divided by time after; below 1 for a slower change."""
         return 1.0 if self.cycles == self.before else self.before / max(1, self.cycles)
 
     @property

@@ -76,7 +76,7 @@ class Measured:
 
     @property
     def padded_bytes(self) -> int:
-        """Padding within `memory_bytes`, from layouts and bursts: the rows "padded ..." of `counts()`."""
+        """Padding bytes within `memory_bytes`, from layouts and bursts: the rows "padded ..." of `counts()`."""
         rows = self.data.get("counts", [])
         padded = [row for row in rows if row["part"] == "memory" and str(row["item"]).startswith("padded ")]
         return round(sum(row["rest"] + sum(number for _, number in row["operations"]) for row in padded))

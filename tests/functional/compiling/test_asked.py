@@ -11,7 +11,7 @@ import pytest
 
 import tilesim as ts
 from tilesim import _core
-from tilesim.cli.screen import fitted_all
+from tilesim.base.screen import fitted_all
 
 
 def test_a_lowering_is_no_other_machine() -> None:

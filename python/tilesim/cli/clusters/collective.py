@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from ...base.errors import user_error
+from ...base.screen import wrapped
 from ...cluster.communication import OPERATIONS, collective
 from ..load import write
 from ..options import Only, Quiet
-from ..screen import say, wrapped
+from ..screen import say
 from .options import On, StepOptions
 
 

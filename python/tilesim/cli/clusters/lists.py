@@ -9,12 +9,13 @@ import typer
 
 from ...base import figures
 from ...base.columns import layout, name, number, text
+from ...base.screen import wrapped
 from ...cluster.cluster import Cluster
 from ...cluster.fabric import Fabric, fabric_of
 from ...cluster.systems import system_of, systems
 from ..load import write
 from ..options import Json, Output, Quiet
-from ..screen import say, wrapped
+from ..screen import say
 
 
 def list_(out: Json) -> None:

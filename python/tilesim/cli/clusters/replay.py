@@ -8,9 +8,10 @@ import typer
 
 from ...base import figures
 from ...base.columns import layout, number
+from ...base.screen import notes, wrapped
 from ..load import write
 from ..options import Only, Output
-from ..screen import notes, say, wrapped
+from ..screen import say
 from .options import On, StepOptions
 
 

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from ...base.columns import layout, number, text
+from ...base.screen import wrapped
 from ..load import write
 from ..options import OUTPUT, Only, Output
-from ..screen import say, wrapped
+from ..screen import say
 from ..show import step as shown_step
 from .options import LayeredSizes, On, StepOptions, WorkloadFile
 from .step import explained

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from ...base.errors import user_error
+from ...base.screen import wrapped
 from ..load import write
 from ..options import MACHINE, Only, Output, Without
-from ..screen import say, wrapped
+from ..screen import say
 from ..show import step as shown_step
 from .options import AnyWorkload, LayeredSizes, On, StepOptions
 
