@@ -225,10 +225,8 @@ class Advice:
 
 def test_advice_below_a_percent_is_not_listed() -> None:
     told = "\n".join(show.advice_lines([Advice(1.009), Advice(1.5), Advice(1.02), Advice(0.5)]))
-    assert [float(one) for one in re.findall(r"gain ([\d.]+)", told)] == [
-        1.5,
-        1.02,
-    ] and "of 4 simulated changes" in told
+    assert [float(one) for one in re.findall(r"gain ([\d.]+)", told)] == [1.5, 1.02]
+    assert "of 4 simulated changes" in told
     (none,) = show.advice_lines([Advice(1.0), Advice(0.9)])
     assert "2 changes" in none and "gain" not in none
 

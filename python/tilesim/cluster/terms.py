@@ -155,7 +155,7 @@ def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -
     depth, batch, keys = c.head_size, c.micro_batch, c.keys
     over = np.where(c.by_heads, c.context, 1.0)  # a device has all tokens of some heads
     heads, queries = c.heads / c.tensor / over, c.queries * over
-    # balanced shards of a sequence see half of all keys plus half of their own
+    # balanced shards of a sequence see half of all keys plus half of their shard
     seen = np.where((c.context > 1) & ~c.by_heads, (keys + queries) / 2, keys)
     seen = np.where(c.decode, np.ceil(keys / c.context), seen)  # sharded cache
     kv_heads = np.minimum(np.ceil(c.own_kv_heads / over), np.ceil(heads))
