@@ -52,13 +52,7 @@ class Elf:
         if missing is not None:
             return missing
         suggestion, others = self._nearest(symbol)
-        raise user_error(
-            "unknown symbol",
-            place=self.name,
-            value=symbol,
-            allowed=others,
-            suggestion=suggestion,
-        )
+        raise user_error("unknown symbol", place=self.name, value=symbol, allowed=others, suggestion=suggestion)
 
     def _nearest(self, symbol: str, most: int = 5) -> tuple[str, str]:
         """Suggested functions: the closest name, and a list with the most similar ones first."""

@@ -78,10 +78,7 @@ class Operation:
         """Puts the operation into the graph of its operands."""
         if not operands or not all(isinstance(one, Tensor) for one in operands):
             raise user_error(
-                "not a tensor of a builder",
-                place=f"'{self.name}'",
-                value=shown(operands),
-                allowed="Tensor",
+                "not a tensor of a builder", place=f"'{self.name}'", value=shown(operands), allowed="Tensor"
             )
         types = [str(one) for one in self.results(*operands)]
         builder = operands[0].builder
