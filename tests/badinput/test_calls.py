@@ -66,7 +66,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a method of tensors as a kind": (lambda: builder()[0].op("mean"), ["unknown kind", "x.mean(...)"]),
     "a text in arithmetic": (lambda: builder()[1] + "q", ["neither a tensor nor a number", "'q'"]),
     # machines
-    "a number for a machine": (lambda: ts.run(graph(), machine=3), ["not a machine", "3", "tilesim machine list", "Pass a file or a dict"]),  # type: ignore[arg-type]
+    "a number for a machine": (
+        lambda: ts.run(graph(), machine=3),
+        ["not a machine", "3", "tilesim machine list", "a dict"],
+    ),
     "a directory for a machine": (lambda: ts.run(graph(), machine="/"), ["a directory"]),
     "a bandwidth without a unit": (lambda: machine(memory__bandwidth=900), ["needs a unit", "GB/s"]),
     "not a number": (lambda: machine(memory__efficiency=float("nan")), ["memory.efficiency", "nan"]),

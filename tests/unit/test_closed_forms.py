@@ -106,7 +106,7 @@ def test_what_a_device_lacks_is_a_value_that_names_the_operation() -> None:
         ts.estimate(graph, "a100")
     assert refused.value.operation == "wide+odd"
     host = Estimator(graph, ts.Device.load("xeon-8480"))  # there it is a stream
-    assert host.seconds({"name": "wide+odd"}) > 0 and any(note.startswith("contract: without a closed") for note in host.notes)
+    assert host.seconds({"name": "wide+odd"}) > 0 and "contract: without" in str(host.notes)
 
 
 def test_empty_operations_take_no_time() -> None:
