@@ -202,7 +202,7 @@ def test_devices_that_there_are(tmp_path):
         ({"devices": [0, 0]}, "twice"),
         ({"devices": [9]}, "devices"),
         ({"devices": 5}, "devices"),
-        ({"op": "all_gather", "algorithm": "halving-doubling", "devices": 3}, "no power of two"),
+        ({"op": "all_gather", "algorithm": "halving-doubling", "devices": 3}, "needs a power of two"),
         ({"op": "permute_devices", "pairs": [(0, 1), (2, 1)]}, "one target"),
         ({"algorithm": "ring", "rings": 9, "network_model": "chunks"}, "rings"),
         ({"root": 4}, "root"),

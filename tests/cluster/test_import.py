@@ -326,7 +326,7 @@ def test_an_annotated_copy_stays():
         ({"x": '[{"d":(1)2}, {"d":(1)2}]'}, "used twice"),
         ({"x": '[{"dd"}, {}]'}, "no such axis"),
         ({"x": '[{"e":(1)3}, {}]'}, "does not divide"),
-        ({"x": "[{d}"}, "no text of a sharding"),
+        ({"x": "[{d}"}, "not a sharding"),
     ],
 )
 def test_wrong_shardings_are_told(shardings, message):

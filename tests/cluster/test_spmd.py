@@ -188,7 +188,7 @@ def test_branches_that_all_take_and_that_some_take():
     parts = inputs((3,))
     found = each(ts.execute(branching(lambda b: b.weight("one", data=np.int32(1))), [parts]))
     np.testing.assert_array_equal(found[2], np.maximum.reduce(parts))
-    with pytest.raises(ts.UserError, match="same branch"):
+    with pytest.raises(ts.UserError, match="same choice"):
         ts.execute(branching(lambda b: b.op("convert", b.op("device_index", axis="partition"), dtype="i32")), [parts])
 
 

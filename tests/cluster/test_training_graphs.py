@@ -123,4 +123,4 @@ def test_rows_that_ask_for_what_is_not_there(tmp_path: Any) -> None:
     )
     rows = compared(path)["rows"]
     assert [row["status"] for row in rows] == ["invalid"] * 3
-    assert "A100-40GB" in rows[0]["reason"] and "llama3-100m" in rows[1]["reason"]
+    assert "A100-40GB" in rows[0]["reason"] and "model list" in rows[1]["reason"]

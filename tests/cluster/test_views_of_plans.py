@@ -217,7 +217,7 @@ def test_slow_devices_of_a_cluster_slow_programs_and_plans() -> None:
             found = ts.cluster.step(work, whole, plan, check_memory=False, slow={device: factor})
             assert found.seconds == by_call.seconds
         for wrong in ({8: 2.0}, {-1: 2.0}, {1: 0.5}, {1: math.inf}, {1: math.nan}):
-            with pytest.raises(ts.UserError, match=r"slow: not a slow device.*a whole number from 0 to 7.*1 or more"):
+            with pytest.raises(ts.UserError, match=r"slow: not a slow device.*from 0 to 7.*at least 1"):
                 ts.cluster.step(work, whole, plan, slow=wrong)
         for key in ("0", "a", True, 1.0, None):
             with pytest.raises(ts.UserError, match=r"slow, a key: a wrong entry \(got .*allowed: a whole number\)"):
@@ -237,7 +237,7 @@ def test_programs_scale_by_dividing_again(tmp_path: Path) -> None:
     spmd = ts.partition(graph, {"d": 2, "t": 2}, shardings)
     found = ts.cluster.scaling(spmd, "dgx-h100", [16, 1, 4])
     assert [row["devices"] for row in found] == [1, 4, 16]
-    assert found[0]["seconds"] is None and "t 2, do not divide 1 devices" in found[0]["reason"]
+    assert found[0]["seconds"] is None and "1 devices are not a multiple" in found[0]["reason"]
     for row, mesh in zip(found.rows[1:], ({"d": 2, "t": 2}, {"d": 8, "t": 2}), strict=True):
         alone = ts.cluster.step(ts.partition(graph, mesh, shardings), f"dgx-h100:{row['devices']}")
         assert (row["seconds"], row["peak_bytes"]) == (alone.seconds, alone.peak_bytes)
@@ -250,7 +250,7 @@ def test_programs_scale_by_dividing_again(tmp_path: Path) -> None:
     assert named.grows and 0.8 < named[1]["efficiency"] <= 1.0
     assert "batches of a device" in named.plot().get_ylabel()
     spmd.save(tmp_path / "a.spmd.json")
-    with pytest.raises(ts.UserError, match="has one number of devices"):
+    with pytest.raises(ts.UserError, match="a fixed number of devices"):
         ts.cluster.scaling(str(tmp_path / "a.spmd.json"), "dgx-h100", [4])
     for wrong in ({"axis": "u"}, {"plan": ts.Plan()}, {"grow_batch": True}):
         with pytest.raises(ts.UserError):

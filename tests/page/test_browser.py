@@ -245,7 +245,7 @@ def test_folded_layers_of_thousands(long_page: Path, opened: Open) -> None:
     found = opened(long_page, 360)
     (line,) = found.rows()
     assert line[0].endswith("decoder.layers.*.block.*.attention.projection (3000)")
-    assert "None was recorded" in found.tab.inner_text("#timeline")
+    assert "No timeline was recorded" in found.tab.inner_text("#timeline")
 
 
 def test_folded_rows_keep_the_order_of_the_table(tmp_path: Path, opened: Open) -> None:

@@ -97,14 +97,14 @@ def test_what_a_file_lacks_is_said(result: ts.Result, tmp_path: Path) -> None:
     bare.save(tmp_path / "r.json")
     text = written(ts.Result.load(tmp_path / "r.json"), tmp_path / "page.html")
     assert "A stored result is not simulated again." in text
-    assert "This result has no graph" in text and "The plan is made from the program" in text
+    assert "This result has no graph" in text and "This result has no program" in text
     assert part(text, "timeline")["boxes"][0], "the file has a timeline"
     result.data["intervals"], kept = [], result.data["intervals"]
     try:
         result.save(tmp_path / "r.json")
     finally:
         result.data["intervals"] = kept
-    assert "None was recorded" in written(ts.Result.load(tmp_path / "r.json"), tmp_path / "page.html")
+    assert "No timeline was recorded" in written(ts.Result.load(tmp_path / "r.json"), tmp_path / "page.html")
 
 
 def test_advice_of_an_estimate(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_axes_that_are_given(result: ts.Result) -> None:
     figure, (left, right) = pyplot.subplots(1, 2)
     assert result.plot("operations", left) is left and result.plot("bytes", axes=right) is right
     assert figure.axes == [left, right]
-    with pytest.raises(ts.UserError, match="no axes"):
+    with pytest.raises(ts.UserError, match="not matplotlib axes"):
         result.plot("operations", axes="left")
 
 

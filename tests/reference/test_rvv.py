@@ -86,5 +86,5 @@ def test_bad_rows(tmp_path: Path) -> None:
     assert report["n_unsupported"] == 7
     assert all(row["error"] is None for row in report["rows"] if row["status"] != "ok")
     path.write_text("core,instruction\n")
-    with pytest.raises(ts.UserError, match="lacks the column"):
+    with pytest.raises(ts.UserError, match="missing column"):
         rvv(path)

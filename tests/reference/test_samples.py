@@ -118,7 +118,7 @@ def test_validate_without_a_file(name: str, reports: Reports, outputs: dict[str,
     whole = json.loads(sample(name).with_name("rows.json").read_text(encoding="utf-8"))[name]
     told = f"all {whole:,} rows" if rows == whole else f"{rows:,} of {whole:,} rows"
     assert reports[name]["n"] == rows
-    assert f"{name}: the shipped sample of the table, {told}" in outputs[name]
+    assert f"{name}: the shipped sample, {told}" in outputs[name]
     assert 0 < rows <= whole
 
 

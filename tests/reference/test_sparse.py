@@ -79,5 +79,5 @@ def test_command(tmp_path: Path) -> None:
     assert outcome.exit_code == 0
     assert "STONNE|sigma" in outcome.output and (tmp_path / "report.json").is_file()
     (tmp_path / "none.csv").write_text("source,unit\nSTONNE,sigma\n", encoding="utf-8")
-    with pytest.raises(UserError, match="lacks the column m"):
+    with pytest.raises(UserError, match="missing column m"):
         sparse(tmp_path / "none.csv")

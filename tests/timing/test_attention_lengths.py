@@ -90,7 +90,7 @@ def test_estimates_take_known_lengths() -> None:
     ("tensors", "match"),
     [
         ({"kv_len": np.array([1001, 1, 2])}, "1001 of batch row 0; allowed: 0 to 1000"),
-        ({"kv_len": np.array([1, 2])}, r"another shape.*\[2\].*\[3\]"),
+        ({"kv_len": np.array([1, 2])}, r"wrong shape.*\[2\].*\[3\]"),
         ({"kv_len": np.array([1.5, 1, 2])}, "not whole numbers"),
         ({"kv_len": "uniform"}, "not distributions"),
         ({"kv_lem": np.array([1, 1, 2])}, "Did you mean 'kv_len'"),

@@ -219,7 +219,7 @@ def test_mistakes_of_plans_and_files() -> None:
         ts.simulate(product(plain), resident=["a"])
     with pytest.raises(ts.UserError, match="no cache"):
         ts.mapping.residency(product(plain))
-    with pytest.raises(ts.UserError, match="lacks"):
+    with pytest.raises(ts.UserError, match="missing in the program"):
         ts.simulate(program, resident=["nothing"])
     with pytest.raises(ts.UserError, match="list of names"):
         ts.simulate(program, resident="a")

@@ -1,4 +1,4 @@
-"""Level "live": kernels beside each other in the engine, against each kernel alone, bounds of units by hand, and
+"""Level "live": kernels together in the engine, against each kernel alone, bounds of units by hand, and
 what must make no difference. The eight hand-written programs at three levels."""
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def test_levels_side_by_side(tmp_path: Any) -> None:
 
 def test_stores_are_refused() -> None:
     program = ts.compile(product(8, 8, 8), "edge-8")
-    with pytest.raises(ts.UserError, match="beside each other"):
+    with pytest.raises(ts.UserError, match="together"):
         live(program, latencies=ts.TileLatencies(source="instruction"))
 
 

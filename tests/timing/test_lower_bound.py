@@ -34,7 +34,7 @@ def test_little_memory_on_the_chip_costs_traffic() -> None:
     words *= int(machine.get("core.count"))
     assert bound.capacity_bytes == pytest.approx(4 * (2 * size**3 / math.sqrt(words) - 2 * words), rel=1e-6)
     assert bound.bytes == bound.capacity_bytes > bound.compulsory_bytes == 3 * 4 * size * size
-    assert "so little fits" in bound.why
+    assert "exceed on-chip memory" in bound.why
 
 
 @pytest.mark.parametrize("causal", [False, True])

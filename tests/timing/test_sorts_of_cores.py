@@ -191,7 +191,7 @@ def test_wrong_uses_of_sorts_are_refused() -> None:
     with pytest.raises(ts.UserError, match="number of cores"):
         ts.Machine.load(whole)
     program = ts.compile(product(64), machine, sort="little")
-    with pytest.raises(ts.UserError, match="sort"):
+    with pytest.raises(ts.UserError, match="type"):
         ts.simulate(program, "mesh-16")
     with pytest.raises(ts.UserError, match=r"ts\.Job"):
         ts.simulate([])

@@ -231,7 +231,7 @@ def test_names() -> None:
     assert layer.kernels == ["output.dense"] and "12 layers" in layer.note
     with pytest.raises(ts.UserError, match=r"Did you mean 'attention\.self'"):
         result.why("attention.slf")
-    with pytest.raises(ts.UserError, match="no operation"):
+    with pytest.raises(ts.UserError, match="unknown operation"):
         result.why("")
     layers = ts.run("resnet18", machine="tpu-v3").why("layer1.*.conv1", intervals=False)
     assert layers.kernels == ["layer1.0.conv1", "layer1.1.conv1"]

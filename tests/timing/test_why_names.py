@@ -98,7 +98,7 @@ def test_an_operation_of_several_kernels_names_them_with_their_cycles() -> None:
     for wrong in ("attention.self[0]", "attention.self[4]"):
         with pytest.raises(ts.UserError, match="1 to 3"):
             result.why(wrong)
-    with pytest.raises(ts.UserError, match="no operation"):
+    with pytest.raises(ts.UserError, match="unknown operation"):
         result.why("nothing.of.it[1]")
 
 

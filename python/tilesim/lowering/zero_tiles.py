@@ -59,5 +59,5 @@ def with_zero_tiles(graph: Graph, activations: bool = False, leave: Iterable[str
         return graph
     if not any({"a_tiles", "b_tiles"} & set(op["attributes"]) for op in changed.operations()):
         changed = graph.copy()
-    changed.assumptions += [line for line in said if "all the same" in line and line not in changed.assumptions]
+    changed.assumptions += [line for line in said if "but multiplied" in line and line not in changed.assumptions]
     return changed

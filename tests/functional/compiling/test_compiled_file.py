@@ -77,7 +77,7 @@ def test_graph_files_are_not_programs(tmp_path: Path) -> None:
 
 def test_programs_without_a_graph_are_json(tmp_path: Path) -> None:
     program = ts.compile(model(), "edge-8")
-    with pytest.raises(ts.UserError, match="lacks weights"):
+    with pytest.raises(ts.UserError, match="lacks the weights"):
         ts.Program(program.core).save(tmp_path / "x.tsim")
 
 

@@ -60,7 +60,7 @@ def test_what_the_machine_lacks_is_named() -> None:
     assert found.unsupported == ["order (sort): sort: the vector unit sorts by keys, not by a custom comparator"]
     where = {row["operation"]: row["on"] for row in found.table().rows}
     assert where["order"] == "host" and {"link", "array", "weight"} <= set(where.values())
-    assert "not on this machine: order" in repr(found)
+    assert "unsupported: order" in repr(found)
     assert not ts.coverage(ts.models.mlp()).unsupported
 
 

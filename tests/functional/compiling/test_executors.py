@@ -170,7 +170,7 @@ def test_a_store_knows_metrics_apart(tmp_path: Path) -> None:
     other = ts.sweep(PRODUCT, "edge-8", changes, store=tmp_path / "s", metrics=["bytes"])
     assert [row["bytes"] for row in other.rows] == [row["bytes"] for row in first.rows]
     assert len(ts.Store(tmp_path / "s")) == 4
-    with pytest.raises(ts.UserError, match="name of its function"):
+    with pytest.raises(ts.UserError, match="named metric function"):
         ts.sweep(PRODUCT, "edge-8", changes, store=tmp_path / "s", metrics=[lambda result: 1])
 
 

@@ -169,7 +169,7 @@ def test_options_of_a_run_and_a_sweep() -> None:
         (lambda: ts.run(graph, tensors=5), "not a dict of arrays by name"),
         (lambda: ts.sweep(graph, "edge-8", mapping="cost"), "mappings"),
         (lambda: ts.sweep(graph, "edge-8", timeline=True), "timeline"),
-        (lambda: ts.estimate(graph), "which device"),
+        (lambda: ts.estimate(graph), "missing device"),
         (lambda: ts.models.resnet18(batch=0), "batch"),
     ):
         with pytest.raises(ts.UserError, match=word):

@@ -282,4 +282,4 @@ def test_the_table_of_files(tmp_path: Path) -> None:
 
 def test_explained_on_the_command_line() -> None:
     text = tilesim("run", "mlp", "--machine", "edge-8", "--explain", "fusion").stdout
-    assert "epilogue" in text and "groups of" in text
+    assert "epilogue" in text and "candidate groups fused" in text

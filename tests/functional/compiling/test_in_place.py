@@ -80,7 +80,7 @@ def test_what_is_read_later_is_copied() -> None:
     for own in (graph(reads_old=True), graph(later=True), graph(aliased=False)):
         assert moved(own) > in_place + 2 * WHOLE
         program = ts.compile(own, "edge-8")
-        said = [note for note in program.notes if 'the state "cache0" is copied whole' in note]
+        said = [note for note in program.notes if 'the state "cache0" is copied' in note]
         assert len(said) == len(own.core.aliases[:1])
         equal(program, own)
         assert ts.verify(program).ok

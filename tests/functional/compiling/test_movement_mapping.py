@@ -84,7 +84,7 @@ def test_tuned_and_from_a_table() -> None:
 
 def test_what_is_refused() -> None:
     graph = CASES["sort"]()
-    with pytest.raises(ts.UserError, match="axis 1 stays whole"):
+    with pytest.raises(ts.UserError, match="axis 1 cannot be split"):
         ts.compile(graph, "edge-8", mapping={"op": {"tiles": [3, 35], "lane": 1, "depth": 2}})
     with pytest.raises(ts.UserError, match="bytes of scratchpad"):
         big = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": "16 KiB"})

@@ -183,15 +183,15 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "no values": (lambda: ts.sweep(PRODUCT, "edge-8", {"core.array.count": []}), "an empty list"),
     "no graphs": (
         lambda: ts.sweep([], "edge-8", {"core.array.count": [1]}),
-        "an empty list.*graph|graph.*an empty list",
+        "graph: the list is empty",
     ),
     "no named graphs": (lambda: ts.sweep({}, "edge-8"), "graph.*empty"),
     "no machines": (lambda: ts.sweep(PRODUCT, [], {"core.array.count": [1]}), "machine.*empty"),
     "no mappings": (lambda: ts.sweep(PRODUCT, "edge-8", mappings=[]), "mappings.*empty"),
-    "no graph": (lambda: ts.sweep(None, "edge-8"), "no model"),  # type: ignore[arg-type]
+    "no graph": (lambda: ts.sweep(None, "edge-8"), "not a model"),  # type: ignore[arg-type]
     "a point twice": (
         lambda: ts.sweep(PRODUCT, "edge-8", {"core.array.count": [1, 2, 1]}),
-        "twice.*core.array.count = 1",
+        "duplicate point.*core.array.count = 1",
     ),
     "a point twice in other units": (
         lambda: ts.sweep(PRODUCT, "edge-8", {"memory.bandwidth": ["1 GB/s", "1000 MB/s"]}),
@@ -199,7 +199,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a machine twice": (lambda: ts.sweep(PRODUCT, ["edge-8", "edge-8"]), "duplicate point"),
     "a mapping twice": (lambda: ts.sweep(PRODUCT, "edge-8", mappings=["cost", "cost"]), "duplicate point"),
-    "graphs of one name": (lambda: ts.sweep(["mlp", "mlp"], "edge-8"), "two graphs have one name.*'mlp'"),
+    "graphs of one name": (lambda: ts.sweep(["mlp", "mlp"], "edge-8"), "two graphs have the same name.*'mlp'"),
     "a setting twice": (
         lambda: ts.sweep(PRODUCT, "edge-8", {"core.arrays": [1], "core.array.count": [2]}),
         "a setting is given twice",
@@ -218,7 +218,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "another way with errors": (lambda: ts.sweep(PRODUCT, "edge-8", on_error="skip"), "row, raise"),
     "a derived setting of one that is not there": (
         lambda: ts.sweep(PRODUCT, "edge-8", {"core.array.rows": [8], "core.array.columns": lambda row: row["rows"]}),
-        "not swept.*'rows'",
+        "outside the sweep.*'rows'",
     ),
     "a condition that fails": (
         lambda: ts.sweep(PRODUCT, "edge-8", {"core.array.rows": [8]}, where=lambda row: row["nothing"]),

@@ -106,7 +106,7 @@ def test_the_front_by_all_pairs() -> None:
 
 def test_a_front_of_nothing() -> None:
     table = made([{"n": 1, "word": "a"}], ["word"])
-    for names, words in ((["word"], "has no numbers"), (["n", "sconds"], "no such column"), ([], "needs a metric")):
+    for names, words in ((["word"], "has no numbers"), (["n", "sconds"], "unknown column"), ([], "needs a metric")):
         with pytest.raises(ts.UserError, match=words):
             table.pareto(names)
 

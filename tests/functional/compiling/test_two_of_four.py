@@ -189,7 +189,7 @@ def of_the_first_operand() -> ts.Graph:
     ("graph", "why"),
     [
         (lambda: two_products(precision="exact"), "exact"),
-        (of_an_input, "no weight"),
+        (of_an_input, "not a weight"),
         (lambda: product(8, 8, 64, "f64")[0], "f32, f16, bf16 and i8"),
         (of_the_first_operand, "second operand"),
     ],

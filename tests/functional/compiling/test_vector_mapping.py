@@ -168,7 +168,7 @@ def test_tables() -> None:
         table = ts.mapping.MappingTable({name: entry})
         ts.compile(graph, "edge-8", mapping=table)
         assert says in table.illegal[name]
-    with pytest.raises(ts.UserError, match="'lane' is an integer"):
+    with pytest.raises(ts.UserError, match="'lane' is not an integer"):
         ts.mapping.MappingTable({name: {"tiles": [5, 96], "lane": "x"}})
     with pytest.raises(ts.UserError, match="neither a vector nor a movement kernel"):
         ts.compile(graph, "edge-8", mapping={"other": {"tiles": [5, 96], "lane": 0}})

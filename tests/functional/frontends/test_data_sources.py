@@ -129,5 +129,5 @@ def test_saved_results_keep_them(tmp_path: Any) -> None:
 
 
 def test_inputs_of_another_shape_are_refused() -> None:
-    with pytest.raises(ts.UserError, match=r"another shape .*\[3, 4\].*f32\[2, 4\]"):
+    with pytest.raises(ts.UserError, match=r"wrong shape .*\[3, 4\].*f32\[2, 4\]"):
         ts.run(ts.workloads.softmax(2, 4), [np.zeros((3, 4), np.float32)])

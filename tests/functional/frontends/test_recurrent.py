@@ -60,5 +60,5 @@ def test_graphs_do_not_grow_with_the_sequence():
 
 def test_dropout_between_layers_is_an_error():
     module = torch.nn.GRU(4, 4, 2, dropout=0.5)  # in training mode
-    with pytest.raises(ts.Unsupported, match=r"call module\.eval"):
+    with pytest.raises(ts.Unsupported, match=r"Call module\.eval"):
         ts.from_torch(module, (torch.zeros(3, 2, 4),))

@@ -79,5 +79,5 @@ def test_a_module_with_packed_weights_is_named() -> None:
         def forward(self, x: Any) -> Any:
             return self.up(x)
 
-    with pytest.raises(ts.Unsupported, match=r"custom object.*ConvTranspose2d up: .*Conv2dPackedParams.*ts\.quantize"):
+    with pytest.raises(ts.Unsupported, match=r"C\+\+ object.*ConvTranspose2d up: .*Conv2dPackedParams.*ts\.quantize"):
         ts.from_torch(Quantized(), (torch.zeros(1, 3, 8, 8),))

@@ -312,7 +312,7 @@ def test_errors_name_the_overload_and_the_place() -> None:
         ts.from_torch(Sized(), (torch.eye(3),))
     with pytest.raises(ts.Unsupported, match="eval"):
         ts.from_torch(nn.Dropout(0.5).train(), (torch.eye(3),))
-    with pytest.raises(ts.UserError, match="no model"):
+    with pytest.raises(ts.UserError, match="not a model"):
         ts.run(3)
-    with pytest.raises(ts.UserError, match=r"no torch\.nn\.Module"):
+    with pytest.raises(ts.UserError, match=r"not a torch\.nn\.Module"):
         ts.from_torch(lambda x: x, (torch.eye(3),))

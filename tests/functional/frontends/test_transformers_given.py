@@ -73,15 +73,15 @@ def test_refusals(tmp_path):
         "exceeds the model's positions": {"model": "gpt2", "context": 5000},
         "Did you mean 'decode'": {"model": "gpt2", "phase": "decod"},
         "ts.from_torch": {"model": torch.nn.Linear(3, 3)},
-        "no model of transformers": {"model": 7},
+        "not a transformers model": {"model": 7},
         "context": {"model": "gpt2", "context": 0},
-        "dtype of floats": {"model": "gpt2", "dtype": "i8"},
+        "floating-point type": {"model": "gpt2", "dtype": "i8"},
         "no config.json": {"model": tmp_path},
     }
     for text, named in cases.items():
         with pytest.raises(ts.UserError, match=text.replace("(", r"\(")):
             ts.from_transformers(**named)
-    with pytest.raises(ts.UserError, match="a model has its dtype"):
+    with pytest.raises(ts.UserError, match="the model has another dtype"):
         ts.from_transformers(model_of(WRITERS["gpt2"](), "AutoModelForCausalLM"), dtype="bf16")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "no_such_type"}))
     with pytest.raises(ts.UserError, match="no configuration of transformers"):

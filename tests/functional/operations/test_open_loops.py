@@ -77,7 +77,7 @@ def test_saved_with_its_trips(tmp_path):
 
 def test_without_data_the_remedy_is_named():
     with pytest.raises(
-        ts.Unsupported, match=r"number of trips is not known.*trips=\{'grow': n\}.*ts\.run\(graph, inputs\)"
+        ts.Unsupported, match=r"number of trips is unknown.*trips=\{'grow': n\}.*ts\.run\(graph, inputs\)"
     ):
         ts.run(doubling())
     with pytest.raises(ts.UserError, match="not a data-dependent loop"):

@@ -147,7 +147,7 @@ def price_kernels(
     calls = rows_of(found)
     pricer = _Pricer(device, at, compiler)
     costs = [pricer.price(kernel, calls) for kernel in counted.kernels]
-    dropped = ("elementwise operations behind", "views and constants cost nothing")
+    dropped = ("elementwise operations behind", "views and constants are assumed free")
     said = [note for note in notes if not note.startswith(dropped)]
     said += [
         COMPILERS[compiler],
