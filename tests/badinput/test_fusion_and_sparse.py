@@ -72,7 +72,7 @@ def stored(pointers: list[int], indices: list[int]) -> Compressed:
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a rule": (
         lambda: ts.compile(chain(), "edge-8", fuse=["elementwise", "prolog"]),
-        r"fuse: no rule .*got 'prolog'; allowed: .*epilogue.*Did you mean 'prologue'",
+        r"fuse: unknown rule .*got 'prolog'; allowed: .*epilogue.*Did you mean 'prologue'",
     ),
     "all beside a rule": (
         lambda: ts.compile(chain(), "edge-8", fuse=["all", "prologue"]),
@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "place of an unknown operation": (
         lambda: ts.compile(chain(), "edge-8", place={"softmax": "host"}),
-        r"does not exist \(got 'softmax'; allowed: .*softmax0.*Did you mean 'softmax0",
+        r"unknown operation \(got 'softmax'; allowed: .*softmax0.*Did you mean 'softmax0",
     ),
     "residency of an unknown tensor": (
         stays({"product00": "scratchpad"}),

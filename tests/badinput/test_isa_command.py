@@ -44,7 +44,7 @@ def test_codes_of_programs_that_end(tmp_path: Path) -> None:
         (["run", "GOOD", "--vlen", "-128"], ["-128"]),
         (["run", "GOOD", "--core", "sifive-x28"], ["sifive-x280"]),
         (["run", "GOOD", "--machine", "tpu-v9"], ["tpu-v"]),
-        (["run", "GOOD", "--core", "generic", "--machine", "tpu-v3"], ["not both"]),
+        (["run", "GOOD", "--core", "generic", "--machine", "tpu-v3"], ["both a core and a machine"]),
         (["run", "GOOD", "--max-instructions", "-1"], ["max-instructions"]),
         (["run", "GOOD", "--json", "/nowhere/r.json"], ["/nowhere/r.json"]),
         (["run", "GOOD", "--trace", "r.txt"], [".pftrace"]),

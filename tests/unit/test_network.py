@@ -97,7 +97,7 @@ def test_answers_and_fidelity(fidelity: str) -> None:
 MISTAKES = [
     ({"fidelity": "exact"}, "fidelity"),
     ({"reply": 0}, "reply"),
-    ({"reply": 2, "virtual_channels": 1}, "virtual channels"),
+    ({"reply": 2, "virtual_channels": 1}, "virtual channel"),
     ({"reply": 2, "topology": "torus", "virtual_channels": 2}, "two virtual channels"),
     ({"topology": "mash"}, "unknown network"),
     ({"topology": "mesh_"}, "unknown network"),

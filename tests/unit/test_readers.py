@@ -74,8 +74,8 @@ def test_parquet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["parquet", "xlsx"])
 def test_a_library_that_is_not_there_is_named(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    for library in ("pyarrow", "pyarrow.parquet", "openpyxl"):
+        monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ts.UserError, match=r"tilesim\[tables\]"):
         read("gemm", written(tmp_path / f"rows.{suffix}", "x"))
 

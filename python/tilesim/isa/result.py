@@ -31,7 +31,7 @@ class IsaResult(Tabled):
 
     @property
     def exit_status(self) -> int | None:
-        """The program's exit status, 0 to 255; None where it trapped or reached the limit."""
+        """The program's exit code, 0 to 255; None if it trapped or reached the limit."""
         return self.data["exit_status"]
 
     @property

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from ..base.errors import listed, nearest, shown, user_error
+from ..base.errors import listed, nearest, shown, unknown, user_error
 from ..base.files import read_yaml
 from .foreign import RATES, Description
 
@@ -139,8 +139,8 @@ def _listed(node: Mapping[str, Any], place: str, fan: list[int], parallel: int =
     """Version 0.4: `fan` counts instances and those along x, and grows with each mesh."""
     for child, name, where in _nodes(node, "nodes", place):
         mesh = _part(child, "spatial", dict, where)
-        if unknown := [one for one in mesh if one not in _MESH]:
-            raise unknown("key of a mesh", unknown[0], _MESH, place=f"{where}: spatial")
+        if wrong := [one for one in mesh if one not in _MESH]:
+            raise unknown("key of a mesh", wrong[0], _MESH, place=f"{where}: spatial")
         x, y = (_count(mesh.get(key, 1), f"{where}: spatial: {key}") for key in _MESH)
         beside = child.get("!") == "Parallel"
         own = list(fan) if parallel else fan  # parallel components do not change each other

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _core
-from ..base.above import Above
 from ..base.checked import checked_class, is_number
 from ..base.errors import path_text, user_error
 from ..base.figures import percent, size
@@ -17,10 +16,8 @@ from ..base.paths import configs_dir
 from ..base.progress import followed
 from ..base.table import Table
 from .advice import Advice, Advices, Stored, changes_to_try
+from .asked import ASKED
 from .measured import Measured
-
-#: late-bound calls of a result that compile or simulate: "advice", "compare", "reasons", "why", ...
-ASKED: dict[str, Callable[..., Any]] = Above()
 
 __all__ = ["Advice", "Result", "Table"]
 

@@ -15,7 +15,8 @@ from ..mapping import MappingTable, kernels
 from ..program.fusion import fusion_rules, rules_text
 from ..program.mixed import MixedProgram
 from ..results.advice import Advice
-from ..results.result import ASKED, Result
+from ..results.asked import ASKED
+from ..results.result import Result
 from ..timing.again import Again
 from .samplers import sampler_of
 

@@ -35,7 +35,7 @@ class Levels(Tabled):
 
     @property
     def difference(self) -> float:
-        """Relative difference of the instruction level from the tile level."""
+        """Difference of the instruction level from the tile level, as a fraction of the latter."""
         cycles = self.cycles
         return cycles["instruction"] / cycles["tile"] - 1 if cycles["tile"] else 0.0
 

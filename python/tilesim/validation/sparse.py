@@ -67,7 +67,9 @@ def _sigma(row: _Row, a_density: float, b_density: float) -> float:
     missing = [name for name in ("multipliers", "read_ports", "write_ports", "stationary") if not row.get(name)]
     if missing:
         raise user_error(f"{missing[0]} is missing", value=shown(row.get(missing[0])), allowed="a value in a sigma row")
-    core = SparseCore(*(whole(row, name, _MOST) for name in ("multipliers", "read_ports", "write_ports")))
+    core = SparseCore(
+        whole(row, "multipliers", _MOST), whole(row, "read_ports", _MOST), whole(row, "write_ports", _MOST)
+    )
     m, n, k = _shape(row)
     if k * max(m, n) > 1 << 28:
         raise Unsupported(f"patterns of {m} x {k} and {k} x {n} are too large to draw")

@@ -156,7 +156,7 @@ def test_arguments_by_the_calling_convention() -> None:
     assert whole.tolist() == [1, 2, 3, 4]
     ts.isa.call(made, "g", whole, whole)
     assert whole.tolist() == [6, 2, 3, 4]
-    with pytest.raises(ts.UserError, match="order of bytes"):
+    with pytest.raises(ts.UserError, match="byte order"):
         ts.isa.call(made, "g", np.zeros(4, ">i4"), whole)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...base import figures
 from ...base.view import Column, Notes, Section, rows_of
+from ..asked import ASKED
 from ..comparison_page import differences_table, totals_table
-from ..result import ASKED
 
 __all__ = ["Against", "against"]
 

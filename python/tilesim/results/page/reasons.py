@@ -8,7 +8,7 @@ from typing import Any
 from ... import _core
 from ...base.palette import OTHER, SERIES
 from ...base.view import Notes, Reason, Reasons
-from ..result import ASKED
+from ..asked import ASKED
 
 __all__ = ["reasons_of"]
 

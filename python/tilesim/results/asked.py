@@ -1,0 +1,13 @@
+"""Late-bound calls of a result that compile or simulate: packages above register them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..base.above import Above
+
+__all__ = ["ASKED"]
+
+#: "advice", "compare", "reasons", "why", ...
+ASKED: dict[str, Callable[..., Any]] = Above()
