@@ -169,7 +169,7 @@ def test_printed_tables_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         heads = told.splitlines()[0].split()
         lost = [key for key in table.rows[0] if key not in (*heads, "fused")]
         assert all(key in told.partition("Left out")[2] for key in lost)
-        if max(map(len, text.splitlines())) <= width:
+        if max(map(len, text.splitlines())) <= width and "…" not in text:
             assert told == text
 
 

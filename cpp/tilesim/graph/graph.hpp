@@ -166,7 +166,7 @@ class Graph {
   std::int32_t main = 0;
   std::map<std::string, Weight> weights;
   std::shared_ptr<const Mesh> mesh;  ///< of the devices that annotations of values are about; null: none
-  std::int64_t devices = 1;  ///< that run this together, each with separate values: collectives are among them
+  std::int64_t devices = 1;          ///< that run this together, each with separate values: collectives are among them
 
   const GraphFunction& entry() const { return functions[static_cast<std::size_t>(main)]; }
   GraphFunction& entry() { return functions[static_cast<std::size_t>(main)]; }

@@ -187,7 +187,7 @@ class CostModel {
   double load_wait_ = 0, store_wait_ = 0;         ///< there, memory and (loads) back, in core cycles
   double further_ = 0;                            ///< way to other regions of the memory
   double at_home_ = 0;                            ///< bytes that may lie in the core's own region without any in others
-  double link_rate_ = 0;  ///< bytes per core cycle that links between regions pass each way; 0: none
+  double link_rate_ = 0;                 ///< bytes per core cycle that links between regions pass each way; 0: none
   std::int64_t chunk_ = 1, window_ = 1;  ///< bytes per request; requests in flight per queue
   Extents key_;
   std::vector<Span> region_;  ///< of the tile at hand

@@ -18,8 +18,8 @@ std::int64_t trips(const Problem& problem, const Nest& nest, int dim) {
   return ceil_div(problem.domain.extents[d], nest.tiles[d]);
 }
 
-/// Positions inside of a tensor's axis that the tiles of one term reach together, each tile separately; `low` and `high`
-/// are what the other terms add. Tiles that lie inside whole reach alike: a long axis is not walked.
+/// Positions inside of a tensor's axis that the tiles of one term reach together, each tile separately; `low` and
+/// `high` are what the other terms add. Tiles that lie inside whole reach alike: a long axis is not walked.
 std::int64_t swept_by(const AxisAccess::Term& term, std::int64_t extent, std::int64_t tile, std::int64_t low,
                       std::int64_t high, std::int64_t size) {
   const std::int64_t c = term.coefficient, step = c * tile, count = ceil_div(extent, tile);
