@@ -38,7 +38,7 @@ class Checks(Stage):
 
     verify: bool = option(False, "Execute the program and compare with the reference.", "--verify")
     verify_against: str = option(
-        "reference", "Baseline of --verify: reference, or source (also compare with the graph as read)."
+        "reference", "Baseline of --verify: reference, or source (the graph before patterns were replaced)."
     )
     accuracy: str | None = option(
         None, "Report errors of a quantized model against f32 (the same model), or against a model's name or file."

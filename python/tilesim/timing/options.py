@@ -103,7 +103,7 @@ class CompileOptions(Stage):
     fallback: str = option("error", "Unsupported operations: error, or host (run on the host).")
     place: Any = option(None, "Place an operation: name=host or name=machine.", words=list[str], read=_places)
     cores: int | None = option(None, "Number of cores that share the work; default: all.", panel=MACHINE)
-    capacity: str = option("report", "Tensors that exceed the memory: report, or error.")
+    capacity: str = option("report", "If tensors exceed the memory: report it, or raise an error.")
     sort: str | None = option(None, "Core type that runs the program.", panel=MACHINE)
     contexts: int | None = option(None, "Contexts of a core that share every kernel.", least=1)
     integer_products: bool = option(
