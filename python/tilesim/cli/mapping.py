@@ -333,7 +333,9 @@ def tune(
         str | None, typer.Option(help="Simulate the best four again with this memory model: bank.")
     ] = None,
     save: Annotated[str | None, typer.Option(help="Write the best mapping table.", rich_help_panel=OUTPUT)] = None,
-    sampler: Annotated[str, typer.Option(help="Source of candidates: model (the cost model), random or optuna.")] = "model",
+    sampler: Annotated[
+        str, typer.Option(help="Source of candidates: model (the cost model), random or optuna.")
+    ] = "model",
     history: Annotated[
         bool, typer.Option("--history", rich_help_panel=OUTPUT, help="Print every simulated candidate.")
     ] = False,
