@@ -175,7 +175,7 @@ def test_page_and_commands(tmp_path: Path) -> None:
     found = ts.compare(a, b)
     found.to_html(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Parts" in page and "bubble" in page and "Differences" in page and found._repr_html_()
+    assert "Parts" in page and "bubble" in page and "Largest differences" in page and found._repr_html_()
     run = CliRunner()
     done = run.invoke(
         app, ["compare", one, two, "--html", str(tmp_path / "c.html"), "--json", str(tmp_path / "c.json")]
@@ -191,7 +191,7 @@ def test_page_and_commands(tmp_path: Path) -> None:
     names = json.loads(done.output)["names"]
     assert names == {"a": "data=64,shard=zero2, megatron", "b": "data=64,shard=zero3, fsdp"}
     refused = run.invoke(app, how)
-    assert refused.exit_code and "nothing to be compared with" in str(refused.exception)
+    assert refused.exit_code and "at least two steps" in str(refused.exception)
 
 
 @pytest.mark.parametrize(

@@ -307,13 +307,14 @@ def test_pictures() -> None:
 
 
 def test_bars_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilesim.base import columns
     from tilesim.cluster.views import breakdown
 
     table = stepped("dgx-a100:32", "tensor=2,pipeline=4,data=4").breakdown
     assert "█" not in str(table)
-    monkeypatch.setattr(breakdown, "is_terminal", lambda: True)
+    monkeypatch.setattr(screen, "is_terminal", lambda: True)
     monkeypatch.setattr(
-        breakdown.sys, "stdout", type("Out", (), {"encoding": "utf-8", "isatty": staticmethod(lambda: False)})
+        columns.sys, "stdout", type("Out", (), {"encoding": "utf-8", "isatty": staticmethod(lambda: False)})
     )
     drawn = screen.plain(breakdown.lines(table.rows)).splitlines()
     lengths = [line.count("█") for line in drawn[1:]]

@@ -134,7 +134,7 @@ def test_energy_has_units_or_says_what_lacks():
     assert "16.8 µJ" in repr(known) and "unknown" in repr(known) and "together" not in repr(known)
     assert pickle.loads(pickle.dumps(known)) == known and isinstance(known, dict)
     two = ts.run(GRAPH, machine=machine.replace({"energy.mac": "0.5 pJ", "energy.memory_byte": "20 pJ"})).energy
-    assert "together" in repr(two)
+    assert "total " in repr(two)
 
 
 def test_a_program_by_hand_where_a_workload_is_asked_for(tmp_path):
