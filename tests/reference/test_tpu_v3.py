@@ -1,4 +1,4 @@
-"""Rows of a table of one TPU v3 core that are none."""
+"""Invalid rows of a table of one TPU v3 core."""
 
 from __future__ import annotations
 
