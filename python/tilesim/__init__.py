@@ -145,6 +145,7 @@ _above.enter(
     {
         "advice": "tilesim.study.alternatives:advice",
         "compare": "tilesim.results.compared:compare",
+        "estimated": "tilesim.analytic.estimate:estimated",
         "loaded_step": "tilesim.cluster.saved:load",
         "mixed": "tilesim.program.mixed:from_document",
         "quantize": "tilesim.timing.quantize:quantize",

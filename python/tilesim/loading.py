@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,15 @@ class Sizes(Stage):
         return cls(sizes.get("batch"), sizes.get("context", sizes.get("sequence")), phase, narrow)
 
 
-def as_graph(model: Any, args: Any = (), sizes: Sizes | None = None) -> Graph:
-    """A graph from anything that names one."""
+def as_graph(
+    model: Any, args: Any = (), sizes: Sizes | None = None, passes: str | Sequence[str] | None = None
+) -> Graph:
+    """A graph from anything that names one, after `passes` (None: those of its import)."""
     given = sizes.given() if sizes else {}
     if isinstance(model, (str, os.PathLike)):
-        return load_graph(path_text(model), **given)
+        return load_graph(path_text(model), **given, passes=passes)
+    if passes is not None:
+        chosen(passes)
     if given and not (is_pretrained(model) and not _any(args)):
         name, value = next(iter(given.items()))
         what = (
@@ -75,21 +79,22 @@ def as_graph(model: Any, args: Any = (), sizes: Sizes | None = None) -> Graph:
         hint = "" if is_module(model) else of_workload(name, value)
         raise user_error(what, place=", ".join(given), value=shown(value), allowed="with a name or a file",
                          suggestion=hint)  # fmt: skip
-    if isinstance(model, Graph):
-        return model.copy()
-    if isinstance(model, Program):
-        return _graph_of(model, model.core.name).copy()
+    if isinstance(model, (Graph, Program)):
+        graph = (model if isinstance(model, Graph) else _graph_of(model, model.core.name)).copy()
+        if passes is not None and not graph.changes:
+            graph.optimize(passes)
+        return graph
     nothing = not _any(args)
     if is_pretrained(model) and (nothing or not is_module(model)):
         return from_transformers(model, **given)
     if is_module(model):
         if isinstance(args, Mapping):
-            return from_torch(model, (), {str(name): value for name, value in args.items()})
+            return from_torch(model, (), {str(name): value for name, value in args.items()}, passes=passes)
         if nothing:
             what = "missing example inputs of a module, which give its shapes"
             call = f"ts.from_torch(module, (x,)) or ts.run(module, (x,)), x a tensor for {type(model).__name__}.forward"
             raise user_error(what, value=type(model).__name__, suggestion=f"Write {call}")
-        return from_torch(model, args)
+        return from_torch(model, args, passes=passes)
     remedy = "Import a JAX function with ts.from_jax(f, *args)" if callable(model) else ""
     raise user_error("not a model", value=type(model).__name__, allowed=ACCEPTED, suggestion=remedy)
 
@@ -119,15 +124,14 @@ def load(
     context: int | None = None,
     phase: str | None = None,
     dtype: str | None = None,
-    passes: str | None = None,
+    passes: str | Sequence[str] | None = None,
 ) -> Graph | Program:
     """A workload: a network of the zoo, a product, or a file."""
     if passes is None:
         return _load(what, batch, context, phase, dtype, None)
-    if not isinstance(passes, str):
-        allowed = "all, none, names separated by commas"
-        raise user_error("passes is not a text", place="passes", value=shown(passes), allowed=allowed)
-    names: Any = passes if passes in ("all", "none") else [name.strip() for name in passes.split(",")]
+    names: Any = passes
+    if isinstance(passes, str) and passes not in ("all", "none"):
+        names = [name.strip() for name in passes.split(",")]
     chosen(names)
     loaded = _load(what, batch, context, phase, dtype, names)
     if isinstance(loaded, Program):
@@ -240,7 +244,7 @@ def load_graph(
     context: int | None = None,
     phase: str | None = None,
     dtype: str | None = None,
-    passes: str | None = None,
+    passes: str | Sequence[str] | None = None,
 ) -> Graph:
     """As `load`, for callers that need a graph."""
     loaded = load(what, batch, context, phase, dtype, passes)

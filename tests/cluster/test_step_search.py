@@ -195,7 +195,9 @@ class InTurn:
 
 def test_budget_and_executor() -> None:
     whole = ts.cluster.search(SMALL, "dgx-a100:8")
-    assert ts.cluster.search(SMALL, "dgx-a100:8", budget=50).evaluated == 50
+    cut = ts.cluster.search(SMALL, "dgx-a100:8", budget=50)
+    assert (cut.evaluated, cut.legal) == (50, whole.legal) and whole.legal == whole.evaluated
+    assert f"50 of {whole.legal:,} plans" in cut.explain() and "budget" not in whole.explain()
     other = ts.cluster.search(SMALL, "dgx-a100:8", executor=InTurn())
     assert other.plans == whole.plans
     assert other.seconds == whole.seconds

@@ -195,7 +195,7 @@ def test_scaling_searches_and_tells_what_does_not_fit() -> None:
     assert "does not fit" in tight[0]["reason"]
 
 
-@pytest.mark.parametrize("devices", [[], "8", [0], [2.5], 8])
+@pytest.mark.parametrize("devices", [[], "8,x", [0], [2.5], 8])
 def test_numbers_of_devices_that_are_none(devices: Any) -> None:
     with pytest.raises(ts.UserError, match="devices"):
         ts.cluster.scaling(WORK, "dgx-a100", devices)
@@ -335,7 +335,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert "efficiency" in whole and whole.startswith(head) and head.count("\n") == 1
     for more in (("--devices", "8,x"), ("--timeline", "t.json"), ("--store", "s.db"), ("--devices", "")):
         wrong = told(*words, *more)
-        assert wrong.exit_code != 0 and more[0] in str(wrong.exception), more
+        assert wrong.exit_code != 0 and more[0].strip("-") in str(wrong.exception), more
     mapped = told("search", work, "--cluster", "dgx-a100:8", "--map", "--best", "2")
     assert "\\ pipeline" in mapped.output and " *" in mapped.output
     one = told("step", work, "--cluster", "dgx-a100:8", "--plan", "tensor=8", "--timeline", str(tmp_path / "t.json"))

@@ -65,7 +65,7 @@ WORDS: dict[str, tuple[str, Any]] = {
     "quantize": ("i8", "i8"),
     "network": ("crossbar", "crossbar"),
     "shape": ("8,8,8", [(8.0, 8.0, 8.0)]),
-    "cluster step devices": ("1,2", [1, 2]),
+    "cluster step devices": ("1,2", "1,2"),
     "cluster collective devices": ("2", 2),
     "shardings": ("up=-,d", {"up": (None, ("d",))}),
     "cluster step network_model": ("flows", "flows"),

@@ -16,6 +16,7 @@ from tilesim.base.view.pages import parts_of
 CASES = {
     "simulate": lambda: ts.run("mlp", machine="edge-8"),
     "estimate": lambda: ts.estimate("mlp", "h100"),
+    "compiled estimate": lambda: ts.estimate("mlp", "h100", compiler="torch"),
     "step": lambda: ts.cluster.step(
         "gpt3-175b", "dgx-h100:64", "tensor=8,pipeline=8,recompute=selective,sequence=true"
     ),
@@ -43,13 +44,14 @@ def test_pages_hold_every_row(name: str, tmp_path: Path) -> None:
         assert page.count("<tr>") == len(rows) + 1
 
 
-@pytest.mark.parametrize("name", ["simulate", "step"])
+@pytest.mark.parametrize("name", ["simulate", "step", "estimate", "compiled estimate"])
 def test_saved_results_are_loaded_as_they_were(name: str, tmp_path: Path) -> None:
     result: Any = CASES[name]()
     result.save(tmp_path / "result.json")
     loaded = type(result).load(tmp_path / "result.json")
     assert type(loaded) is type(result) and repr(loaded) == repr(result)
-    assert loaded.table().rows == result.table().rows
+    tables = [name for name in ("table", "terms", "kernels", "caches") if hasattr(result, name)]
+    assert [getattr(loaded, name)().rows for name in tables] == [getattr(result, name)().rows for name in tables]
 
 
 def test_public_classes_with_a_table_write_pages() -> None:
@@ -66,3 +68,36 @@ def test_steps_take_plans_as_text() -> None:
     assert ts.cluster.step(work, cluster, given.plan.to_dict()).seconds == given.seconds
     with pytest.raises(ts.UserError, match="tensr"):
         ts.cluster.step(work, cluster, "tensr=8")
+
+
+def test_machines_and_clusters_are_equal_by_value() -> None:
+    for kind, name in ((ts.Machine, "tpu-v3"), (ts.Cluster, "dgx-h100:64"), (ts.Device, "h100")):
+        one: Any = kind.load(name)
+        other = kind.from_dict(one.to_dict())
+        assert one == other and len({one, other}) == 1
+    assert ts.Machine.load("tpu-v3") != ts.Machine.load("tpu-v3").replace({"core.array.count": 1})
+    assert ts.Cluster.load("dgx-h100:64") != ts.Cluster.load("dgx-h100:128")
+
+
+def test_texts_of_the_command_line_in_calls() -> None:
+    work, plan = "llama-3-8b", "tensor=8,data=8"
+    listed, text = (ts.cluster.scaling(work, "dgx-h100", devices, plan).rows for devices in ([64, 128], "64, 128"))
+    assert text == listed
+    with pytest.raises(ts.UserError, match="devices: not a whole number"):
+        ts.cluster.scaling(work, "dgx-h100", "64,x", plan)
+
+
+def test_passes_of_run(tmp_path: Path) -> None:
+    """A logistic of x times x is one operation where patterns are recognised, from an object and from a file."""
+    build = ts.GraphBuilder("g")
+    x = build.input("x", (8, 16), "f32")
+    build.output(build.apply("multiply", x, build.apply("sigmoid", x)))
+    build.graph.save(tmp_path / "g.json")
+    for model in (build.graph, tmp_path / "g.json"):
+        for passes, names in (
+            ("none", ["sigmoid", "multiply"]),
+            ("all", ["multiply"]),
+            (["activations"], ["multiply"]),
+        ):
+            found = ts.run(model, machine="edge-8", passes=passes, fuse="none")
+            assert [row["name"] for row in found.data["operations"]] == names

@@ -118,6 +118,13 @@ def test_notes_wrap_between_words(words: str, room: int, indent: str) -> None:
     assert " ".join([lines[0][len(indent) :], *(line.strip() for line in lines[1:])]).split() == words.split()
 
 
+def test_long_assignments_wrap_at_commas() -> None:
+    plan = "tensor=8,pipeline=16,schedule=zb-h1,shard=zero3,micro_batch=32,offload=activations"
+    lines = screen.wrapped(f"plan {plan}: 12 s", "", "  ", limit=40)
+    assert max(map(len, lines)) <= 40
+    assert plan in "".join(line.strip() for line in lines)
+
+
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [

@@ -54,6 +54,11 @@ class Estimate(Result):
         """Pickles and copies the figures without the graph."""
         return {**super().__getstate__(), "_redo": None}
 
+    def _more(self) -> dict[str, Any]:
+        kept = ("name", "kind", "operations", "launches", "bytes")
+        kernels = [{name: getattr(kernel, name) for name in kept} for kernel in self._kernels]
+        return {"estimate": {"costs": [vars(cost) for cost in self.costs], "kernels": kernels}}
+
     def terms(self) -> Table:
         """The terms of each operation, longest operation first.
 
@@ -178,6 +183,11 @@ class Estimate(Result):
             for name, change in changes.items()
         ]
         return sorted(advice, key=lambda item: item.cycles)
+
+
+def estimated(data: dict[str, Any], costs: list[dict[str, Any]], kernels: list[dict[str, Any]]) -> Estimate:
+    """A saved estimate."""
+    return Estimate(data, [Cost(**cost) for cost in costs], None, [Kernel(**kernel) for kernel in kernels])
 
 
 class _Redo:

@@ -109,16 +109,7 @@ def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tup
 
 def _words(value: str, size: int) -> list[str]:
     """Lines of at most this width, broken between words."""
-    if wide(value) <= size:
-        return [value]
-    lines: list[str] = []
-    line = ""
-    for word in (fitted(one, size) for one in value.split(" ")):
-        if line and wide(line) + 1 + wide(word) > size:
-            lines, line = [*lines, line], word
-        else:
-            line = f"{line} {word}" if line else word
-    return [*lines, line]
+    return screen.wrapped(value, limit=size)
 
 
 def _told_apart(column: Column, names: Sequence[str]) -> int:

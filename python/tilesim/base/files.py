@@ -160,7 +160,15 @@ def read_yaml(path: str | os.PathLike[str]) -> Any:
 
 
 class Saved:
-    """A value that its file holds as a dict."""
+    """A value that its file holds as a dict; values with equal dicts are equal."""
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same class and the same dict."""
+        return type(self) is type(other) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        """Of the name, since dicts have no hash."""
+        return hash(getattr(self, "name", ""))
 
     def to_dict(self) -> dict[str, Any]:
         """The value.

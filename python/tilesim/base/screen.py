@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from .figures import short
 
@@ -117,19 +118,27 @@ def spelled(text: str, encoding: str | None) -> str:
 
 
 def wrapped(text: str, indent: str = "", hang: str | None = None, limit: int | None = None) -> list[str]:
-    """A text as lines that fit, broken between words; longer words are shortened in the middle."""
+    """A text as lines that fit, broken between words, and long assignments at commas; longer words are shortened."""
     hang = " " * len(indent) if hang is None else hang
     limit = width() if limit is None else limit
     if limit == UNLIMITED:
         return [indent + clean(text)]
     lines: list[str] = []
-    line, room = indent, max(8, limit - max(wide(indent), wide(hang)))
+    line, room = indent, max(min(8, limit), limit - max(wide(indent), wide(hang)))
     empty = True
-    for word in (fitted(one, room) for one in clean(text).split(" ")):
-        if not empty and wide(line) + 1 + wide(word) > limit:
+    for gap, one in _words(clean(text), room):
+        word = fitted(one, room)
+        if not empty and wide(line) + len(gap) + wide(word) > limit:
             lines, line, empty = [*lines, line.rstrip()], hang, True
-        line, empty = line + word if empty else f"{line} {word}", False
+        line, empty = line + word if empty else f"{line}{gap}{word}", False
     return [*lines, line.rstrip()]
+
+
+def _words(text: str, room: int) -> Iterator[tuple[str, str]]:
+    """Words, each with the space before it; a word "a=1,b=2" that is too long is one word per assignment."""
+    for word in text.split(" "):
+        parts = re.split(r"(?<=,)(?=\w+=)", word) if wide(word) > room else [word]
+        yield from zip((" ", *("" for _ in parts[1:])), parts, strict=True)
 
 
 def indented(text: str) -> list[str]:

@@ -42,9 +42,9 @@ ORDERS = 1 << 8  # plans whose schedules are simulated together
 
 @dataclass(frozen=True)
 class SearchStudy(Tabled):
-    """The result of a search: numbers of plans (`evaluated`), that fit into memory (`fits`) and were `priced`; the best
-    plans and the Pareto front of time and memory. `confirmed` has the fastest ones repeated with shared links: plan,
-    seconds, flows_seconds. `frameworks` are those of `plans`, with the fastest plan of each."""
+    """The result of a search: numbers of `legal` plans, of those `evaluated` within the budget, that fit (`fits`) and
+    were `priced`; the best plans and the Pareto front of time and memory. `confirmed` has the fastest ones repeated
+    with shared links: plan, seconds, flows_seconds. `frameworks` are those of `plans`."""
 
     workload: Layered
     cluster: Any
@@ -60,6 +60,14 @@ class SearchStudy(Tabled):
     priced: int = 0
     confirmed: list[dict[str, Any]] = field(default_factory=list, repr=False)
     frameworks: list[str] = field(default_factory=list, repr=False)
+    legal: int = 0
+
+    @property
+    def counted(self) -> str:
+        """Numbers of plans, as a sentence."""
+        if self.legal <= self.evaluated:
+            return f"{self.evaluated:,} plans, {self.fits:,} fit"
+        return f"{self.evaluated:,} of {self.legal:,} plans (a larger budget may find a better one), {self.fits:,} fit"
 
     @property
     def reason(self) -> str:
@@ -99,7 +107,7 @@ class SearchStudy(Tabled):
             UserError: if no plan fits.
         """
         best = self.best
-        lines = [f"{self.evaluated:,} plans, {self.fits:,} fit", best.explain()]
+        lines = [self.counted, best.explain()]
         if len(self.plans) > 1:
             other = step(self.workload, self.cluster, self.plans[1], framework=self.framework)
             lines.append(f"second, {other.plan.text()}: {other.seconds * 1e3:,.1f} ms, "
@@ -136,6 +144,7 @@ class SearchStudy(Tabled):
         return {
             "schema": "tilesim.cluster_search",
             "version": 1,
+            "legal": self.legal,
             "evaluated": self.evaluated,
             "fits": self.fits,
             "priced": self.priced,
@@ -287,7 +296,7 @@ def study(
     walk = _Walk(workload, fabric, framework, rows, peak, (keep, exhaustive, best_alone))
     with contextlib.nullcontext() if store is None else opened(store) as own:
         walk.run(executor, own)
-    return _study(workload, cluster, framework, fabric, walk, len(rows) == every)
+    return _study(workload, cluster, framework, fabric, walk, every)
 
 
 class _Walk:
@@ -357,7 +366,7 @@ class _Part:
         return _timed(self.workload, rows, self.fabric, self.framework, price, together if carry else at_least)
 
 
-def _study(w: Layered, cluster: Any, framework: str | None, fabric: Fabric, walk: _Walk, all_: bool) -> SearchStudy:
+def _study(w: Layered, cluster: Any, framework: str | None, fabric: Fabric, walk: _Walk, legal: int) -> SearchStudy:
     found, rows, peak = walk.found, walk.rows, walk.peak
     fitting = np.flatnonzero(found.priced)
     order = fitting[np.lexsort((fitting, peak[fitting], found.seconds[fitting]))]
@@ -369,7 +378,7 @@ def _study(w: Layered, cluster: Any, framework: str | None, fabric: Fabric, walk
     chosen = order[front]
     plans = [plan_of(row, w.phase) for row in rows[chosen].tolist()]
     axes = {name: rows[:, AXES.index(name)] for name in ("tensor", "pipeline")}
-    table = cells(w, fabric.devices, axes, found.seconds, peak, walk.fits, all_)
+    table = cells(w, fabric.devices, axes, found.seconds, peak, walk.fits, len(rows) == legal)
     for row in table:
         number = row.pop("number")
         row["plan"] = "" if number is None else plan_of(rows[number].tolist(), w.phase).text()
@@ -378,4 +387,5 @@ def _study(w: Layered, cluster: Any, framework: str | None, fabric: Fabric, walk
         found.seconds[chosen].tolist(), [int(value) for value in peak[chosen]], table,
         int(peak.min()) if len(peak) else 0, fabric.devices, len(fitting),
         frameworks=[framework or framework_of(fabric.device, plan, w.phase) for plan in plans],
+        legal=legal,
     )  # fmt: skip

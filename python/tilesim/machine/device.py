@@ -52,6 +52,8 @@ class Device(Saved):
     year: int | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
+    __hash__ = Saved.__hash__
+
     def __init__(self, levels: Sequence[Any] = (), units: Any = 1, **settings: Any) -> None:
         """Makes a device from its fields."""
         data = {"name": "custom", "kind": "npu", **settings, "units": units}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -102,7 +103,12 @@ def _setting(path: str, unit: str, limits: str, default: str, meaning: str) -> S
         low, high = float(ends[0]), float(ends[1])
     allowed = tuple(limits.split(", ")) if limits and low is None else ()
     effect = EFFECTS.get(path, "")
-    return Setting(path, unit, limits, low, high, allowed, loads(default.strip("`")), meaning, effect)
+    shown = re.sub(
+        r"\d+(\.\d+)?", lambda number: f"{float(number[0]):,g}" if number[1] else f"{int(number[0]):,}", limits
+    )
+    return Setting(
+        path, unit, limits if low is None else shown, low, high, allowed, loads(default.strip("`")), meaning, effect
+    )
 
 
 @lru_cache(maxsize=1)
@@ -150,8 +156,10 @@ def documentation() -> str:
     for path, one in all_settings().items():
         parts = path.split(".")
         limits = f"one of {', '.join(one.allowed)}" if one.allowed else one.range
-        default = "empty" if one.default == "" else shown_value(one.default)
-        text = f"- `{path}`: {one.meaning}. Default {default}{f'; {limits}' if limits else ''}."
+        default = "Default empty" if one.default == "" else f"Default {shown_value(one.default)}"
+        if (least := one.number(one.default)) is not None and one.low is not None and least < one.low:
+            default = "Required"
+        text = f"- `{path}`: {one.meaning}. {default}{f'; {limits}' if limits else ''}."
         sections.setdefault(".".join(parts[: min(2, len(parts) - 1)]), []).extend(
             wrap(text, 118, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         )

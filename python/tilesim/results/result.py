@@ -123,7 +123,7 @@ class Result(Measured):
             path: file written by `save`.
 
         Returns:
-            The result.
+            The result, without its graph and program, which `explain` needs; an `Estimate` of a saved estimate.
 
         Raises:
             UserError: for a file that violates the schema or whose sums disagree, with line and path.
@@ -140,7 +140,8 @@ class Result(Measured):
         for row in data["operations"]:
             if isinstance(row["operation"], str):  # version 1
                 row["operation"] = [name for name in row["operation"].split("+") if name]
-        found = Result(data)
+        costs = stored.pop("estimate", {"costs": [], "kernels": []})
+        found: Result = ASKED["estimated"](data, **costs) if data["source"] == "closed form" else Result(data)
         if stored:
             from .page.held import checked_held
 
@@ -148,6 +149,10 @@ class Result(Measured):
             advice = found._held.get("advice", ())
             found._advised = Advices(Stored(row["change"], row["cycles"], row["before"], row["kind"]) for row in advice)
         return found
+
+    def _more(self) -> dict[str, Any]:
+        """Figures beyond the JSON form that `save` stores."""
+        return {}
 
     def timing_hash(self) -> str:
         """A hash of all figures of timing.

@@ -199,7 +199,7 @@ def divided(
                 part[name] = value
                 break
         else:
-            known = [*own, *(one for names in taken for one in names)]
+            known = list(dict.fromkeys([*own, *(one for names in taken for one in names)]))
             hint = of_workload(name, value) or nearest(name, known)
             raise user_error("unknown option", value=f"'{name}'", allowed=", ".join(known), suggestion=hint)
     return parts

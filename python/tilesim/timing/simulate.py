@@ -335,7 +335,7 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
 
 
 _OWN = ("args", "machine", "verify", "timeline", "memory", "network", "accuracy", "quantize", "batch", "context",
-        "phase", "dtype")  # fmt: skip
+        "phase", "dtype", "passes")  # fmt: skip
 
 
 @checked("memory")
@@ -354,6 +354,7 @@ def run(
     context: int | None = None,
     phase: str | None = None,
     dtype: str | None = None,
+    passes: str | Sequence[str] | None = None,
     **options: Any,
 ) -> Result:
     """Compiles and simulates a model with defaults.
@@ -378,6 +379,7 @@ def run(
         context: tokens of a language model (alias `sequence`); default: the network's own.
         phase: of a generative language model: "prefill" or "decode".
         dtype: of a named network or product; default: its own.
+        passes: patterns to recognise in the model, as for `ts.optimize`; default: "all" for imported models.
         options: other options of `compile` (mapping, fuse, contexts, fallback, place, ...) or `simulate` (tensors,
             resident, placement, latencies, replay); for a device, of `estimate`.
 
@@ -389,7 +391,7 @@ def run(
     """
     if (by_hand := program_of(model)) is not None:
         compiled, simulated = divided(options, CompileOptions, SimulateOptions)
-        other = {"verify": verify, "accuracy": accuracy, "quantize": quantize, "args": args}
+        other = {"verify": verify, "accuracy": accuracy, "quantize": quantize, "args": args, "passes": passes}
         own = machine_of(by_hand, machine, {**compiled, **other})
         return simulate(by_hand, own, memory=memory, network=network, timeline=timeline, **simulated)
     if isinstance(args, str) and (args in Machine.names() or args in Device.names()):
@@ -401,7 +403,7 @@ def run(
     compiled, simulated = (
         ({}, {}) if isinstance(target, Device) else divided(options, CompileOptions, SimulateOptions, own=_OWN)
     )
-    graph = as_graph(model, args, sizes)
+    graph = as_graph(model, args, sizes, passes)
     if isinstance(target, Device):
         asked: dict[str, Any] = {"verify": verify, "timeline": timeline, "memory": memory}
         asked |= {"network": network, "accuracy": accuracy}

@@ -49,8 +49,7 @@ def search(
         for row in table[:best]
     ]
     say(layout(columns, rows))
-    say(wrapped(f"{study.evaluated:,} plans, {study.fits:,} fit, {study.priced:,} estimated; bounds exclude the others",
-                hang="  "))  # fmt: skip
+    say(wrapped(f"{study.counted}, {study.priced:,} estimated; bounds exclude the others", hang="  "))
     for row in study.confirmed:
         say(wrapped(f"{row['plan']}: {row['seconds'] * 1e3:,.1f} ms closed, {row['flows_seconds'] * 1e3:,.1f} ms where "
                     "messages share links (flows)", hang="  "))  # fmt: skip

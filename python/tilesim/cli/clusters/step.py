@@ -75,11 +75,8 @@ def explained(result: Any, quiet: bool = False) -> None:
 def _scaled(workload: Any, cluster: str, devices: str, options: dict[str, Any], out: Output) -> None:
     from ...cluster.views.scaling import lines, scaling
 
-    counts = [one.strip() for one in devices.split(",")]
-    if not all(one.isascii() and one.isdigit() for one in counts):
-        raise user_error("not a list of numbers", place="--devices", value=devices, allowed="numbers such as 8,64,512")
     with shown_step("pricing plans"):
-        found = scaling(workload, cluster, [int(one) for one in counts], **options)
+        found = scaling(workload, cluster, devices, **options)
     if out.json:
         write(found.to_dict(), out.json)
     if out.silent:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...base import figures
-from ...base.arguments import unused, whole
+from ...base.arguments import is_size, unused, whole
 from ...base.checked import checked
 from ...base.columns import layout, number, percent, text
 from ...base.drawing import axes_or_new, plain
@@ -114,7 +114,7 @@ def lines(rows: list[dict[str, Any]]) -> Lines:
 def scaling(
     workload: Layered | Spmd | Graph | str | os.PathLike[str],
     cluster: Any,
-    devices: Sequence[int],
+    devices: Sequence[int] | str,
     plan: Plan | str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     overlap: str = "library",
@@ -131,7 +131,7 @@ def scaling(
             Graph with a mesh and shardings, a result of `ts.partition`, a module with shardings (.mlir), or a training
             graph's name.
         cluster: a `ts.Cluster`, or a name, whose number of devices is replaced.
-        devices: numbers of devices, one row each.
+        devices: numbers of devices, one row each; or a text such as "8,64,512".
         plan: whose data axis grows with the devices; default: the best plan of a search for each number.
         overlap: as in `step`; a search uses "library", then times its plan with this overlap.
         library: as in `step`.
@@ -149,7 +149,9 @@ def scaling(
     Raises:
         UserError: for an unknown name, an invalid number, or an unsupported size of the cluster.
     """
-    if isinstance(devices, (str, bytes)) or not isinstance(devices, Sequence) or not devices:
+    if isinstance(devices, str):
+        devices = [int(one) if is_size(one) else one for one in map(str.strip, devices.split(","))]  # type: ignore[misc]
+    if isinstance(devices, bytes) or not isinstance(devices, Sequence) or not devices:
         raise user_error("not a list of numbers", place="devices", value=shown(devices), allowed="such as [8, 64, 512]")
     plan = None if plan is None else Plan.load(plan)
     counts = [whole("devices", one, 1, 2**31 - 1) for one in devices]

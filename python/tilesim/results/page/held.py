@@ -48,7 +48,7 @@ def held(result: Any) -> dict[str, Any]:
         found["advice"] = [
             {"change": one.text, "kind": one.kind, "cycles": one.cycles, "before": one.before} for one in advice
         ]
-    return found
+    return {**found, **result._more()}
 
 
 def checked_held(found: dict[str, Any], kernels: int, place: str) -> dict[str, Any]:
