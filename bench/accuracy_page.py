@@ -110,7 +110,7 @@ TABLES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], str, str, str, str
         lambda cases: sparse.sparse(cases),
         "cycles",
         "Units that skip zeros",
-        "SIGMA in STONNE, a dual-side sparse tensor core, an Eyeriss v2 PE",
+        "published cycles of SIGMA as STONNE simulates it, of a dual-side sparse tensor core and of an Eyeriss v2 PE",
         "nothing",
     ),
     "dram": (

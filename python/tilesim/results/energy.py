@@ -35,7 +35,8 @@ class Energy(dict[str, float]):
         if len(self) > 1:
             lines.append(f"{'total':{width}}  {figures.energy(sum(self.values()))}")
         if self.unknown:
-            lines.append(f"unknown: {', '.join(self.unknown)} (settings energy.*)")
+            missing = ", ".join(part.removesuffix(" (ps)") for part in self.unknown)
+            lines.append(f"not counted, because settings energy.* are missing: {missing}")
         return "\n".join(lines)
 
     __str__ = __repr__
