@@ -25,6 +25,7 @@ SOURCES = {".cpp", ".hpp", ".py", ".md"}
 #: Methods of a class and files that define them; longer classes are listed in `budgets.toml`.
 METHODS, FILES = 40, 4
 DEFINED = re.compile(r"^[^\s#/][^\n;={]*?\b([A-Z]\w+)::(~?\w+)\(", re.MULTILINE)
+SYNCHRONISING = re.compile(r"program::(?:Acquire|Commit|Wait|Release)\{")
 LONG = 60  # lines of the statements of a Python function
 
 
@@ -73,6 +74,16 @@ def compared(found: dict[str, int], allowed: dict[str, int]) -> list[str]:
 @pytest.mark.parametrize("folder", BUDGETS["lines"])
 def test_lines(folder: str) -> None:
     assert not compared(lines_by_folder(folder), BUDGETS["lines"][folder])
+
+
+def test_the_writer_synchronises() -> None:
+    """Kernels do not write statements of synchronisation: `compile/writer` derives them. Families that still do."""
+    found = {
+        path.relative_to(ROOT / "cpp/tilesim/compile").as_posix(): len(SYNCHRONISING.findall(text))
+        for path in (ROOT / "cpp/tilesim/compile").rglob("*.?pp")
+        if path.parent.name != "writer" and SYNCHRONISING.search(text := path.read_text(encoding="utf-8"))
+    }
+    assert {"files": len(found), "statements": sum(found.values())} == BUDGETS["synchronisation"], found
 
 
 def test_classes_of_the_core() -> None:

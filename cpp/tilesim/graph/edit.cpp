@@ -32,23 +32,18 @@ int sweep_dead(GraphFunction& function) {
   return removed;
 }
 
-void drop_unused_values(GraphFunction& function) {
+void order_values(GraphFunction& function) {
   std::vector<ValueId> renumbered(function.values.size(), no_value);
-  const auto mark = [&](ValueId id) {
-    if (id != no_value) renumbered[at(id)] = 0;
-  };
-  std::ranges::for_each(function.inputs, mark);
-  std::ranges::for_each(function.outputs, mark);
-  for (const Op& op : function.ops) {
-    std::ranges::for_each(op.operands, mark);
-    std::ranges::for_each(op.results, mark);
-  }
   std::vector<Value> values;
-  for (std::size_t i = 0; i < renumbered.size(); ++i) {
-    if (renumbered[i] == no_value) continue;
-    renumbered[i] = static_cast<ValueId>(values.size());
-    values.push_back(std::move(function.values[i]));
-  }
+  const auto take = [&](ValueId id) {
+    if (id == no_value || renumbered[at(id)] != no_value) return;
+    renumbered[at(id)] = static_cast<ValueId>(values.size());
+    values.push_back(std::move(function.values[at(id)]));
+  };
+  std::ranges::for_each(function.inputs, take);
+  for (const Op& op : function.ops) std::ranges::for_each(op.results, take);
+  for (const Op& op : function.ops) std::ranges::for_each(op.operands, take);  // within a pass, before they are defined
+  std::ranges::for_each(function.outputs, take);
   function.values = std::move(values);
   const auto renumber = [&](ValueId& id) {
     if (id != no_value) id = renumbered[at(id)];

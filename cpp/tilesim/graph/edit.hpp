@@ -11,8 +11,8 @@
 
 namespace tilesim::edit {
 
-/// Removes values that no input, output or operation names; the others keep their order.
-void drop_unused_values(GraphFunction& function);
+/// Numbers values as a file does, inputs before results; removes others. So graphs compile alike from memory and file.
+void order_values(GraphFunction& function);
 /// Removes operations whose results nothing reads, unless they have an effect; how many.
 int sweep_dead(GraphFunction& function);
 /// Index of the operation that computes each value; -1: an input or unused.

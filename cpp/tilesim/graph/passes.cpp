@@ -60,7 +60,7 @@ int remove_dead_code(Graph& graph) {
   drop_unreached_functions(graph);
   for (GraphFunction& function : graph.functions) {
     removed += edit::sweep_dead(function);
-    edit::drop_unused_values(function);
+    edit::order_values(function);
   }
   drop_unreached_functions(graph);
   drop_unread_weights(graph);
@@ -152,7 +152,7 @@ void finish(GraphFunction& function, edit::Redirects& redirects, const std::vect
   for (std::size_t i = 0; i < dead.size(); ++i)
     if (!dead[i]) ops.push_back(std::move(function.ops[i]));
   function.ops = std::move(ops);
-  edit::drop_unused_values(function);
+  edit::order_values(function);
 }
 
 }  // namespace

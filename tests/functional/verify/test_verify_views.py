@@ -35,6 +35,7 @@ VIEWS: dict[str, Build] = {
         "slice", b.op("transpose", x, permutation=[1, 0]), start=[2, 1], limit=[4, 5]
     ),
 }
+VIEWS["part of a concat"] = lambda b, x: b.op("concat", x, x * x, dim=0)
 SOURCES: dict[str, Build] = {
     "input": lambda b, x: x,
     "stored": two,
@@ -53,6 +54,8 @@ def program(view: str, source: str, output: bool, machine: str) -> ts.Program:
     b.output(two(b, origin), "other")
     if output:
         b.output(seen, "seen")
+    if output and source == "rounded":
+        b.output(origin, "origin")
     return ts.compile(b.build(), machine)
 
 

@@ -17,6 +17,7 @@
 #include "tilesim/compile/prepare/sink_views.hpp"
 #include "tilesim/compile/quantized/pattern.hpp"
 #include "tilesim/compile/quantized/quantized.hpp"
+#include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/graph/passes/empty.hpp"
 #include "tilesim/kernels/kernels.hpp"
@@ -306,6 +307,7 @@ class WholeAttentions {
 Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions& options, const ApartCycles& apart) {
   Prepared prepared{graph, {}, {}, {}, {}};
   Graph& work = prepared.graph;
+  for (GraphFunction& function : work.functions) edit::order_values(function);
   keep_origins(work);
   const LoweringProfile& profile = machine.whole.lowering;
   if (profile.fusion && profile.fusion->keep_affine_apart)

@@ -64,7 +64,7 @@ void LineGathers::join(const std::string& places, const std::string& joined, Blo
     op.inputs.push_back(all(places));
     for (const VectorNode& node : mapping::places_nodes(before, extent, after)) op.nodes.push_back({node, 0});
     op.outputs.push_back({static_cast<int>(op.nodes.size()) - 1, all(joined), {}, Combiner::add, 0});
-    to.push_back(on("vector", std::move(op)));
+    to.push_back(statement(std::move(op)));
   };
   over_lines(lines_.first, joins, block);
 }
@@ -75,7 +75,7 @@ void LineGathers::gather(const std::string& in, const std::string& index, const 
   const Expr count = lines_.together ? points(lines_.first, rank) : t_.extent[dim_];
   const auto moves = [&](const Expr& offset, Block& to) {
     const auto line = [&](const std::string& slot) { return View{slot, 0, offset, {{count, stride}}}; };
-    to.push_back(on("vector", program::IndexedOp{line(in), line(index), line(out), false, {}}));
+    to.push_back(statement(program::IndexedOp{line(in), line(index), line(out), false, {}}));
   };
   over_lines(lines_.together ? lines_.first : rank, moves, block);
 }

@@ -19,11 +19,9 @@ class OpaqueLowering {
         kernel_(kernel),
         op_(context.function.ops[static_cast<std::size_t>(kernel.ops[0])]),
         target_(op_.attributes.text("target")),
-        operation_(declared_operation(target_, "operation \"" + op_.name + "\"")),
-        queue_(operation_->queue()) {}
+        operation_(declared_operation(target_, "operation \"" + op_.name + "\"")) {}
 
   program::Scope lower() {
-    scope_ = named_scope(context_, kernel_);
     refuse_tiles(context_, kernel_);
     program::OpaqueOp compute;
     compute.target = target_;
@@ -32,19 +30,17 @@ class OpaqueLowering {
     for (const ValueId result : op_.results) results.push_back(of_type(result));
     check_room();
     compute.cycles = operation_->cycles(context_.machine.whole, operands, results);
-    Block block;
-    for (std::size_t i = 0; i < op_.operands.size(); ++i) compute.reads.push_back(load(i, block));
+    Block loads, stores;
+    for (std::size_t i = 0; i < op_.operands.size(); ++i) compute.reads.push_back(load(i, loads));
     for (std::size_t i = 0; i < op_.results.size(); ++i) {
-      add_slot(result_slot(i), op_.results[i], "store0");
-      block.push_back(on("", program::Acquire{result_slot(i), {queue_}}));
+      add_ring(result_slot(i), op_.results[i]);
       compute.writes.push_back(view(result_slot(i), op_.results[i]));
+      if (context_.placed(op_.results[i]))
+        stores.push_back(statement(program::Store{transfer(result_slot(i), op_.results[i]), {}, 0}));
     }
-    block.push_back(on(queue_, std::move(compute)));
-    for (std::size_t i = 0; i < op_.operands.size(); ++i)
-      block.push_back(on(queue_, program::Release{operand_slot(i), 0}));
-    for (std::size_t i = 0; i < op_.results.size(); ++i) store(i, block);
-    scope_.body = std::move(block);
-    return std::move(scope_);
+    loads.push_back({std::move(compute), operation_->queue(), {}});
+    std::move(stores.begin(), stores.end(), std::back_inserter(loads));
+    return write_kernel(named_scope(context_, kernel_), rings_, std::move(loads));
   }
 
  private:
@@ -67,8 +63,8 @@ class OpaqueLowering {
                        "call it on parts of the operands"});
   }
 
-  void add_slot(const std::string& name, ValueId value, const std::string& consumer) {
-    scope_.slots.push_back(ring_slot(name, type(value).dtype, element_count(type(value).shape), consumer, 1));
+  void add_ring(const std::string& name, ValueId value, std::int64_t load_queue = 0) {
+    rings_.push_back({name, type(value).dtype, element_count(type(value).shape), 1, load_queue});
   }
 
   View view(const std::string& slot, ValueId value) const {
@@ -96,23 +92,9 @@ class OpaqueLowering {
                        std::string(name(from.dtype)),
                        std::string(name(type(value).dtype)),
                        {}});
-    const std::string queue =
-        "load" + std::to_string(static_cast<std::int64_t>(i) % context_.machine.core.dma.load_queues);
-    add_slot(slot, value, queue_);
-    block.push_back(on("", program::Acquire{slot, {queue}}));
-    block.push_back(on(queue, program::Load{transfer(slot, value)}));
-    block.push_back(on(queue, program::Commit{slot, 0, 1}));
-    block.push_back(on(queue_, program::Wait{slot, 0, {}, 0, 1}));
+    add_ring(slot, value, static_cast<std::int64_t>(i) % context_.machine.core.dma.load_queues);
+    block.push_back(statement(program::Load{transfer(slot, value)}));
     return view(slot, value);
-  }
-
-  void store(std::size_t i, Block& block) {
-    const std::string slot = result_slot(i);
-    block.push_back(on(queue_, program::Commit{slot, 0, 1}));
-    block.push_back(on("store0", program::Wait{slot, 0, {}, 0, 1}));
-    if (context_.placed(op_.results[i]))
-      block.push_back(on("store0", program::Store{transfer(slot, op_.results[i]), {}, 0}));
-    block.push_back(on("store0", program::Release{slot, 0}));
   }
 
   Context& context_;
@@ -120,8 +102,7 @@ class OpaqueLowering {
   const Op& op_;
   const std::string& target_;
   std::shared_ptr<const OwnOperation> operation_;
-  std::string queue_;
-  program::Scope scope_;
+  std::vector<Ring> rings_;
 };
 
 }  // namespace

@@ -223,11 +223,7 @@ class OrderLowering {
     return widest;
   }
 
-  void add_slot(const std::string& name, const std::string& consumer) {
-    const std::size_t number = numbers_.at(name);
-    const mapping::VectorPlan::Buffer& buffer = plan_.buffers[number];
-    scope_.slots.push_back(ring_slot(name, problem_.operands[number].dtype, buffer.elements, consumer, buffer.depth));
-  }
+  void add_ring(const std::string& name) { rings_.push_back(planned_ring(name, problem_, plan_, numbers_.at(name))); }
 
   /// All axes, the sorted one last.
   View view(const std::string& slot, const Shape& tiles, std::int64_t extent) const {
@@ -240,76 +236,41 @@ class OrderLowering {
   }
 
   void load(const std::string& slot, ValueId value, Block& block) {
-    const Placement& from = placement(value);
-    add_slot(slot, "vector");
-    const std::string queue = "load" + std::to_string(plan_.buffers[numbers_.at(slot)].queue);
-    block.push_back(on("", program::Acquire{slot, {queue}}));
-    block.push_back(
-        on(queue, program::Load{region_transfer(from, t_.start, t_.extent, row_major_strides(in_tiles_), slot)}));
-    block.push_back(on(queue, program::Commit{slot, 0, 1}));
-    block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
+    add_ring(slot);
+    block.push_back(statement(
+        program::Load{region_transfer(placement(value), t_.start, t_.extent, row_major_strides(in_tiles_), slot)}));
   }
 
   void store(const std::string& slot, ValueId value, Block& block) const {
     std::vector<Expr> extent = t_.extent;
     extent[dim_] = kept();
-    const program::Transfer transfer =
-        region_transfer(placement(value), t_.start, extent, row_major_strides(out_tiles_), slot);
-    block.push_back(on("vector", program::Commit{slot, 0, 1}));
-    block.push_back(on("store0", program::Wait{slot, 0, {}, 0, 1}));
-    block.push_back(on("store0", program::Store{transfer, {}, 0}));
-    block.push_back(on("store0", program::Release{slot, 0}));
-  }
-
-  /// The vector unit completes its own writes before it reads them.
-  static void ready(const std::string& slot, Block& block) {
-    block.push_back(on("vector", program::Commit{slot, 0, 1}));
-    block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
-  }
-
-  static void free(const std::string& slot, Block& block) { block.push_back(on("vector", program::Release{slot, 0})); }
-
-  static void unread(const std::string& slot, Block& block) {
-    ready(slot, block);
-    free(slot, block);
-  }
-
-  void acquire(const std::string& slot, Block& block) const {
-    block.push_back(on("", program::Acquire{slot, {"vector"}}));
+    block.push_back(statement(program::Store{
+        region_transfer(placement(value), t_.start, extent, row_major_strides(out_tiles_), slot), {}, 0}));
   }
 
   void top_k() {
     Block block;
     load("x", op_.operands[0], block);
-    add_slot("keys", stored(0) ? "store0" : "vector");
-    add_slot("places", stored(1) ? "store0" : "vector");
-    acquire("keys", block);
-    acquire("places", block);
-    program::SortOp order{view("x", in_tiles_, shape_[dim_]), view("keys", out_tiles_, kept()),
-                          view("places", out_tiles_, kept()), op_.attributes.flag("largest", true)};
-    block.push_back(on("vector", std::move(order)));
-    block.push_back(on("vector", program::Release{"x", 0}));
-    finish("keys", 0, block);
-    finish("places", 1, block);
-    scope_.body = wrap_loops(plan_.rows, "i", std::move(block));
+    add_ring("keys");
+    add_ring("places");
+    block.push_back(
+        statement(program::SortOp{view("x", in_tiles_, shape_[dim_]), view("keys", out_tiles_, kept()),
+                                  view("places", out_tiles_, kept()), op_.attributes.flag("largest", true)}));
+    for (const std::size_t i : {0, 1})
+      if (stored(i)) store(i == 0 ? "keys" : "places", op_.results[i], block);
+    finish(std::move(block));
   }
 
-  void finish(const std::string& slot, std::size_t result, Block& block) const {
-    if (stored(result))
-      store(slot, op_.results[result], block);
-    else
-      unread(slot, block);
+  void finish(Block block) {
+    scope_ = write_kernel(std::move(scope_), rings_, wrap_loops(plan_.rows, "i", std::move(block)));
   }
 
-  /// The slot of places among all lines that lie together, from those in a slot, which is free then.
+  /// The slot of places among all lines that lie together, from those in a slot.
   std::string join(const std::string& places, std::size_t key, Block& block) {
     const std::string joined = numbered("joined", key);
-    add_slot(joined, "vector");  // there in any case: tiles are chosen before it is known whether lines lie together
+    add_ring(joined);  // there in any case: tiles are chosen before it is known whether lines lie together
     if (!lines_->together()) return places;
-    acquire(joined, block);
     lines_->join(places, joined, block);
-    ready(joined, block);
-    free(places, block);
     return joined;
   }
 
@@ -317,8 +278,8 @@ class OrderLowering {
 
   void sort_by(const std::string& in, const std::string& keys, const std::string& places, Block& block) const {
     const std::int64_t extent = shape_[dim_];
-    block.push_back(on("vector", program::SortOp{view(in, in_tiles_, extent), view(keys, in_tiles_, extent),
-                                                 view(places, in_tiles_, extent), descending_}));
+    block.push_back(statement(program::SortOp{view(in, in_tiles_, extent), view(keys, in_tiles_, extent),
+                                              view(places, in_tiles_, extent), descending_}));
   }
 
   /// By the last key first; a stable sort by an earlier key keeps the order of the later ones.
@@ -327,52 +288,35 @@ class OrderLowering {
     Block block;
     for (std::size_t i = 0; i < op_.operands.size(); ++i)
       if (loaded(i)) load(numbered("x", i), op_.operands[i], block);
-    add_slot("places", "vector");
-    acquire("places", block);
+    add_ring("places");
     const std::size_t last = keys() - 1;
     const bool direct = keys() == 1 && stored(0);  // the sorted keys are the first result
     const std::string sorted = direct ? "y0" : numbered("sorted", last);
-    add_slot(sorted, direct ? "store0" : "vector");
-    acquire(sorted, block);
+    add_ring(sorted);
     sort_by(numbered("x", last), sorted, "places", block);
-    ready("places", block);
-    if (!direct) unread(sorted, block);
     std::string places = gathers() ? join("places", last, block) : "places";
     for (std::size_t key = last; key-- > 0;) places = refine(key, places, block);
     for (std::size_t i = 0; i < op_.operands.size(); ++i) {
       if (!stored(i)) continue;
       const std::string y = numbered("y", i);
       if (!(direct && i == 0)) {
-        add_slot(y, "store0");
-        acquire(y, block);
+        add_ring(y);
         lines_->gather(numbered("x", i), places, y, block);
       }
       store(y, op_.results[i], block);
     }
-    for (std::size_t i = 0; i < op_.operands.size(); ++i)
-      if (loaded(i)) block.push_back(on("vector", program::Release{numbered("x", i), 0}));
-    free(places, block);
-    scope_.body = wrap_loops(plan_.rows, "i", std::move(block));
+    finish(std::move(block));
   }
 
   /// Sorts by one more key what `places` has ordered; the slot of the new positions.
   std::string refine(std::size_t key, const std::string& places, Block& block) {
     const std::string taken = numbered("taken", key), sorted = numbered("sorted", key), moves = numbered("moves", key),
                       result = numbered("places", key);
-    add_slot(taken, "vector");
-    add_slot(sorted, "vector");
-    add_slot(moves, "vector");
-    add_slot(result, "vector");
-    for (const std::string& slot : {taken, sorted, moves, result}) acquire(slot, block);
+    for (const std::string& ring : {taken, sorted, moves, result}) add_ring(ring);
     lines_->gather(numbered("x", key), places, taken, block);
-    ready(taken, block);
     sort_by(taken, sorted, moves, block);
-    ready(moves, block);
     const std::string order = gathers() ? join(moves, key, block) : moves;
     lines_->gather(places, order, result, block);
-    ready(result, block);
-    for (const std::string& slot : {places, taken, order}) free(slot, block);
-    unread(sorted, block);
     return result;
   }
 
@@ -403,6 +347,7 @@ class OrderLowering {
   bool descending_ = false;
   bool apart_ = false;  ///< there is no room for places among lines that lie together
   program::Scope scope_;
+  std::vector<Ring> rings_;
   mapping::VectorProblem problem_;
   std::map<std::string, std::size_t> numbers_;  ///< of operands, by slot
   mapping::VectorPlan plan_;

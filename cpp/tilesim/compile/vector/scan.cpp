@@ -29,17 +29,11 @@ class ScanLowering {
     program::Scope scope = named_scope(context_, kernel_);
     if (element_count(shape_) == 0) return scope;
     choose();
-    const auto slot = [&](const char* name, std::size_t operand, const char* consumer) {
-      const mapping::VectorPlan::Buffer& buffer = plan_.buffers[operand];
-      if (buffer.there)
-        scope.slots.push_back(
-            ring_slot(name, problem_.operands[operand].dtype, buffer.elements, consumer, buffer.depth));
-    };
-    slot("x", 0, "vector");
-    slot("y", 1, "store0");
-    slot("carry", 2, "vector");
-    scope.body = body();
-    return scope;
+    std::vector<lower::Ring> rings;
+    for (const Ring& ring : {x_, y_, carry_})
+      if (plan_.buffers[ring.operand].there) rings.push_back(planned_ring(ring.slot, problem_, plan_, ring.operand));
+    if (carries()) rings.back().carried = "i" + std::to_string(dim_);
+    return write_kernel(std::move(scope), rings, body());
   }
 
  private:
@@ -182,37 +176,20 @@ class ScanLowering {
 
   Block body() const {
     const bool from_shuffled = plan_.buffers[0].turned, to_shuffled = plan_.buffers[1].turned;
-    const Expr tile = Expr::symbol("i" + std::to_string(dim_));
     Block block;
-    block.push_back(on("", program::Acquire{"x", {"load0"}}));
-    block.push_back(on("load0", program::Load{transfer(x_)}));
-    block.push_back(on("load0", program::Commit{"x", 0, 1}));
-    if (from_shuffled) permute_in_place(view(x_, moved(x_)), view(x_), block);
-    block.push_back(on("vector", program::Wait{"x", 0, {}, 0, from_shuffled ? 2 : 1}));
-    block.push_back(on("", program::Acquire{"y", {"vector"}}));
+    block.push_back(statement(program::Load{transfer(x_)}));
+    if (from_shuffled) block.push_back(statement(program::PermuteOp{view(x_, moved(x_)), view(x_)}));
     if (carries()) {
-      program::If first{equal(tile, Expr(0)), {}, {}};
-      first.then.push_back(on("vector", compute(true, true)));
-      first.otherwise.push_back(on("vector", compute(false, true)));
-      block.push_back(on("", std::move(first)));
+      program::If first{equal(Expr::symbol("i" + std::to_string(dim_)), Expr(0)), {}, {}};
+      first.then.push_back(statement(compute(true, true)));
+      first.otherwise.push_back(statement(compute(false, true)));
+      block.push_back(statement(std::move(first)));
     } else {
-      block.push_back(on("vector", compute(true, false)));
+      block.push_back(statement(compute(true, false)));
     }
-    block.push_back(on("vector", program::Commit{"y", 0, 1}));
-    block.push_back(on("vector", program::Release{"x", 0}));
-    if (to_shuffled) permute_in_place(view(y_), view(y_, moved(y_)), block);
-    block.push_back(on("store0", program::Wait{"y", 0, {}, 0, to_shuffled ? 2 : 1}));
-    block.push_back(on("store0", program::Store{transfer(y_), {}, 0}));
-    block.push_back(on("store0", program::Release{"y", 0}));
-    if (!carries()) return wrap_loops(plan_.rows, "i", std::move(block));
-    const std::vector<mapping::VectorPlan::Loop> outer(plan_.rows.begin(), plan_.rows.end() - 1);
-    Block rows, tiles = wrap_loops({plan_.rows.back()}, "i", std::move(block));
-    rows.push_back(on("", program::Acquire{"carry", {"vector"}}));
-    std::move(tiles.begin(), tiles.end(), std::back_inserter(rows));
-    rows.push_back(on("vector", program::Commit{"carry", 0, 1}));
-    rows.push_back(on("vector", program::Wait{"carry", 0, {}, 0, 1}));
-    rows.push_back(on("vector", program::Release{"carry", 0}));
-    return wrap_loops(outer, "i", std::move(rows));
+    if (to_shuffled) block.push_back(statement(program::PermuteOp{view(y_), view(y_, moved(y_))}));
+    block.push_back(statement(program::Store{transfer(y_), {}, 0}));
+    return wrap_loops(plan_.rows, "i", std::move(block));
   }
 
   Context& context_;

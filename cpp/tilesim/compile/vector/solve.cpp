@@ -37,8 +37,8 @@ class SolveLowering {
         wide_(sum_dtype(context.value(op_.results[0]).type.dtype)) {}
 
   program::Scope lower() {
-    scope_ = named_scope(context_, kernel_);
-    if (element_count(shape_) == 0) return std::move(scope_);
+    program::Scope scope = named_scope(context_, kernel_);
+    if (element_count(shape_) == 0) return scope;
     refuse_tiles(context_, kernel_);
     check_vector_dtypes(context_, {kernel_.ops[0]});
     choose();
@@ -47,8 +47,7 @@ class SolveLowering {
       cholesky(block);
     else
       triangular(block);
-    scope_.body = wrap_loops(t_, std::move(block));
-    return std::move(scope_);
+    return write_kernel(std::move(scope), rings_, wrap_loops(t_, std::move(block)));
   }
 
  private:
@@ -84,17 +83,14 @@ class SolveLowering {
     t_ = tiled_space(shape_, choice.tiles, "i");
   }
 
-  void acquire(const program::Slot& slot, const std::string& queue, Block& block) {
-    scope_.slots.push_back(slot);
-    block.push_back(on("", program::Acquire{slot.name, {queue}}));
+  void add_ring(const std::string& name, DType dtype, const Shape& tiles, std::int64_t depth = 2) {
+    rings_.push_back({name, dtype, element_count(tiles), depth});
   }
 
   void load(const std::string& slot, const Placement& from, const std::vector<Expr>& start,
             const std::vector<Expr>& extent, const Shape& tiles, Block& block) {
-    acquire(ring_slot(slot, from.dtype, element_count(tiles), "vector"), "load0", block);
-    block.push_back(on("load0", program::Load{region_transfer(from, start, extent, row_major_strides(tiles), slot)}));
-    block.push_back(on("load0", program::Commit{slot, 0, 1}));
-    block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
+    add_ring(slot, from.dtype, tiles);
+    block.push_back(statement(program::Load{region_transfer(from, start, extent, row_major_strides(tiles), slot)}));
   }
 
   /// Tiles of a: those of the batch, and whole matrices.
@@ -139,22 +135,16 @@ class SolveLowering {
                     {.op = VectorNode::Op::function, .function = function, .arguments = {a, b, c}, .dtype = dtype});
   }
 
-  /// Writes the last node to `view` of w. The vector unit completes its own writes before it reads them.
-  static void into_work(program::VectorOp op, View view, const Expr& pieces, Block& block) {
+  /// Writes the last node to `view` of w.
+  static void into_work(program::VectorOp op, View view, Block& block) {
     const int node = static_cast<int>(op.nodes.size()) - 1;
     op.outputs.push_back({node, std::move(view), {}, Combiner::add, 0});
-    block.push_back(on("vector", std::move(op)));
-    block.push_back(on("vector", program::Commit{"w", 0, 1}));
-    block.push_back(on("vector", program::Wait{"w", 0, {}, 0, pieces}));
+    block.push_back(statement(std::move(op)));
   }
 
   void finish(Block& block) {
     const Shape strides = row_major_strides(t_.tiles);
-    block.push_back(on("vector", program::Commit{"y", 0, 1}));
-    block.push_back(on("vector", program::Release{"w", 0}));
-    block.push_back(on("store0", program::Wait{"y", 0, {}, 0, 1}));
-    block.push_back(on("store0", program::Store{region_transfer(y_, t_.start, t_.extent, strides, "y"), {}, 0}));
-    block.push_back(on("store0", program::Release{"y", 0}));
+    block.push_back(statement(program::Store{region_transfer(y_, t_.start, t_.extent, strides, "y"), {}, 0}));
   }
 
   /// w holds the upper factor, whose rows lie over the lanes: a row is scaled, and what is below it loses its square.
@@ -163,40 +153,39 @@ class SolveLowering {
     const Expr n(n_), step = Expr::symbol(step_name), rest = Expr(n_ - 1) - step, diagonal = step * Expr(n_ + 1);
     const Part straight{0, n, n, n, 1}, turned{0, n, 1, n, n};
     load_matrices("x", block);
-    acquire(ring_slot("w", wide_, element_count(tiles), "vector", 1), "vector", block);
+    add_ring("w", wide_, tiles, 1);
     program::VectorOp begin = over(n, n);
     input(begin, view("x", tiles, lower_ ? turned : straight), a_.dtype);
-    into_work(std::move(begin), view("w", tiles, straight), 1, block);
-    block.push_back(on("vector", program::Release{"x", 0}));
-    const auto root = [&](const Expr& at, const Expr& pieces, Block& to) {
+    into_work(std::move(begin), view("w", tiles, straight), block);
+    const auto root = [&](const Expr& at, Block& to) {
       const View pivot = view("w", tiles, {at, 1, 0, 1, 0});
       program::VectorOp op = over(1, 1);
       apply(op, Function::sqrt, input(op, pivot, wide_), -1, -1, wide_);
-      into_work(std::move(op), pivot, pieces, to);
+      into_work(std::move(op), pivot, to);
     };
     Block each;
-    root(diagonal, step * Expr(3) + Expr(2), each);
+    root(diagonal, each);
     const View row = view("w", tiles, {diagonal + Expr(1), 1, 0, rest, 1});
     program::VectorOp scale = over(1, rest);
     const int old = input(scale, row, wide_), pivot = input(scale, view("w", tiles, {diagonal, 1, 0, rest, 0}), wide_);
     apply(scale, Function::divide, old, pivot, -1, wide_);
-    into_work(std::move(scale), row, step * Expr(3) + Expr(3), each);
+    into_work(std::move(scale), row, each);
     const View below = view("w", tiles, {diagonal + n + Expr(1), rest, n, rest, 1});
     program::VectorOp update = over(rest, rest);
     const int kept = input(update, below, wide_);
     const int across = input(update, view("w", tiles, {diagonal + Expr(1), rest, 1, rest, 0}), wide_),
               along = input(update, view("w", tiles, {diagonal + Expr(1), rest, 0, rest, 1}), wide_);
     apply(update, Function::subtract, kept, apply(update, Function::multiply, across, along, -1, wide_), -1, wide_);
-    into_work(std::move(update), below, step * Expr(3) + Expr(4), each);
+    into_work(std::move(update), below, each);
     if (n_ > 1) block.push_back(loop(step_name, Expr(n_ - 1), std::move(each)));
-    root(n_ * n_ - 1, 3 * (n_ - 1) + 2, block);
+    root(n_ * n_ - 1, block);
     triangle(tiles, lower_ ? turned : straight, block);
     finish(block);
   }
 
   /// y = the factor; the other triangle is zero.
   void triangle(const Shape& tiles, const Part& part, Block& block) {
-    acquire(ring_slot("y", y_.dtype, element_count(tiles), "store0"), "vector", block);
+    add_ring("y", y_.dtype, tiles);
     program::VectorOp op = over(n_, n_);
     const int factor = input(op, view("w", tiles, part), wide_);
     const auto index = [&](std::size_t axis) {
@@ -208,14 +197,14 @@ class SolveLowering {
     const int zero = add_node(op.nodes, {.op = VectorNode::Op::constant, .number = 0, .dtype = wide_});
     const int node = apply(op, Function::select, inside, factor, zero, wide_);
     op.outputs.push_back({node, view("y", tiles, {0, n_, n_, n_, 1}), {}, Combiner::add, 0});
-    block.push_back(on("vector", std::move(op)));
+    block.push_back(statement(std::move(op)));
   }
 
   /// A triangle t with t x = b from the first row on, or from the last. x a = b is a' x' = b'.
   struct Triangle { bool turned, unit, forward; };
 
   /// What is left of b's row at `at` over the diagonal is x.
-  void divide(const Triangle& t, const Expr& at, const Expr& pieces, Block& to) const {
+  void divide(const Triangle& t, const Expr& at, Block& to) const {
     if (t.unit) return;
     const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()];
     const std::int64_t width = t_.tiles[column_axis()];
@@ -227,11 +216,11 @@ class SolveLowering {
               pivot =
                   input(op, view("a", matrix_tiles(), {at * Expr(n_ + 1), known.rows, 0, known.columns, 0}), a_.dtype);
     apply(op, Function::divide, x, pivot, -1, wide_);
-    into_work(std::move(op), in_place, pieces, to);
+    into_work(std::move(op), in_place, to);
   }
 
   /// The known row of x is taken out of the rows that follow.
-  void eliminate(const Triangle& t, const Expr& step, const Expr& pieces, Block& to) const {
+  void eliminate(const Triangle& t, const Expr& step, Block& to) const {
     const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()], rest = Expr(n_ - 1) - step;
     const Expr at = t.forward ? step : rest, first = t.forward ? step + Expr(1) : Expr(0);
     const std::int64_t width = t_.tiles[column_axis()], down = t.turned ? 1 : n_, right = t.turned ? n_ : 1;
@@ -247,7 +236,7 @@ class SolveLowering {
     const int kept = input(op, view("w", t_.tiles, open), wide_), x = input(op, view("w", t_.tiles, known), wide_),
               f = input(op, view("a", matrix_tiles(), factor), a_.dtype);
     apply(op, Function::subtract, kept, apply(op, Function::multiply, f, x, -1, wide_), -1, wide_);
-    into_work(std::move(op), view("w", t_.tiles, open), pieces, to);
+    into_work(std::move(op), view("w", t_.tiles, open), to);
   }
 
   void triangular(Block& block) {
@@ -257,25 +246,23 @@ class SolveLowering {
     const Placement& b = placement(op_.operands[1]);
     load_matrices("a", block);
     load("b", b, t_.start, t_.extent, tiles, block);
-    acquire(ring_slot("w", wide_, element_count(tiles), "vector", 1), "vector", block);
+    add_ring("w", wide_, tiles, 1);
     const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()];
     const Part whole{0, rows, tiles[column_axis()], columns, 1};
     program::VectorOp begin = over(rows, columns);
     input(begin, view("b", tiles, whole), b.dtype);
-    into_work(std::move(begin), view("w", tiles, whole), 1, block);
-    block.push_back(on("vector", program::Release{"b", 0}));
-    const Expr step = Expr::symbol(step_name), each_step(t.unit ? 1 : 2);
+    into_work(std::move(begin), view("w", tiles, whole), block);
+    const Expr step = Expr::symbol(step_name);
     Block each;
-    divide(t, t.forward ? step : Expr(n_ - 1) - step, step * Expr(2) + Expr(2), each);
-    eliminate(t, step, (step + Expr(1)) * each_step + Expr(1), each);
+    divide(t, t.forward ? step : Expr(n_ - 1) - step, each);
+    eliminate(t, step, each);
     if (n_ > 1) block.push_back(loop(step_name, Expr(n_ - 1), std::move(each)));
-    divide(t, t.forward ? n_ - 1 : 0, 2 * n_, block);
-    block.push_back(on("vector", program::Release{"a", 0}));
-    acquire(ring_slot("y", y_.dtype, element_count(tiles), "store0"), "vector", block);
+    divide(t, t.forward ? n_ - 1 : 0, block);
+    add_ring("y", y_.dtype, tiles);
     program::VectorOp end = over(rows, columns);
     input(end, view("w", tiles, whole), wide_);
     end.outputs.push_back({0, view("y", tiles, whole), {}, Combiner::add, 0});
-    block.push_back(on("vector", std::move(end)));
+    block.push_back(statement(std::move(end)));
     finish(block);
   }
 
@@ -287,7 +274,7 @@ class SolveLowering {
   std::int64_t n_;
   bool factors_, left_, lower_;
   DType wide_;
-  program::Scope scope_;
+  std::vector<Ring> rings_;
   TiledSpace t_;
 };
 

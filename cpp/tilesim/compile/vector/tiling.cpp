@@ -158,6 +158,13 @@ program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t eleme
   return slot;
 }
 
+Ring planned_ring(const std::string& name, const mapping::VectorProblem& problem, const mapping::VectorPlan& plan,
+                  std::size_t operand) {
+  const mapping::VectorPlan::Buffer& buffer = plan.buffers[operand];
+  return {name, problem.operands[operand].dtype, buffer.elements, buffer.depth,
+          static_cast<std::int64_t>(buffer.queue)};
+}
+
 void refuse_tiles(const Context& context, const Kernel& kernel) {
   if (context.options.vectors.count(kernel.name))
     throw UserError({"tiles are given for a kernel that selects its tiles", kernel.name, {}, {}, {}});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tilesim/compile/plan/plan.hpp"
+#include "tilesim/compile/writer/kernel_writer.hpp"
 #include "tilesim/mapping/vector/plan.hpp"
 
 namespace tilesim::lower {
@@ -71,6 +72,10 @@ program::Block wrap_loops(const std::vector<mapping::VectorPlan::Loop>& loops, c
 /// A ring of buffers.
 program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer,
                         std::int64_t depth = 2);
+
+/// The ring of an operand of a planned vector kernel.
+Ring planned_ring(const std::string& name, const mapping::VectorProblem& problem, const mapping::VectorPlan& plan,
+                  std::size_t operand);
 
 program::Scope lower_cumulative(Context& context, const Kernel& kernel);
 program::Scope lower_order(Context& context, const Kernel& kernel);

@@ -163,6 +163,7 @@ mapping::VectorProblem vector_problem(const Context& context, const Kernel& kern
 mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, mapping::VectorProblem problem,
                                   const mapping::VectorTiles& usual) {
   if (problem.lanes.empty()) problem.lanes = lanes_of(context.machine, problem);
+  if (std::ranges::find(problem.lanes, usual.lane) == problem.lanes.end()) problem.lanes.push_back(usual.lane);
   mapping::VectorTiles chosen = problem.ranks ? fitting(problem, usual, context.machine) : usual;
   chosen.contexts = problem.contexts;
   const auto given = context.options.vectors.find(kernel.name);

@@ -33,15 +33,12 @@ class WindowLowering {
     program::Scope scope = named_scope(context_, kernel_);
     if (element_count(out_) == 0) return scope;
     choose();
+    std::vector<Ring> rings;
     for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
-      static const char* const names[][2] = {{"x", "vector"}, {"y", "store0"}, {"sum", "vector"}};
-      const mapping::VectorPlan::Buffer& buffer = plan_.buffers[i];
-      if (buffer.there)
-        scope.slots.push_back(
-            ring_slot(names[i][0], problem_.operands[i].dtype, buffer.elements, names[i][1], buffer.depth));
+      static const char* const names[] = {"x", "y", "sum"};
+      if (plan_.buffers[i].there) rings.push_back(planned_ring(names[i], problem_, plan_, i));
     }
-    scope.body = body();
-    return scope;
+    return write_kernel(std::move(scope), rings, body());
   }
 
  private:
@@ -236,38 +233,19 @@ class WindowLowering {
 
   Block body() const {
     Block part;
-    part.push_back(on("", program::Acquire{"x", {"load0"}}));
-    part.push_back(on("load0", program::Load{load()}));
-    part.push_back(on("load0", program::Commit{"x", 0, 1}));
-    part.push_back(on("vector", program::Wait{"x", 0, {}, 0, 1}));
-    const bool several = in_parts();
-    if (several) {
+    part.push_back(statement(program::Load{load()}));
+    if (in_parts()) {
       Expr before = 0;
       for (const mapping::VectorPlan::Loop& loop : plan_.parts)
         before = before + Expr::symbol("w" + std::to_string(loop.axis));
-      part.push_back(on("vector", compute("sum", less(Expr(0), before))));
-    } else {
-      part.push_back(on("", program::Acquire{"y", {"vector"}}));
-      part.push_back(on("vector", compute("y", 0)));
-    }
-    if (several) {
-      part.push_back(on("vector", program::Release{"x", 0}));
-      Block all;
-      all.push_back(on("", program::Acquire{"sum", {"vector"}}));
+      part.push_back(statement(compute("sum", less(Expr(0), before))));
       part = wrap_loops(plan_.parts, "w", std::move(part));
-      std::move(part.begin(), part.end(), std::back_inserter(all));
-      all.push_back(on("vector", program::Commit{"sum", 0, 1}));
-      all.push_back(on("vector", program::Wait{"sum", 0, {}, 0, 1}));
-      all.push_back(on("", program::Acquire{"y", {"vector"}}));
-      all.push_back(on("vector", rounded()));
-      part = std::move(all);
+      part.push_back(statement(rounded()));
+    } else {
+      part.push_back(statement(compute("y", 0)));
     }
-    part.push_back(on("vector", program::Commit{"y", 0, 1}));
-    part.push_back(on("vector", program::Release{several ? "sum" : "x", 0}));
     const Shape strides = row_major_strides(y_.tiles);
-    part.push_back(on("store0", program::Wait{"y", 0, {}, 0, 1}));
-    part.push_back(on("store0", program::Store{region_transfer(to_, y_.start, y_.extent, strides, "y"), {}, 0}));
-    part.push_back(on("store0", program::Release{"y", 0}));
+    part.push_back(statement(program::Store{region_transfer(to_, y_.start, y_.extent, strides, "y"), {}, 0}));
     return wrap_loops(plan_.rows, "i", std::move(part));
   }
 

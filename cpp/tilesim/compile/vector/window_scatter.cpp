@@ -59,14 +59,11 @@ class WindowScatterLowering {
     refuse_tiles(context_, kernel_);
     check_vector_dtypes(context_, {kernel_.ops[0]});
     choose();
-    scope.slots = {ring_slot("x", x_.dtype, elements(regions()), "vector"),
-                   ring_slot("source", source_.dtype, elements(windows()), "vector"),
-                   ring_slot("best", wide_, elements(windows()), "vector", 1),
-                   ring_slot("found", DType::i32, elements(windows()), "vector", 1),
-                   ring_slot("sum", wide_, elements(regions()), "vector", 1),
-                   ring_slot("y", y_.dtype, elements(tiles()), "store0")};
-    scope.body = body();
-    return scope;
+    const std::vector<Ring> rings{
+        {"x", x_.dtype, elements(regions())},    {"source", source_.dtype, elements(windows())},
+        {"best", wide_, elements(windows()), 1}, {"found", DType::i32, elements(windows()), 1},
+        {"sum", wide_, elements(regions()), 1},  {"y", y_.dtype, elements(tiles())}};
+    return write_kernel(std::move(scope), rings, body());
   }
 
  private:
@@ -309,12 +306,9 @@ class WindowScatterLowering {
     return op;
   }
 
-  /// Every tap reads what the tap before it wrote.
-  void over_taps(program::VectorOp compute, const std::string& slot, Block& block) const {
+  void over_taps(program::VectorOp compute, Block& block) const {
     Block body;
-    body.push_back(on("vector", std::move(compute)));
-    body.push_back(on("vector", program::Commit{slot, 0, 1}));
-    body.push_back(on("vector", program::Wait{slot, 0, {}, 0, flat_tap() + Expr(2)}));
+    body.push_back(statement(std::move(compute)));
     for (std::size_t axis = axes_.size(); axis-- > 0;) {
       if (axes_[axis].window == 1) continue;
       Block inner = std::move(body);
@@ -339,31 +333,17 @@ class WindowScatterLowering {
 
   Block body() const {
     Block block;
-    const auto load = [&](const std::string& slot, const Placement& from, bool by_window) {
-      block.push_back(on("", program::Acquire{slot, {"load0"}}));
-      block.push_back(on("load0", program::Load{operand(from, slot, by_window)}));
-      block.push_back(on("load0", program::Commit{slot, 0, 1}));
-      block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
+    const auto fill = [&](const std::string& slot, const Shape& extents, double value, DType dtype) {
+      block.push_back(statement(filled(slot, extents, value, dtype)));
     };
-    const auto start = [&](const std::string& slot, const Shape& extents, double value, DType dtype) {
-      block.push_back(on("", program::Acquire{slot, {"vector"}}));
-      block.push_back(on("vector", filled(slot, extents, value, dtype)));
-      block.push_back(on("vector", program::Commit{slot, 0, 1}));
-      block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
-    };
-    load("x", x_, false);
-    start("best", windows(), 0, wide_);
-    start("found", windows(), -1, DType::i64);
-    over_taps(search(), "found", block);
-    for (const char* slot : {"x", "best"}) block.push_back(on("vector", program::Release{slot, 0}));
-    load("source", source_, true);
-    start("sum", regions(), 0, wide_);
-    over_taps(gather(), "sum", block);
-    for (const char* slot : {"source", "found"}) block.push_back(on("vector", program::Release{slot, 0}));
-    block.push_back(on("", program::Acquire{"y", {"vector"}}));
-    block.push_back(on("vector", rounded()));
-    block.push_back(on("vector", program::Commit{"y", 0, 1}));
-    block.push_back(on("vector", program::Release{"sum", 0}));
+    block.push_back(statement(program::Load{operand(x_, "x", false)}));
+    fill("best", windows(), 0, wide_);
+    fill("found", windows(), -1, DType::i64);
+    over_taps(search(), block);
+    block.push_back(statement(program::Load{operand(source_, "source", true)}));
+    fill("sum", regions(), 0, wide_);
+    over_taps(gather(), block);
+    block.push_back(statement(rounded()));
     store(block);
     for (std::size_t axis = axes_.size(); axis-- > 0;) {
       if (axes_[axis].trips() == 1) continue;
@@ -380,9 +360,7 @@ class WindowScatterLowering {
       start.push_back(tile_index(axis) * Expr(axes_[axis].tile));
       extent.push_back(min(Expr(axes_[axis].tile), Expr(axes_[axis].extent) - start.back()));
     }
-    block.push_back(on("store0", program::Wait{"y", 0, {}, 0, 1}));
-    block.push_back(on("store0", program::Store{region_transfer(y_, start, extent, strides_of(tiles()), "y"), {}, 0}));
-    block.push_back(on("store0", program::Release{"y", 0}));
+    block.push_back(statement(program::Store{region_transfer(y_, start, extent, strides_of(tiles()), "y"), {}, 0}));
   }
 
   Context& context_;

@@ -194,7 +194,7 @@ int replace_operations(Graph& graph, const std::function<bool(const Op&)>& which
       adopt(function, first, op, build(builder, op, wanted));
       ++changed;
     }
-    edit::drop_unused_values(function);
+    edit::order_values(function);
   }
   return changed;
 }

@@ -52,7 +52,7 @@ class ConstantFolding {
         function_.ops.push_back(std::move(op));
       }
     }
-    edit::drop_unused_values(function_);
+    edit::order_values(function_);
     return folded_;
   }
 
@@ -267,7 +267,7 @@ int fold_batch_norm(Graph& graph, const Evaluator& evaluate) {
       fold_match(graph, function, names, *match, evaluate);
       ++folded;
     }
-    edit::drop_unused_values(function);
+    edit::order_values(function);
   }
   return folded;
 }

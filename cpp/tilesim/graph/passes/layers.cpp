@@ -209,7 +209,7 @@ bool outline(Graph& graph, std::size_t number, std::vector<Change>& changes) {
                      std::to_string(repeat.count) + " x " + std::to_string(repeat.period) + " operations",
                      std::to_string(repeat.count) + " calls of " + name, ops[repeat.start].source});
   function.ops = std::move(ops);
-  edit::drop_unused_values(function);
+  edit::order_values(function);
   graph.functions.push_back(std::move(layer));
   return true;
 }

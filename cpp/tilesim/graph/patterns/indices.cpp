@@ -51,7 +51,7 @@ class Indices : public Rewriting {
       return;
     }
     edit::sweep_dead(function_);
-    edit::drop_unused_values(function_);
+    edit::order_values(function_);
   }
 
  private:

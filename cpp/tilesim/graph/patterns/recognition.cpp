@@ -89,7 +89,7 @@ void apply(Graph& graph, std::size_t number, const Pass& pass, Checker& checker,
     }
   }
   edits.commit();
-  edit::drop_unused_values(function);
+  edit::order_values(function);
 }
 
 }  // namespace

@@ -1,0 +1,126 @@
+// Statements of synchronisation that the writer derives, against lists written by hand.
+#include <boost/test/unit_test.hpp>
+
+#include "shared.hpp"
+#include "tilesim/compile/writer/kernel_writer.hpp"
+
+using namespace tilesim;
+using namespace tilesim::program;
+using lower::statement;
+
+namespace {
+
+View view(const std::string& slot) { return {slot, 0, 0, {{Expr(4), Expr(1)}}}; }
+
+Statement load(const std::string& slot) {
+  Load load;
+  load.transfer.slot = slot;
+  return statement(std::move(load));
+}
+
+Statement store(const std::string& slot) {
+  Store store;
+  store.transfer.slot = slot;
+  return statement(std::move(store));
+}
+
+/// out = f(in), on the vector unit.
+Statement vector(const std::vector<std::string>& in, const std::string& out) {
+  VectorOp op;
+  for (const std::string& slot : in) op.inputs.push_back(view(slot));
+  op.outputs.push_back({0, view(out), {}, Combiner::add, 0});
+  return statement(std::move(op));
+}
+
+Statement repeat(const std::string& index, const Expr& trips, Block body) {
+  return statement(For{index, trips, std::move(body)});
+}
+
+/// "queue what slot": one line a statement, loops with a brace.
+void listed(const Block& block, std::string& text) {
+  for (const Statement& s : block) {
+    const auto line = [&](const std::string& what) {
+      text += (s.queue.empty() ? std::string("-") : s.queue) + " " + what + "\n";
+    };
+    if (const auto* loop = std::get_if<For>(&s.action)) {
+      text += loop->index + " {\n";
+      listed(loop->body, text);
+      text += "}\n";
+    } else if (const auto* acquire = std::get_if<Acquire>(&s.action)) {
+      line("acquire " + acquire->slot + " for " + acquire->queues.at(0));
+    } else if (const auto* wait = std::get_if<Wait>(&s.action)) {
+      line("wait " + wait->slot + " " + wait->pieces.text());
+    } else if (const auto* commit = std::get_if<Commit>(&s.action)) {
+      line("commit " + commit->slot);
+    } else if (const auto* release = std::get_if<Release>(&s.action)) {
+      line("release " + release->slot);
+    } else {
+      line("works");
+    }
+  }
+}
+
+std::string written(const std::vector<lower::Ring>& rings, Block body) {
+  std::string text;
+  listed(lower::write_kernel({}, rings, std::move(body)).body, text);
+  return text;
+}
+
+lower::Ring ring(const std::string& name, const std::string& carried = {}) {
+  return {name, DType::f32, 4, 2, 0, carried};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(kernel_writer)
+
+BOOST_AUTO_TEST_CASE(a_tile_that_is_permuted_in_place) {
+  Block tile{load("x"), statement(PermuteOp{view("x"), view("x")}), vector({"x"}, "y"), store("y")};
+  BOOST_TEST(written({ring("x"), ring("y")}, {repeat("i", 3, std::move(tile))}) ==
+             "i {\n"
+             "- acquire x for load0\nload0 works\nload0 commit x\n"
+             "cross_lane wait x 1\ncross_lane works\ncross_lane commit x\n"
+             "vector wait x 2\n- acquire y for vector\nvector works\nvector commit y\nvector release x\n"
+             "store0 wait y 1\nstore0 works\nstore0 release y\n"
+             "}\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_carry_is_handed_over_after_its_loop) {
+  Block tile{load("x"), vector({"x", "carry"}, "carry")};
+  BOOST_TEST(written({ring("x"), ring("carry", "k")}, {repeat("k", Expr::symbol("trips"), std::move(tile))}) ==
+             "- acquire carry for vector\n"
+             "k {\n"
+             "- acquire x for load0\nload0 works\nload0 commit x\nvector wait x 1\nvector works\nvector release x\n"
+             "}\n"
+             "vector commit carry\nvector wait carry 1\nvector release carry\n");
+}
+
+BOOST_AUTO_TEST_CASE(each_step_waits_for_those_before) {
+  BOOST_TEST(written({ring("x"), ring("w"), ring("y")},
+                     {load("x"), vector({"x"}, "w"), repeat("s", 4, {vector({"w"}, "w"), vector({"w"}, "w")}),
+                      vector({"w"}, "y"), store("y")}) ==
+             "- acquire x for load0\nload0 works\nload0 commit x\n"
+             "vector wait x 1\n- acquire w for vector\nvector works\nvector commit w\nvector release x\n"
+             "s {\n"
+             "vector wait w 2*s + 1\nvector works\nvector commit w\n"
+             "vector wait w 2*s + 2\nvector works\nvector commit w\n"
+             "}\n"
+             "vector wait w 9\n- acquire y for vector\nvector works\nvector commit y\nvector release w\n"
+             "store0 wait y 1\nstore0 works\nstore0 release y\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_loop_of_unknown_trips_that_only_writes) {
+  BOOST_TEST(written({ring("x"), ring("y")},
+                     {load("x"), repeat("r", Expr::symbol("rows"), {vector({"x"}, "y")}), store("y")}) ==
+             "- acquire x for load0\nload0 works\nload0 commit x\n"
+             "vector wait x 1\n- acquire y for vector\n"
+             "r {\nvector works\n}\n"
+             "vector commit y\nvector release x\n"
+             "store0 wait y 1\nstore0 works\nstore0 release y\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_ring_that_is_not_declared) {
+  BOOST_CHECK_THROW(written({ring("x")}, {load("x"), vector({"x"}, "y")}), InternalError);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
