@@ -32,7 +32,7 @@ struct UserInstruction {
   std::string element;                        ///< "f32", ...; empty: as wide as SEW
   unsigned width = 0;                         ///< bits of an element; 0: any
   std::string unit;                           ///< pipe: "arithmetic", "special", ...
-  std::optional<UserUnit> own;                ///< instead of it
+  std::optional<UserUnit> custom;             ///< instead of it
   std::optional<double> per_register, whole;  ///< cycles for which it holds its pipe
   std::optional<double> latency;
   std::string description;

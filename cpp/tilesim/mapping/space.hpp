@@ -60,7 +60,7 @@ struct Ranked {
   Cost cost;
 };
 
-struct Found {
+struct SearchResult {
   std::vector<Ranked> best;  ///< fastest first
   double lower_bound = 0;  ///< no nest of the space takes less, by this model; of nests whose tiles come whole, unless
                            ///< the best one has pieces
@@ -70,7 +70,8 @@ struct Found {
 };
 
 /// The fastest nests by the cost model, at least the heuristic's. Throws UserError when not even unit tiles fit.
-Found search(const Problem& problem, const Share& machine, std::size_t keep = 1, const SearchOptions& options = {});
+SearchResult search(const Problem& problem, const Share& machine, std::size_t keep = 1,
+                    const SearchOptions& options = {});
 
 /// Dims of several groups as one list.
 std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> groups);

@@ -13,14 +13,15 @@ namespace tilesim::program {
 
 /// Kernels are numbered as they run: those of a function anew in every call, those of a loop once, for all its trips.
 struct MemoryPlan {
-  struct Place {
+  struct Allocation {
     const Tensor* tensor = nullptr;
     std::int64_t address = 0, bytes = 0;
     std::int64_t first = 0, last = 0;  ///< kernels during which the bytes are taken, both included
     std::string alias_of;              ///< tensor in whose bytes this one lies; empty: its own
     Level level = Level::memory;       ///< scratchpad: at this address in every core, the most that one holds
   };
-  std::vector<Place> places;  ///< of a tensor that functions use in several calls: one for each, at one address
+  std::vector<Allocation>
+      allocations;  ///< of a tensor that functions use in several calls: one for each, at one address
   std::int64_t kernels = 0;
   KernelNumbering numbers;
   std::int64_t peak_bytes = 0;

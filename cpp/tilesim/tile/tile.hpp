@@ -134,12 +134,12 @@ class DirectExecutor final : public TileExecutor {
 enum class Unit : std::uint8_t { array, vector, cross_lane, other };
 
 /// What instructions of the user's take of a vector compute for each register: thousandths of a cycle, by unit.
-struct OwnWork {
+struct CustomWork {
   std::int64_t shared = 0;    ///< on the vector unit
   std::int64_t crossing = 0;  ///< on the cross-lane unit
   std::int64_t apart = 0;     ///< on the busiest of other units
   std::int64_t latency = 0;   ///< cycles until a result, the longest of them
-  friend bool operator==(const OwnWork&, const OwnWork&) = default;
+  friend bool operator==(const CustomWork&, const CustomWork&) = default;
 };
 
 /// What a vector compute moves and how its nodes follow each other, as counts by VectorCount (tile/vector_work.hpp);
@@ -167,7 +167,7 @@ struct Descriptor {
   std::array<std::int32_t, 4> functions{};  ///< vector: nodes per class simple, multiply, divide, transcendental
   std::int64_t lane_reductions = 0;         ///< vector: outputs reduced over the lane dim
   std::int64_t lane_scans = 0;              ///< vector: running sums along the lane dim
-  OwnWork own{};                            ///< vector: instructions of the user's, in place of their functions
+  CustomWork custom{};                      ///< vector: instructions of the user's, in place of their functions
   std::int64_t combined = 1;                ///< vector: elements outside of the lanes that are combined, or share rows
   VectorMoves moves{};                      ///< vector
   std::int64_t duration = 0;                ///< opaque: declared cycles
@@ -244,7 +244,7 @@ class LatencyStore final : public LatencyModel {
   void tell_counts();  ///< those that have not been told yet
 
  private:
-  struct Entry {
+  struct CachedLatency {
     Descriptor descriptor;
     History history;
     TileLatency latency;
@@ -253,7 +253,7 @@ class LatencyStore final : public LatencyModel {
   };
   LatencyModel& model_;
   Counted counted_;
-  std::vector<Entry> table_;
+  std::vector<CachedLatency> table_;
   std::int64_t hits_ = 0, misses_ = 0;
 };
 

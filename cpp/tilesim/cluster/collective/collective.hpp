@@ -22,7 +22,7 @@ struct Request {
   std::vector<int> places;  ///< devices by position
   Choice choice;
   std::vector<std::pair<int, int>> pairs;  ///< of permute_devices: positions
-  std::optional<Schedule> own;             ///< the user's algorithm
+  std::optional<Schedule> custom;          ///< the user's algorithm
   std::int64_t start = 0;                  ///< picoseconds
 };
 

@@ -49,7 +49,7 @@ class Traffic {
  public:
   explicit Traffic(const program::Program& program);
   /// `regions`: of programs of several cores, which core touches what.
-  KernelUse of(const program::Scope& kernel, bool regions) const;
+  KernelUse use_of(const program::Scope& kernel, bool regions) const;
 
  private:
   struct Walk;

@@ -15,7 +15,7 @@ namespace tilesim::lower {
 /// Dims of a product's domain cut into parts, one per core. The core's number is a mixed radix of its parts: `parts[0]`
 /// varies slowest. Cores from `used()` on have no part.
 struct CoreSplit {
-  struct Part {
+  struct DimSplit {
     int dim = -1;
     std::int64_t parts = 1;
     std::int64_t chunk = 0;  ///< extent of a part, of the largest where they differ; the last one may be shorter
@@ -26,13 +26,13 @@ struct CoreSplit {
     /// Whether every part takes as many steps of so many elements.
     bool same_steps(std::int64_t step) const;
   };
-  std::vector<Part> parts;
+  std::vector<DimSplit> parts;
   /// Operands that several cores need are fetched by one of them and sent to all: faster by the estimate.
   bool multicast = false;
   bool counted = false;  ///< loops over dims of uneven parts go around the contraction's
 
   std::int64_t used() const;
-  const Part* find(int dim) const;
+  const DimSplit* find(int dim) const;
   /// Which part of `dim` the core has, as an expression of "core".
   Expr index(int dim) const;
   Expr base(int dim) const;
@@ -47,7 +47,7 @@ double port_rate(const Share& machine);
 bool multicasts(const Share& machine);
 
 /// Which parts a division may have: any; uneven ones only with their loops outside of the contraction's; even ones.
-enum class Parts : std::uint8_t { any, counted, even };
+enum class AllowedSplit : std::uint8_t { any, counted, even };
 
 /// How a product is divided, and what each core at work has of the machine.
 struct Divided {
@@ -59,7 +59,7 @@ struct Divided {
 /// one that leaves fewest cores idle, then the one of fewest bytes. Leaves in problem.domain the extents of one part.
 /// `kept`: dims that stay whole.
 Divided split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
-                      const std::vector<int>& kept, Parts allowed);
+                      const std::vector<int>& kept, AllowedSplit allowed);
 
 /// One dim of a product in equal parts over all cores (those of the first sort), none of which sends to another unless
 /// that is wanted. Leaves in problem.domain the extents of one part.

@@ -41,11 +41,11 @@ struct Kernel {
   int anchor = -1;       ///< product: index into function.ops of the contract or convolution
   /// Products that read one first operand, in order, each with what it would be a kernel of; empty: one product. The
   /// first one is the anchor.
-  struct Part {
+  struct SiblingProduct {
     int product = -1;
     std::vector<int> ops;
   };
-  std::vector<Part> parts;
+  std::vector<SiblingProduct> parts;
   std::vector<ValueId>
       inputs;  ///< read from off-chip memory (constants of one element may be folded into the DAG instead)
   std::vector<ValueId> outputs;  ///< stored to off-chip memory
@@ -53,11 +53,11 @@ struct Kernel {
   std::vector<int> products() const {
     if (parts.empty()) return anchor >= 0 ? std::vector<int>{anchor} : std::vector<int>{};
     std::vector<int> all;
-    for (const Part& part : parts) all.push_back(part.product);
+    for (const SiblingProduct& part : parts) all.push_back(part.product);
     return all;
   }
   bool multiplies(int op) const {
-    for (const Part& part : parts)
+    for (const SiblingProduct& part : parts)
       if (part.product == op) return true;
     return op == anchor;
   }

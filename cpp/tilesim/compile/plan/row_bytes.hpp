@@ -47,7 +47,7 @@ class RowBytes {
   const Context& context_;
   Shape space_;
   std::vector<std::int64_t> dims_;  ///< that the kernel's reductions take
-  std::set<ValueId> made_, read_;
+  std::set<ValueId> produced_, read_;
   std::int64_t reductions_ = 0;
   bool closed_ = false;  ///< nothing joins
   double output_bytes_ = 0, sums_bytes_ = 0;

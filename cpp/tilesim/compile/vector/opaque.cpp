@@ -3,7 +3,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
-#include "tilesim/machine/own_operation.hpp"
+#include "tilesim/machine/custom_operation.hpp"
 
 namespace tilesim::lower {
 
@@ -119,7 +119,7 @@ class OpaqueLowering {
   const Kernel& kernel_;
   const Op& op_;
   const std::string& target_;
-  std::shared_ptr<const OwnOperation> operation_;
+  std::shared_ptr<const CustomOperation> operation_;
   std::string queue_;
   program::Scope scope_;
 };

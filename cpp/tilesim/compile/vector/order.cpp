@@ -225,7 +225,7 @@ class OrderLowering {
 
   void add_slot(const std::string& name, const std::string& consumer) {
     const std::size_t number = numbers_.at(name);
-    const mapping::VectorPlan::Buffer& buffer = plan_.buffers[number];
+    const mapping::VectorPlan::OperandRing& buffer = plan_.buffers[number];
     scope_.slots.push_back(ring_slot(name, problem_.operands[number].dtype, buffer.elements, consumer, buffer.depth));
   }
 

@@ -30,7 +30,7 @@ class ScanLowering {
     if (element_count(shape_) == 0) return scope;
     choose();
     const auto slot = [&](const char* name, std::size_t operand, const char* consumer) {
-      const mapping::VectorPlan::Buffer& buffer = plan_.buffers[operand];
+      const mapping::VectorPlan::OperandRing& buffer = plan_.buffers[operand];
       if (buffer.there)
         scope.slots.push_back(
             ring_slot(name, problem_.operands[operand].dtype, buffer.elements, consumer, buffer.depth));
@@ -126,7 +126,7 @@ class ScanLowering {
 
   /// Strides of the tile in its slot as it comes from memory or leaves for it.
   std::vector<std::int64_t> moved(const Ring& ring) const {
-    const mapping::VectorPlan::Buffer& buffer = plan_.buffers[ring.operand];
+    const mapping::VectorPlan::OperandRing& buffer = plan_.buffers[ring.operand];
     return buffer.turned ? memory_strides(context_, placed(ring), t_.tiles) : buffer.strides;
   }
 

@@ -12,7 +12,7 @@ namespace {
 
 std::int64_t needed(const TileChoice& choice) {
   std::int64_t bytes = 0;
-  for (const TileChoice::Buffer& buffer : choice.buffers) {
+  for (const TileChoice::BufferNeed& buffer : choice.buffers) {
     std::int64_t elements = 1;
     for (std::size_t axis = 0; axis < choice.space.size(); ++axis)
       if (buffer.spans[axis] && __builtin_mul_overflow(elements, choice.tiles[axis], &elements)) return INT64_MAX / 2;

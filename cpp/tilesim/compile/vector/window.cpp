@@ -35,7 +35,7 @@ class WindowLowering {
     choose();
     for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
       static const char* const names[][2] = {{"x", "vector"}, {"y", "store0"}, {"sum", "vector"}};
-      const mapping::VectorPlan::Buffer& buffer = plan_.buffers[i];
+      const mapping::VectorPlan::OperandRing& buffer = plan_.buffers[i];
       if (buffer.there)
         scope.slots.push_back(
             ring_slot(names[i][0], problem_.operands[i].dtype, buffer.elements, names[i][1], buffer.depth));

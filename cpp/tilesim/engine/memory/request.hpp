@@ -40,10 +40,10 @@ struct Offered {
 /// The end of what was answered later.
 struct Done {
   /// Of a compute whose unit tells more than its end: its operands have been read; the unit takes another one.
-  enum class Part : std::uint8_t { whole, operands, unit };
+  enum class Milestone : std::uint8_t { complete, operands_read, unit_free };
   std::uint64_t tag = 0;  ///< as it was offered
   std::int64_t cycle = 0;
-  Part part = Part::whole;
+  Milestone milestone = Milestone::complete;
 };
 
 /// Who answers later what was offered: memory behind routers, units that time computes themselves.

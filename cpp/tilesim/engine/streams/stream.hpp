@@ -8,8 +8,8 @@
 #include "tilesim/engine/chip/cores.hpp"
 #include "tilesim/engine/events/agenda.hpp"
 #include "tilesim/engine/kernels/kernels.hpp"
-#include "tilesim/engine/streams/entry.hpp"
 #include "tilesim/engine/streams/slots.hpp"
+#include "tilesim/engine/streams/statement.hpp"
 
 namespace tilesim::engine {
 

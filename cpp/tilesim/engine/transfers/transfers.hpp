@@ -22,13 +22,13 @@ class Transfers {
       : memory_(memory), agenda_(agenda), units_(units), accounts_(accounts), computes_(chip.options.computes.get()) {}
 
   /// The head of a queue. True: it is over already; else it has started, or the queue will be woken.
-  bool start(Stream& stream, int queue, const Entry& entry);
+  bool start(Stream& stream, int queue, const ResolvedStatement& statement);
   void chunk(Stream& stream, int queue);            ///< the next piece
   using Target = std::pair<Stream*, std::int64_t>;  ///< version there
   /// A tile at the head of a queue, through routers. As `start`.
-  bool send(Stream& stream, int queue, const Entry& entry, std::vector<Target> targets);
+  bool send(Stream& stream, int queue, const ResolvedStatement& statement, std::vector<Target> targets);
   /// A compute at the head of a queue whose unit times it itself. As `start`.
-  bool compute(Stream& stream, int queue, const Entry& entry, const History& history);
+  bool compute(Stream& stream, int queue, const ResolvedStatement& statement, const History& history);
   void piece(std::int64_t value);  ///< of an event: one has been answered
   /// The effect of an entry whose predecessors in its queue are complete at `time`, or when they are over.
   void after(Stream& stream, int queue, std::int64_t time, const Effect& effect);
@@ -39,7 +39,7 @@ class Transfers {
  private:
   /// What is under way and is answered later.
   struct Open {
-    Entry entry;
+    ResolvedStatement statement;
     Stream* stream = nullptr;
     int queue = 0;
     std::int64_t started = 0, left = 0;     ///< left: pieces
@@ -48,7 +48,7 @@ class Transfers {
     std::vector<Target> targets;            ///< of a send
     std::vector<Effect> after;
   };
-  static constexpr std::int64_t no_target = 0xFFFF, operands_read = 0xFFFE, unit_free = 0xFFFD;  ///< Done::Part
+  static constexpr std::int64_t no_target = 0xFFFF, operands_read = 0xFFFE, unit_free = 0xFFFD;  ///< Done::Milestone
   static std::uint64_t tag_of(std::int32_t transfer, std::int64_t target) {
     return static_cast<std::uint64_t>(transfer) << 16 | static_cast<std::uint64_t>(target);
   }
@@ -58,7 +58,7 @@ class Transfers {
   Request next_piece(const Stream& stream, int queue);
   void push(const Stream& stream, std::int64_t time, const Effect& effect);
   void ended(Stream& stream, int queue);
-  std::int32_t open(Stream& stream, int queue, const Entry& entry, std::int64_t started);
+  std::int32_t open(Stream& stream, int queue, const ResolvedStatement& statement, std::int64_t started);
   void issued(Stream& stream, int queue, std::int32_t transfer);
   void finish(Stream& stream, Queue& queue);
   void end(Stream& stream, Queue& queue, const Open& own);

@@ -153,7 +153,7 @@ class Edits {
   GraphFunction& function_;
   std::unique_ptr<edit::Redirects> redirects_;
   std::unique_ptr<Reader> reader_;
-  std::map<std::size_t, std::vector<Op>> made_;  ///< by place in the function
+  std::map<std::size_t, std::vector<Op>> rewritten_;  ///< by place in the function
   std::set<std::string> names_;
 };
 

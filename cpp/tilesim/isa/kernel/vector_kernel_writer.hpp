@@ -87,7 +87,7 @@ class VectorKernelWriter {
   unsigned with_before(const VectorOutput& output, std::size_t o, unsigned value, Held& held);
   unsigned as_combined(const VectorOutput& output, Held held, unsigned value, Section section);
   template <class Write>
-  unsigned made(Section section, Write write) {
+  unsigned written(Section section, Write write) {
     const unsigned value = pipeline_.value();
     pipeline_.begin(section);
     write(value);

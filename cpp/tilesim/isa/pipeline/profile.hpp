@@ -21,7 +21,8 @@ class Profile final : public Recorder, public CounterSource {
     std::uint64_t address = 0, instructions = 0;
     std::int64_t cycles = 0;
   };
-  /// Operations as `Plan` counts them, of vector and scalar float instructions, by log2 of the element's bytes.
+  /// Operations as `InstructionPlan` counts them, of vector and scalar float instructions, by log2 of the element's
+  /// bytes.
   struct Work {
     std::array<std::uint64_t, 4> operations{};
     std::uint64_t loaded = 0, stored = 0;  ///< bytes

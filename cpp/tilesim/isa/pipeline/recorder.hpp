@@ -43,7 +43,7 @@ struct Issue {
   const Op& op;
   const VectorState& v;
   const StaticTiming& fixed;
-  const Plan* plan;               ///< null: no vector instruction
+  const InstructionPlan* plan;    ///< null: no vector instruction
   const PipeTimes& at_pipe;       ///< of a vector instruction
   const StateTimes &was, &front;  ///< the front end's time by state, before (see `wants_waits`) and after
   Ticks before, at;               ///< the front end's cycle, before and at issue

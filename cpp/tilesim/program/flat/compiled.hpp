@@ -37,7 +37,7 @@ struct CallSite {
 };
 
 struct CompiledProgram::Code {
-  std::optional<Program> own;  ///< where it is a copy
+  std::optional<Program> copy;  ///< where it is a copy
   const Program* program = nullptr;
   std::vector<Instruction> instructions;
   std::vector<Step> steps;
