@@ -1,4 +1,4 @@
-// What closed forms need of an operation's shapes and attributes.
+// Reads the shapes and attributes of an operation that closed forms need.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What passes share to change a function in place. Internal to this room.
+// Helpers of passes that change a function in place. Internal to this module.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Names that nothing has yet.
+// Generates names that are not used yet.
 #pragma once
 
 #include <string>

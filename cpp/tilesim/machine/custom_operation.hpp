@@ -1,4 +1,4 @@
-// Operations of the user's that graphs name: their meaning, how long their kernel takes, where it runs.
+// User-defined operations that graphs name: their meaning, the latency of their kernel and the unit that runs it.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// An instruction of the user's, as machines state the ones that kernels take for elementwise functions.
+// A user-defined instruction of a machine file, which kernels use for elementwise functions.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a product kernel does under a nest, decided once: legality, prices and statements read it.
+// The plan of a product kernel under a nest. It is decided once; legality, cost and statements read it.
 #pragma once
 
 #include <array>

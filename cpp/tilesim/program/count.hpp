@@ -1,4 +1,4 @@
-// How much a program does, and how much it says.
+// Counts of a program: how often statements run, and how many it has.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// The expressions of statements: one place that knows where they stand.
+// Visits all expressions of a statement. No other file knows where they are.
 #pragma once
 
 #include <type_traits>

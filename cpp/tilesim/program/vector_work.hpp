@@ -1,4 +1,4 @@
-// What a vector compute costs per element, counted from its nodes and outputs.
+// Cost of a vector compute per element, counted from its nodes and outputs.
 #pragma once
 
 #include <functional>

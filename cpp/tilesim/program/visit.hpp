@@ -1,4 +1,4 @@
-// Walks over the statements of a program: one place that knows which of them have statements inside.
+// Walks over the statements of a program. No other file knows which statements contain statements.
 #pragma once
 
 #include <optional>

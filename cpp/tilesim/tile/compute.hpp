@@ -1,5 +1,4 @@
-// What a compute is to its unit, made from extents in one place: the engine has those of a program, the mapping those
-// of a nest.
+// Builds the descriptor of a compute from extents. The engine uses it for programs, the mapping module for nests.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The time of a collective without simulating it at length, and which algorithm is the quickest.
+// Closed-form or short-simulation time of a collective, and the choice of its fastest algorithm.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Times of collectives by formula.
+// Closed-form times of collectives.
 #pragma once
 
 #include <optional>

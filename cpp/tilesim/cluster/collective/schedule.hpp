@@ -1,4 +1,4 @@
-// What a collective sends: a list of transfers, or, where all devices do alike, what the first one sends.
+// Schedules of collectives: a list of transfers or, if all devices behave alike, a template of what one device sends.
 #pragma once
 
 #include <cstdint>

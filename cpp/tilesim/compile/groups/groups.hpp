@@ -1,4 +1,4 @@
-// The search for groups, rule by rule: parts shared by the files of this folder.
+// The search for fusion groups, rule by rule. Shared by the files of this folder.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// What operations cost as one kernel, in closed form: what stands in the table of groups.
+// Closed-form cost of operations as one kernel, as the table of fusion candidates reports it.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Orders of axes that values ask for, spread to those whose axes an operation puts side by side with theirs.
+// Axis orders that operations prefer for values, propagated to values whose axes an operation aligns with theirs.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// How kernels are numbered: the order in which cores and queues count them as complete.
+// Numbers the kernels of a program in the order in which cores and queues count them as complete.
 #pragma once
 
 #include <cstdint>

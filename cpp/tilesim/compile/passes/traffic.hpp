@@ -1,4 +1,4 @@
-// Which elements of which tensors the cores load and store in a kernel, found by walking its loops.
+// Finds the elements of tensors that the cores load and store in a kernel, by walking its loops.
 #pragma once
 
 #include <cstdint>

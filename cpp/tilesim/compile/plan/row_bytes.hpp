@@ -1,4 +1,4 @@
-// What a vector kernel keeps on chip, counted while operations join it.
+// Counts the on-chip bytes of a vector kernel while operations join it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Shorthands over a Builder for passes that write an operation as several: their names begin with its name.
+// Helpers over a Builder for passes that rewrite one operation as several. The new names begin with its name.
 #pragma once
 
 #include <string>

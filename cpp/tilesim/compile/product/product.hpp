@@ -1,4 +1,4 @@
-// Lowering of contract and convolution: parts that the files of this folder share.
+// The lowering of contract and convolution, shared by the files of this folder.
 #pragma once
 
 #include <optional>

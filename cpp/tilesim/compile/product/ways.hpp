@@ -1,4 +1,4 @@
-// Ways to cut a product into parts for the cores.
+// Enumerates the ways to split a product over the cores.
 #pragma once
 
 #include <cstdint>

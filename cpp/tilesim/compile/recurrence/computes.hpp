@@ -1,4 +1,4 @@
-// What the vector unit computes in each trip of a recurrence.
+// Vector computes of one trip of a recurrence.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Tile sizes of vector and movement kernels, and parts that their lowerings share.
+// Tile sizes of vector and movement kernels, and helpers that both lowerings share.
 #pragma once
 
 #include <cstdint>

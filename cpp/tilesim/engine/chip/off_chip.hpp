@@ -1,4 +1,4 @@
-// Off-chip memory of a simulation and the way to it, whichever they are, and what it knows of tensors.
+// Off-chip memory of a simulation with the network to it, and the tensors that it holds.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// From a stream's cursor into its queues: statements are resolved here, in text order.
+// Resolves the statements of a stream in text order and pushes them into its queues.
 #pragma once
 
 #include "tilesim/engine/jobs/job.hpp"

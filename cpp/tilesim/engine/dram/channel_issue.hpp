@@ -1,4 +1,4 @@
-// What a channel's commands change. Included by channel_run.hpp alone.
+// State changes of a channel for each command. Included only by channel_run.hpp.
 #pragma once
 
 #include "tilesim/engine/dram/channel.hpp"

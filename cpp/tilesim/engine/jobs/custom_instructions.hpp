@@ -1,4 +1,4 @@
-// Which nodes of a vector compute a kernel leaves to instructions of the user's.
+// Finds the nodes of a vector compute that user-defined instructions carry out.
 #pragma once
 
 #include "tilesim/program/vector_work.hpp"

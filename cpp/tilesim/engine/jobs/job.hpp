@@ -1,4 +1,4 @@
-// A job that waits or is under way, and what of its program does not depend on the job.
+// A waiting or running job, and the data of its program that all jobs of the program share.
 #pragma once
 
 #include <cstdint>

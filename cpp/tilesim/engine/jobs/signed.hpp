@@ -1,4 +1,4 @@
-// Computes of a program as a model of kernels sees them.
+// Signatures of a program's computes, by which a model of kernels identifies them.
 #pragma once
 
 #include <cstdint>

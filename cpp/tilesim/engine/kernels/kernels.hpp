@@ -1,4 +1,4 @@
-// Time of kernels (outermost named scopes), which may overlap, in a stream and over all streams of a job.
+// Times of kernels (outermost named scopes), per stream and over all streams of a job. Kernels may overlap.
 #pragma once
 
 #include <cstdint>

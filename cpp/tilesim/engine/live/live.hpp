@@ -1,4 +1,5 @@
-// Cores that run live: arrays, vector and cross-lane queues are sequencers whose kernels share a core's units.
+// Cores at instruction level: array, vector and cross-lane queues are sequencers whose kernels share the units of a
+// core.
 #pragma once
 
 #include <map>

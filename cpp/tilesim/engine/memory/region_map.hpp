@@ -1,4 +1,4 @@
-// Where bytes lie in a memory of several regions: address -> placement -> region and its own address.
+// Maps addresses to the regions of a memory, by the placement of tensors, and to addresses within them.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a transfer moves: bursts of off-chip memory.
+// Memory traffic of transfers: where tensors lie, and the bursts that a transfer moves.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The result of a long program out of those of short ones: sums with weights, and how far they may be off.
+// Extrapolates the result of a long program from results of short ones: weighted sums, and bounds on their error.
 #pragma once
 
 #include <cstdint>

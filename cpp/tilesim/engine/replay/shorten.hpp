@@ -1,4 +1,4 @@
-// Programs that lack some trips of loops, or some calls.
+// Removes trips of loops, or calls, from a program.
 #pragma once
 
 #include "tilesim/engine/replay/trip.hpp"

@@ -1,4 +1,4 @@
-// What one trip of a loop says.
+// The statements of one trip of a loop: tensors, expressions and counters that it uses.
 #pragma once
 
 #include <cstdint>

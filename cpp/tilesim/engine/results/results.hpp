@@ -1,4 +1,4 @@
-// The Result of a simulation, from contributors that read its parts.
+// Builds the Result of a simulation. Each contributor adds its fields and rows from the state at the end of the run.
 #pragma once
 
 #include "tilesim/engine/jobs/jobs.hpp"

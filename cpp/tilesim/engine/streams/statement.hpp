@@ -1,4 +1,4 @@
-// Statements that wait in a queue, and the queue.
+// Resolved statements, and the queue in which they wait.
 #pragma once
 
 #include <array>

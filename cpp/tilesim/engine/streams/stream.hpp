@@ -1,4 +1,4 @@
-// One instruction stream of a job on a core: its cursor, queues and slots.
+// One instruction stream of a job on a core, with its cursor, queues and slots.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// From the head of a queue into its unit.
+// Starts the statement at the head of a queue on its unit.
 #pragma once
 
 #include "tilesim/engine/transfers/sends.hpp"

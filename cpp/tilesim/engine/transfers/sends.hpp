@@ -1,4 +1,4 @@
-// Tiles from core to core.
+// Sends of tiles between cores.
 #pragma once
 
 #include "tilesim/engine/transfers/transfers.hpp"

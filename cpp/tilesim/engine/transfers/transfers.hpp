@@ -1,4 +1,4 @@
-// Loads and stores, at once or later; and whatever else is answered later: sends behind routers, computes.
+// Loads and stores, and all other operations that end later: sends behind routers and computes.
 #pragma once
 
 #include <utility>
@@ -8,12 +8,12 @@
 
 namespace tilesim::engine {
 
-/// A commit, release or count, and when it comes.
+/// A commit, release or signal, and when it takes effect.
 struct Effect {
   EventKind kind = EventKind::commit;
   std::int32_t port = 0;
   Details details;         ///< release: version, queue
-  std::int64_t delay = 0;  ///< after what is before it in its queue is over
+  std::int64_t delay = 0;  ///< after its predecessors in the queue have completed
 };
 
 class Transfers {
@@ -21,23 +21,23 @@ class Transfers {
   Transfers(const Chip& chip, OffChip& memory, Agenda& agenda, Units& units, Accounts& accounts)
       : memory_(memory), agenda_(agenda), units_(units), accounts_(accounts), computes_(chip.options.computes.get()) {}
 
-  /// The head of a queue. True: it is over already; else it has started, or the queue will be woken.
+  /// Starts the head of a queue. True: it has completed already; else it is in progress, or the queue will be woken.
   bool start(Stream& stream, int queue, const ResolvedStatement& statement);
   void chunk(Stream& stream, int queue);            ///< the next piece
   using Target = std::pair<Stream*, std::int64_t>;  ///< version there
-  /// A tile at the head of a queue, through routers. As `start`.
+  /// Starts the send of a tile through routers. Returns as `start`.
   bool send(Stream& stream, int queue, const ResolvedStatement& statement, std::vector<Target> targets);
-  /// A compute at the head of a queue whose unit times it itself. As `start`.
+  /// Starts a compute whose unit times it itself. Returns as `start`.
   bool compute(Stream& stream, int queue, const ResolvedStatement& statement, const History& history);
-  void piece(std::int64_t value);  ///< of an event: one has been answered
-  /// The effect of an entry whose predecessors in its queue are complete at `time`, or when they are over.
+  void piece(std::int64_t value);  ///< handles the event that a piece has been answered
+  /// Applies the effect of a statement when its predecessors in the queue are complete, at `time` or later.
   void after(Stream& stream, int queue, std::int64_t time, const Effect& effect);
-  /// Runs those that answer later up to the next event, or what becomes one. False: nothing is left before `limit`.
+  /// Runs the components that answer later up to the next event. False: nothing is pending before `limit`.
   bool advance(std::int64_t limit, CancelToken* cancel);
   bool idle() const { return memory_.port().idle() && (!computes_ || computes_->idle()); }
 
  private:
-  /// What is under way and is answered later.
+  /// An operation in progress that is answered later.
   struct Open {
     ResolvedStatement statement;
     Stream* stream = nullptr;

@@ -1,4 +1,4 @@
-// Expansion of one composite operation. Internal to this room.
+// Expansion of one composite operation into primitives. Internal to this module.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// Recognition of patterns: what a pass finds, how it is checked on data, how it is put in place. Internal to this room.
+// Pattern recognition: a matcher returns candidates, which are checked on data before they replace operations. Internal
+// to this module.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Kernels against the meaning of their computes on values that programs seldom hold.
+// Checks kernels against the meaning of their computes, on values that programs seldom contain.
 #pragma once
 
 #include <cstdint>

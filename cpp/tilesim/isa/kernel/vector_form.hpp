@@ -1,4 +1,4 @@
-// Where the elements of a vector compute stand in registers.
+// The layout of a vector compute's elements in registers.
 #pragma once
 
 #include <cstdint>

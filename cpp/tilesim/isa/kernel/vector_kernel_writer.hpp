@@ -1,4 +1,4 @@
-// One kernel of a vector compute: its form in registers is known.
+// Writes the kernel of a vector compute whose register layout is decided.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What numbers the nodes of a vector compute may have, and in how many bits a kernel holds them.
+// Value ranges of a vector compute's nodes, and the number of bits in which a kernel holds them.
 #pragma once
 
 #include <cstdint>

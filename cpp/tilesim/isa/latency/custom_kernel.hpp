@@ -1,4 +1,4 @@
-// Kernels of the user's operations: a function of a program, called by the C ABI on a machine's core.
+// Kernels of user-defined operations: a function of a program, called by the C ABI on a core of the machine.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Operands of products as arrays take them (mma_kernel.hpp), from views and back.
+// Converts operands of products between tile views and the layout that arrays take (mma_kernel.hpp).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Kernels as sequencers run them: decoded once, with what an engine wants to know of their operands.
+// Kernels for sequencers: decoded once, with the points at which operands are released.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What happened when: the first instructions of a run one by one, and what its units were busy with.
+// Logs the first instructions of a run, and the busy intervals of its units.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Order through memory: accesses under way, of a run that knows addresses.
+// Memory ordering of accesses in flight, for runs that know addresses.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// When instructions happen: a scalar front end in program order, queues, pipes that work on register beats, memory
-// ports. An instruction is looked at once, when it issues; no cycle is stepped.
+// Timing of instructions: a scalar front end in program order, queues, pipes that work on register beats, and memory
+// ports. Each instruction is processed once, when it issues; the model does not step through cycles.
 #pragma once
 
 #include <algorithm>

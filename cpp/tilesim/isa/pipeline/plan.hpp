@@ -1,4 +1,5 @@
-// What one vector instruction does to pipe and registers: found once for each (instruction, vtype, vl), in closed form.
+// The effect of one vector instruction on pipes and registers, computed once in closed form for each (instruction,
+// vtype, vl).
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Where a run's cycles went, by instruction address, and how much work it did for them.
+// Profile of a run: cycles and work by instruction address.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Who watches a pipeline is told of each instruction with the times that it was given. Nobody watches: one branch.
+// Observers of a pipeline receive each instruction with its times. Without an observer the cost is one branch.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The numbers of a core's pipeline, as its file states them.
+// The pipeline parameters of a core, as its file states them.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The units of a core that its sequencers share: pipes with their ports, arrays behind their queues. A plain value.
+// The units of a core that its sequencers share: pipes with their ports, and arrays behind their queues.
 #pragma once
 
 #include <vector>

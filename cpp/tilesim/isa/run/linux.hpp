@@ -1,4 +1,4 @@
-// The Linux calls that a static program makes, deterministic: the clock counts instructions, or cycles where a run is
+// Deterministic emulation of the Linux calls of static programs. The clock counts instructions, or cycles if the run is
 // timed; random bytes have a seed.
 #pragma once
 

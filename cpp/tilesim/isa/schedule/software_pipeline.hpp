@@ -1,5 +1,5 @@
-// Iterations of a kernel that overlap: instructions of one are recorded, placed in time by their latencies and pipes,
-// given registers in turn, and written window by window with those of the iterations before and after it.
+// Software pipelining of kernels. The instructions of one iteration are recorded, scheduled by latencies and pipes,
+// given rotating registers and written together with those of the adjacent iterations.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The memory of a run: regions of pages that appear on first use; anything else is a trap.
+// The memory of a run: regions of pages that are allocated on first use. All other accesses trap.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// One declaration per instruction: what decoder, assembler, disassembler, header, documentation and tests are made of.
+// The declaration of an instruction. Decoder, assembler, disassembler, header, documentation and tests derive from it.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The words that operand texts of the table are made of: which field, which register file, which range.
+// The operand words of the instruction table: field, register file and range of each.
 #pragma once
 
 #include <cstdint>

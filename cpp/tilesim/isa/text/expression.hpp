@@ -1,4 +1,4 @@
-// Numbers, labels and what is computed of them in a line of assembly.
+// Numbers, labels and expressions in a line of assembly.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A line of assembly in parts, and its operands as fields.
+// Parses a line of assembly, and encodes its operands as fields.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Attention as one kernel with the online softmax: what it holds on chip, which tiles it has, and its price.
+// The plan of attention as one kernel with the online softmax: buffers on chip, tiles and cost.
 #pragma once
 
 #include <compare>

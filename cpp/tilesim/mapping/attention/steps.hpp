@@ -1,4 +1,4 @@
-// What an attention kernel does step by step: latencies of its computes, the tiles that a core has.
+// The steps of an attention kernel: latencies of its computes, and the tiles of each core.
 #pragma once
 
 #include <algorithm>

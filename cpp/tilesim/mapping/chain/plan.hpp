@@ -1,5 +1,5 @@
-// Products one behind the other as one kernel: a product over channels, a window over each channel, a product over
-// channels, any two of them or all three. What lies between them stays in tiles of rows and hidden channels.
+// The plan of consecutive products as one kernel: a product over channels, a window over each channel, a product over
+// channels, any two of them or all three. Intermediate values stay in tiles of rows and hidden channels.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What one step of a kernel that moves data does under its tiles, decided once: statements are written from it.
+// The plan of one step of a movement kernel under its tiles. It is decided once; statements follow from it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the tiles of a vector kernel move and compute, one by one for the walk and in all for the closed form.
+// Bytes and work of the tiles of a vector kernel: one by one for the walk, and in total for the closed form.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What a vector kernel does under its tiles, decided once: legality, prices and statements read it.
+// The plan of a vector kernel under its tiles. It is decided once; legality, cost and statements read it.
 #pragma once
 
 #include <array>

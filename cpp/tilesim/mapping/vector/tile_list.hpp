@@ -1,4 +1,4 @@
-// What the walked tiles of one core move and compute, in the order of the program.
+// Bytes and work of the tiles of one core, in the order of the program.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Inside of CompiledProgram: control flow as a flat vector of steps.
+// Internals of CompiledProgram: control flow as a flat vector of steps.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Values that stay in the scratchpads of cores: who holds what of them, and when it is gone.
+// Values that stay in the scratchpads of cores: which core holds which elements, and until when.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Walks a program in text order, each core and context as one stream; streams take turns where one waits for another.
+// Walks a program in text order. Each core and context is one stream; streams take turns if one waits for another.
 #pragma once
 
 #include <cstdint>
