@@ -64,7 +64,7 @@ py::object step_that_stores(const Program& program, const std::string& tensor) {
 py::tuple memory_plan(const Program& program, std::int64_t granule) {
   const program::MemoryPlan plan = bindings::cancellable([&] { return program::plan_memory(program, granule); });
   py::list rows;
-  for (const auto& place : plan.places)
+  for (const auto& place : plan.allocations)
     rows.append(py::make_tuple(place.tensor->name, place.address, place.bytes, place.first, place.last, place.alias_of,
                                place.level == program::Level::scratchpad));
   return py::make_tuple(plan.kernels, plan.peak_bytes, plan.live_bytes, plan.shared, rows, plan.scratchpad_peak,

@@ -16,7 +16,7 @@ using namespace tilesim::cluster;
 
 namespace {
 
-Schedule own_schedule(const py::dict& dict) {
+Schedule custom_schedule(const py::dict& dict) {
   Schedule schedule;
   schedule.algorithm = dict["name"].cast<std::string>();
   schedule.operation = operation_of(dict["operation"].cast<std::string>());
@@ -48,7 +48,7 @@ Request request_of(const py::dict& dict) {
   request.choice.root = dict["root"].cast<int>();
   request.pairs = dict["pairs"].cast<std::vector<std::pair<int, int>>>();
   request.start = dict["start"].cast<std::int64_t>();
-  if (!dict["own"].is_none()) request.own = own_schedule(dict["own"].cast<py::dict>());
+  if (!dict["own"].is_none()) request.custom = custom_schedule(dict["own"].cast<py::dict>());
   return request;
 }
 
@@ -168,6 +168,6 @@ void init_cluster_network(py::module_& module) {
           py::arg("link"), "The dimension of a link, -1 in a graph.")
       .def("schedule", &listed, py::arg("request"), "Every transfer of a collective's algorithm.");
   module.def(
-      "cluster_check_schedule", [](const py::dict& schedule) { check_on_sets(own_schedule(schedule)); },
+      "cluster_check_schedule", [](const py::dict& schedule) { check_on_sets(custom_schedule(schedule)); },
       py::arg("schedule"), "Runs an algorithm on sets of contributions; an error where it is wrong.");
 }

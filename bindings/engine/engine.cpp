@@ -25,8 +25,8 @@ std::map<std::string, Array> arrays_of(const py::dict& tensors) {
 class Books {
  public:
   std::shared_ptr<LatencyBook> opened(const std::shared_ptr<LatencyBook>& given) {
-    for (const auto& [known, own] : opened_)
-      if (known == given) return own;
+    for (const auto& [cached, own] : opened_)
+      if (cached == given) return own;
     auto own = std::make_shared<LatencyBook>(given->source());
     for (const auto& [compute, latency] : given->entries()) own->put(compute, latency, latency.limit);
     opened_.emplace_back(given, own);
@@ -105,12 +105,12 @@ class InterruptibleSession {
 
   /// The program as the engine reads it: made once for all jobs of it, unless many others came in between.
   std::shared_ptr<const program::CompiledProgram> compiled(const program::Program& program) {
-    for (const Known& known : known_)
-      if (known.program == &program) return known.compiled;
-    if (known_.size() == most_known_) known_.erase(known_.begin());
-    known_.push_back({&program, py::cast(program, py::return_value_policy::reference),
-                      std::make_shared<const program::CompiledProgram>(program)});
-    return known_.back().compiled;
+    for (const CachedProgram& cached : cached_)
+      if (cached.program == &program) return cached.compiled;
+    if (cached_.size() == most_cached_) cached_.erase(cached_.begin());
+    cached_.push_back({&program, py::cast(program, py::return_value_policy::reference),
+                       std::make_shared<const program::CompiledProgram>(program)});
+    return cached_.back().compiled;
   }
 
   template <class Call>
@@ -126,12 +126,12 @@ class InterruptibleSession {
   }
 
  private:
-  struct Known {
+  struct CachedProgram {
     const program::Program* program;
     py::object kept;  ///< so that no other comes to its address
     std::shared_ptr<const program::CompiledProgram> compiled;
   };
-  static constexpr std::size_t most_known_ = 32;
+  static constexpr std::size_t most_cached_ = 32;
 
   static SimulateOptions with(SimulateOptions& options, const std::unique_ptr<CancelToken>& relay) {
     options.cancel = relay.get();
@@ -140,7 +140,7 @@ class InterruptibleSession {
 
   std::unique_ptr<CancelToken> relay_ = std::make_unique<CancelToken>();
   Session session_;
-  std::vector<Known> known_;
+  std::vector<CachedProgram> cached_;
   bool busy_ = false;
 };
 

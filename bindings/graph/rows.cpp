@@ -53,7 +53,7 @@ class ValueDicts {
  public:
   explicit ValueDicts(const GraphFunction& function) : function_(function), made_(function.values.size()) {}
 
-  py::list of(const std::vector<ValueId>& ids) {
+  py::list rows_of(const std::vector<ValueId>& ids) {
     py::list result;
     for (const ValueId id : ids) {
       if (id == no_value) {
@@ -76,8 +76,8 @@ py::dict row_of(const Graph& graph, const Op& op, ValueDicts& values) {
   py::dict entry;
   entry["name"] = op.name;
   entry["kind"] = std::string(info(op.kind).name);
-  entry["operands"] = values.of(op.operands);
-  entry["results"] = values.of(op.results);
+  entry["operands"] = values.rows_of(op.operands);
+  entry["results"] = values.rows_of(op.results);
   entry["attributes"] = attributes_dict(op.attributes);
   py::list callees;
   for (const std::int32_t callee : op.functions) callees.append(graph.functions[at(callee)].name);

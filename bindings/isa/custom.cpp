@@ -190,7 +190,7 @@ UserInstruction declared_by(const py::dict& given) {
   one.unit = given["unit"].cast<std::string>();
   if (!given["own_unit"].is_none()) {
     const py::dict own = given["own_unit"];
-    one.own =
+    one.custom =
         UserUnit{own["name"].cast<std::string>(), own["queue"].cast<std::int64_t>(), own["pipes"].cast<std::int64_t>()};
   }
   one.per_register = number_or_none(given, "cycles_per_register"), one.whole = number_or_none(given, "cycles");

@@ -29,7 +29,7 @@ py::list fields_of(const InstructionSet& set, std::uint16_t id) {
     if (part.word == nullptr) continue;
     const OperandWord& word = *part.word;
     py::list pieces;
-    for (const Piece& piece : word.pieces) pieces.append(py::make_tuple(piece.at, piece.from, piece.width));
+    for (const BitSlice& piece : word.slices) pieces.append(py::make_tuple(piece.at, piece.from, piece.width));
     fields.append(py::make_tuple(std::string(word.word), sorts[static_cast<std::size_t>(word.sort)], pieces,
                                  (word.slots & slot_rd) != 0 && word.word.find("s3") == std::string_view::npos,
                                  word.lowest, word.highest));

@@ -11,7 +11,7 @@
 #include "base/cancel.hpp"
 #include "isa/instructions.hpp"
 #include "tilesim/base/error.hpp"
-#include "tilesim/isa/latency/own_kernel.hpp"
+#include "tilesim/isa/latency/custom_kernel.hpp"
 
 namespace py = pybind11;
 namespace tilesim::isa::bound {
@@ -21,10 +21,10 @@ using namespace tilesim;
 namespace {
 
 /// Called without the GIL.
-class PythonOperation final : public OwnKernel {
+class PythonOperation final : public CustomKernel {
  public:
   PythonOperation(Program program, const py::object& reference, const py::object& place)
-      : OwnKernel(std::move(program)), reference_(held(reference)), place_(held(place)) {}
+      : CustomKernel(std::move(program)), reference_(held(reference)), place_(held(place)) {}
 
   void evaluate(const std::vector<Array>& operands, std::vector<Array>& results) const override {
     bindings::pause_where_python_ends();
@@ -61,7 +61,7 @@ class PythonOperation final : public OwnKernel {
 void declare(const std::string& name, const py::dict& image, Address function, const HeldSet& set,
              const std::vector<std::tuple<std::string, unsigned, unsigned>>& units, const std::string& queue,
              const py::object& reference, const py::object& place) {
-  OwnKernel::Program program{name, image_from(image), function, set.set, {}, queue};
+  CustomKernel::Program program{name, image_from(image), function, set.set, {}, queue};
   for (const auto& [unit, entries, pipes] : units) program.units.push_back({unit, entries, pipes});
   auto operation = std::make_shared<const PythonOperation>(std::move(program), reference, place);
   const py::gil_scoped_release released;  // another thread may hold the names and wait for it
@@ -78,7 +78,8 @@ py::tuple run_operation(const std::string& name, const Machine& machine, const p
   for (const py::handle one : results)
     made.push_back(bindings::array_from_python(one, "result " + std::to_string(made.size())).clone());
   std::int64_t cycles = 0;
-  bindings::cancellable([&] { cycles = dynamic_cast<const OwnKernel&>(*operation).run(machine, given, made, true); });
+  bindings::cancellable(
+      [&] { cycles = dynamic_cast<const CustomKernel&>(*operation).run(machine, given, made, true); });
   py::list told;
   for (const Array& one : made) told.append(bindings::array_to_python(one));
   return py::make_tuple(told, cycles);

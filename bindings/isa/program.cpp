@@ -216,7 +216,7 @@ py::dict logged(const Program& program) {
   std::vector<LogRow> rows;
   rows.reserve(program.log().entries().size());
   std::map<std::pair<std::uint8_t, std::uint8_t>, std::uint16_t> units;
-  for (const Log::Entry& e : program.log().entries()) {
+  for (const Log::LoggedInstruction& e : program.log().entries()) {
     const bool at_pipe = e.pipe_wait > e.front_wait;
     const State why = at_pipe ? e.at_pipe : e.front;
     const Ticks wait = at_pipe ? e.pipe_wait : e.front_wait;

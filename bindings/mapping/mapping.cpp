@@ -166,7 +166,7 @@ py::dict described_problem(const MappingProblem& own) {
 
 py::dict search_problem(const MappingProblem& own, std::size_t keep, std::int64_t most_priced,
                         std::int64_t most_walked) {
-  const mapping::Found found = bindings::cancellable([&](CancelToken& token) {
+  const mapping::SearchResult found = bindings::cancellable([&](CancelToken& token) {
     mapping::SearchOptions options;
     options.most_priced = most_priced;
     options.most_walked = most_walked;

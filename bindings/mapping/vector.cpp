@@ -124,7 +124,7 @@ py::dict plan_to_python(const mapping::VectorPlan& plan) {
   add(plan.rows, "i");
   add(plan.columns, "i");
   add(plan.parts, "w");
-  for (const mapping::VectorPlan::Buffer& buffer : plan.buffers) {
+  for (const mapping::VectorPlan::OperandRing& buffer : plan.buffers) {
     py::dict row;
     row["there"] = buffer.there;
     row["elements"] = buffer.elements;

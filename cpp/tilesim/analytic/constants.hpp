@@ -1,4 +1,4 @@
-// Tables of a model's few constants: their fields, and what is known of each.
+// Tables of the few constants of a closed-form model: their fields and what the calibration knows of each.
 #pragma once
 
 #include <cmath>

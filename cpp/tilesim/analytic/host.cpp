@@ -28,7 +28,7 @@ std::string percent(double share) {
 class HostPricer {
  public:
   HostPricer(const HostModel& model, const Graph& graph)
-      : model_(model), graph_(graph), known_(graph.functions.size()) {}
+      : model_(model), graph_(graph), cached_(graph.functions.size()) {}
 
   HostCosts run() {
     const std::vector<double>& seconds = function(graph_.main);
@@ -40,7 +40,7 @@ class HostPricer {
  private:
   /// Seconds of every operation.
   const std::vector<double>& function(std::int32_t number) {
-    std::optional<std::vector<double>>& known = known_[at(number)];
+    std::optional<std::vector<double>>& known = cached_[at(number)];
     if (known) return *known;
     const GraphFunction& function = graph_.functions[at(number)];
     Costs closed = model_.forms.price_alone(graph_, function);
@@ -48,12 +48,12 @@ class HostPricer {
     std::vector<double> seconds;
     for (std::size_t i = 0; i < function.ops.size(); ++i) {
       worked(128);
-      seconds.push_back(of(function, function.ops[i], closed.rows[i]));
+      seconds.push_back(seconds_of(function, function.ops[i], closed.rows[i]));
     }
     return known.emplace(std::move(seconds));
   }
 
-  double of(const GraphFunction& function, const Op& op, const Cost& closed) {
+  double seconds_of(const GraphFunction& function, const Op& op, const Cost& closed) {
     const bool runs =
         op.kind == Kind::call || op.kind == Kind::while_loop || op.kind == Kind::branch || op.kind == Kind::fused;
     if (runs && !op.functions.empty()) return control(op);
@@ -114,7 +114,7 @@ class HostPricer {
   const HostModel& model_;
   const Graph& graph_;
   HostCosts costs_;
-  std::vector<std::optional<std::vector<double>>> known_;
+  std::vector<std::optional<std::vector<double>>> cached_;
 };
 
 }  // namespace

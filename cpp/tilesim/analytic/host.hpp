@@ -1,4 +1,4 @@
-// Time of operations that are left to a machine's host, each a separate kernel.
+// Closed-form time of operations that run on the host, each as a separate kernel.
 #pragma once
 
 #include <map>

@@ -16,7 +16,7 @@ enum : std::uint8_t { simple, multiply, divide, transcendental };
 
 double count(const GraphFunction& function, ValueId id) { return elements(function.value(id).type); }
 
-LeastProduct product(const GraphFunction& function, const Op& op, const Extents& e) {
+LeastProduct product(const GraphFunction& function, const Op& op, const ProductExtents& e) {
   LeastProduct least;
   least.dtype = function.value(op.operands[0]).type.dtype;
   least.batch = e.batch, least.m = e.m, least.n = e.n, least.k = e.k;

@@ -1,4 +1,4 @@
-// What an operation cannot do without: multiply-adds of products, functions of the vector unit.
+// Lower bounds on the work of an operation: multiply-adds of products and functions of the vector unit.
 #pragma once
 
 #include <array>

@@ -27,9 +27,9 @@ double bytes_of(DType dtype) { return static_cast<double>(bits(dtype)) / 8; }
 double size(const TensorType& type) { return static_cast<double>(packed_bytes(type.dtype, element_count(type.shape))); }
 
 /// Seconds of one operation on the parts of a chip, all of each part working on it alone.
-class Parts {
+class ChipLimits {
  public:
-  virtual ~Parts() = default;
+  virtual ~ChipLimits() = default;
   virtual double array(const LeastProduct& product) const = 0;  ///< infinite: no array multiplies this type
   virtual double vector(const LeastFunctions& functions, DType dtype) const = 0;
   virtual double chip_bytes() const = 0;   ///< all memory on the chip; 0: not known
@@ -90,9 +90,9 @@ double vector_cycles(const LeastFunctions& functions, DType dtype, const VectorS
 }
 
 /// Cores of one sort: all work at once. Of several sorts: as if every core were of the best.
-class MachineParts final : public Parts {
+class MachineLimits final : public ChipLimits {
  public:
-  explicit MachineParts(const Machine& machine) : machine_(machine) {
+  explicit MachineLimits(const Machine& machine) : machine_(machine) {
     if (machine.sorts.empty()) sorts_.push_back(&machine.core);
     for (const CoreSort& sort : machine.sorts) sorts_.push_back(&sort.core);
     for (const CoreSpec* sort : sorts_) cores_ += static_cast<double>(sort->count);
@@ -146,9 +146,9 @@ class MachineParts final : public Parts {
   double cores_ = 0;
 };
 
-class DeviceParts final : public Parts {
+class DeviceLimits final : public ChipLimits {
  public:
-  explicit DeviceParts(const Device& device) : device_(device) {}
+  explicit DeviceLimits(const Device& device) : device_(device) {}
   double array(const LeastProduct& product) const override {
     const double rate = device_.matrix_flops_per_second(product.dtype);
     return rate > 0 ? 2 * product.multiply_adds() / rate : never;
@@ -179,9 +179,9 @@ double traffic(const LeastProduct& p, double chip, bool operands_stored, bool re
 }
 
 /// Sums over all operations of a graph whose calls are inlined.
-class Sum {
+class GraphBound {
  public:
-  Sum(const Graph& graph, const Parts& parts, LowerBound& to) : graph_(graph), parts_(parts), to_(to) {}
+  GraphBound(const Graph& graph, const ChipLimits& limits, LowerBound& to) : graph_(graph), limits_(limits), to_(to) {}
 
   struct Choice { double array, vector; };  ///< seconds of a product that either unit may do
 
@@ -263,7 +263,7 @@ class Sum {
     if (const int zeros = zero_tiles_of(op).operand; zeros >= 0)
       for (LeastProduct& product : least.products) product.batch *= share_left(graph_, function, op, zeros);
     // Of zeros that only data tell there may be any number.
-    if (const auto plan = parts_.skips_zeros() ? sparse_plan_of(graph_, op) : std::nullopt; plan)
+    if (const auto plan = limits_.skips_zeros() ? sparse_plan_of(graph_, op) : std::nullopt; plan)
       for (LeastProduct& product : least.products)
         product.batch *= std::max(0.0, static_cast<double>(plan->products)) / (product.m * product.n * product.k);
     BoundRow row{op.name, std::string(info(op.kind).name), times};
@@ -274,22 +274,22 @@ class Sum {
       if (!(product.multiply_adds() > 0)) continue;
       row.multiply_adds += times * product.multiply_adds();
       const LeastFunctions adds{product.multiply_adds(), product.multiply_adds(), 0, 0};
-      const Choice choice{times * parts_.array(product), times * parts_.vector(adds, product.dtype)};
+      const Choice choice{times * limits_.array(product), times * limits_.vector(adds, product.dtype)};
       const bool lanes = choice.vector < choice.array;
       (lanes ? row.vector_seconds : row.array_seconds) += std::min(choice.array, choice.vector);
       (lanes ? to_.vector_seconds : to_.array_seconds) += std::min(choice.array, choice.vector);
       if (lanes && choice.array < never) either_.push_back(choice);
       if (op.kind != Kind::attention)
-        traffic_ += times * traffic(product, parts_.chip_bytes(), from, from && leaving[at(op.results[0])]);
+        traffic_ += times * traffic(product, limits_.chip_bytes(), from, from && leaving[at(op.results[0])]);
     }
-    const double lanes = times * parts_.vector(least.functions, least.dtype);
+    const double lanes = times * limits_.vector(least.functions, least.dtype);
     row.vector_seconds += lanes;
     to_.vector_seconds += lanes;
     if (row.multiply_adds > 0 || row.vector_seconds > 0) to_.rows.push_back(std::move(row));
   }
 
   const Graph& graph_;
-  const Parts& parts_;
+  const ChipLimits& limits_;
   LowerBound& to_;
   std::vector<Choice> either_;  ///< sooner on the vector unit, possible on the arrays
   double traffic_ = 0;
@@ -305,28 +305,28 @@ double rows_by_index(const Graph& graph) {
   return bytes;
 }
 
-LowerBound bound(const Graph& graph, const Parts& parts, const AttentionData& known) {
+LowerBound bound(const Graph& graph, const ChipLimits& limits, const AttentionData& known) {
   Graph plain = graph;
   inline_calls(plain);
   know_attention_data(plain, known);
   remove_no_ops(plain);
   merge_common_subexpressions(plain);
   compress_two_of_four(plain, [&](const Op&, DType dtype) -> std::string {
-    return parts.takes_pattern(dtype) ? "" : "the arrays do not take the pattern";
+    return limits.takes_pattern(dtype) ? "" : "the arrays do not take the pattern";
   });
   remove_dead_code(plain);
   LowerBound least;
-  Sum sum(plain, parts, least);
+  GraphBound sum(plain, limits, least);
   sum.add(plain.entry(), 1, true);
   sum.settle();
   double results = 0;
   for (const ValueId id : plain.entry().outputs) results += size(plain.entry().value(id).type);
-  least.compulsory_bytes = static_cast<double>(compulsory_bytes(plain)) - std::min(results, parts.cache_bytes());
-  if (parts.cache_bytes() > 0) least.compulsory_bytes -= rows_by_index(plain);
+  least.compulsory_bytes = static_cast<double>(compulsory_bytes(plain)) - std::min(results, limits.cache_bytes());
+  if (limits.cache_bytes() > 0) least.compulsory_bytes -= rows_by_index(plain);
   least.compulsory_bytes = std::max(0.0, least.compulsory_bytes);
-  least.capacity_bytes = std::max(0.0, sum.traffic_bytes() - 2 * parts.chip_bytes());
+  least.capacity_bytes = std::max(0.0, sum.traffic_bytes() - 2 * limits.chip_bytes());
   least.bytes = std::max(least.compulsory_bytes, least.capacity_bytes);
-  if (parts.bytes_per_second() > 0) least.memory_seconds = least.bytes / parts.bytes_per_second();
+  if (limits.bytes_per_second() > 0) least.memory_seconds = least.bytes / limits.bytes_per_second();
   least.seconds = std::max({least.array_seconds, least.vector_seconds, least.memory_seconds});
   return least;
 }
@@ -340,10 +340,10 @@ std::string_view LowerBound::part() const {
 }
 
 LowerBound lower_bound(const Graph& graph, const Machine& machine, const AttentionData& known) {
-  return bound(graph, MachineParts(machine), known);
+  return bound(graph, MachineLimits(machine), known);
 }
 LowerBound lower_bound(const Graph& graph, const Device& device, const AttentionData& known) {
-  return bound(graph, DeviceParts(device), known);
+  return bound(graph, DeviceLimits(device), known);
 }
 
 }  // namespace tilesim::analytic

@@ -1,5 +1,5 @@
-// Least bytes and time of a graph on a machine, from the graph and the machine's figures alone: nothing here knows how
-// the compiler groups, tiles or places.
+// Lower bounds on the bytes and the time of a graph. They follow from the graph and the figures of the machine only and
+// do not depend on how the compiler groups, tiles or places operations.
 #pragma once
 
 #include <string>
@@ -11,23 +11,23 @@
 
 namespace tilesim::analytic {
 
-/// One operation: the least time that each part of the machine has to work for it.
+/// Lower bound of one operation: the least time that each part of the machine needs for it.
 struct BoundRow {
   std::string name, kind;
   double count = 1;          ///< how often it runs
-  double multiply_adds = 0;  ///< of all runs, hidden pairs of attention taken off
+  double multiply_adds = 0;  ///< of all runs, without the masked pairs of attention
   double array_seconds = 0, vector_seconds = 0;
 };
 
 struct LowerBound {
   double bytes = 0;             ///< the larger of the next two
   double compulsory_bytes = 0;  ///< inputs, weights and outputs once
-  double capacity_bytes = 0;    ///< of products, since so little fits on the chip
+  double capacity_bytes = 0;    ///< of products, given the capacity of the chip
   double array_seconds = 0, vector_seconds = 0, memory_seconds = 0;
   double seconds = 0;  ///< the largest of the three
   std::vector<BoundRow> rows;
 
-  /// "array", "vector" or "memory": which of the three it is; "none" where nothing takes time.
+  /// The largest of the three: "array", "vector" or "memory"; "none" if nothing takes time.
   std::string_view part() const;
 };
 

@@ -138,7 +138,7 @@ class Pricer {
     return std::get_if<Model>(&found->second);
   }
 
-  Cost product(const Op& op, Form which, DType dtype, const Extents& e) {
+  Cost product(const Op& op, Form which, DType dtype, const ProductExtents& e) {
     Cost cost = begin(op);
     const ProductForm* found = form(model_.products, {which, dtype}, cost);
     if (!found || !to_.missing.empty()) return cost;
@@ -172,7 +172,7 @@ class Pricer {
   }
 
   Cost contract(const Op& op) {
-    const Extents e = contract_extents(function_, op);
+    const ProductExtents e = contract_extents(function_, op);
     return product(op, e.batch == 1 ? Form::weights : Form::activations, operand(op, 0).dtype, e);
   }
 

@@ -1,4 +1,5 @@
-// Operations of graphs in closed form: which model, which shape, which terms. Called by the million.
+// Closed-form cost of each operation of a graph: selects the model, the shape and the terms. Searches call it millions
+// of times.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,13 @@
 
 namespace tilesim::analytic {
 
-/// Why a device cannot run an operation: a value, which a caller may raise or answer with another device.
+/// The reason why a device cannot run an operation. A caller may raise it or try another device.
 struct Lacking { std::string text; };
 
 /// Products of one dtype.
 struct ProductForm {
   GemmModel model;
-  std::string scheme, note;  ///< where the constants are from
+  std::string scheme, note;  ///< source of the constants
   double flops_per_second = 1;
 };
 
@@ -42,7 +43,7 @@ struct ConvolutionForm {
   std::string scheme;
 };
 
-/// What needs separate constants: products with weights (which a scheme quantizes), of activations, attention,
+/// Forms with separate constants: products with weights (which a scheme quantizes), products of activations, attention,
 /// convolutions of a library.
 enum class Form : std::uint8_t { weights, activations, attention, convolution };
 std::string_view name(Form form);
@@ -57,19 +58,19 @@ struct Cost {
   std::optional<double> hits = {}, occupancy = {};  ///< shares, where they are modelled
   std::optional<Lacking> lacking = {};
 
-  /// The longest term, the first of equal ones; "none" where nothing takes time.
+  /// The longest term, the first of equal ones; "none" if nothing takes time.
   std::string_view bound() const;
 };
 
 struct Costs {
   std::vector<Cost> rows;
   std::set<std::string> notes;  ///< what was approximated
-  std::set<FormKey> missing;    ///< forms that were asked for and not given: the rows are of no use then
+  std::set<FormKey> missing;    ///< required forms without constants; if any, the rows are invalid
   std::map<std::tuple<Form, DType, double, double, double, double>, GemmTerms> products;  ///< layers are alike
   const Cost* refused() const;  ///< the first operation that the device cannot run; null: none
 };
 
-/// One device, as a scheme and a library use it.
+/// The closed-form model of one device under a quantization scheme and a library.
 struct OperationModel {
   double units = 1, memory_bytes_per_second = 1e11;
   bool convolves = false;         ///< its library has separate convolutions
@@ -79,7 +80,7 @@ struct OperationModel {
   std::map<FormKey, std::variant<AttentionForm, Lacking>> attentions;
   std::map<FormKey, std::variant<ConvolutionForm, Lacking>> convolutions;
 
-  /// Operations of the entry one after another, calls as their operations.
+  /// Cost of the operations of the entry function in sequence, with calls inlined.
   Costs price(const Graph& graph) const;
   /// Operations of a function, every one a separate kernel, wherever its operands were made. What runs functions
   /// costs nothing.

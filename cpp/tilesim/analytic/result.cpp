@@ -45,16 +45,16 @@ OperationUse use_of(const Cost& cost, double hertz, std::int64_t start) {
 
 /// The part that is busy longest, where it is so for half of the time.
 void name_bottleneck(Result& result) {
-  struct Part {
+  struct BusyUnit {
     std::string_view name;
     std::int64_t OperationUse::* busy;
   };
-  static constexpr std::array<Part, 4> parts{{{"compute", &OperationUse::array_busy},
-                                              {"vector", &OperationUse::vector_busy},
-                                              {"memory", &OperationUse::memory_busy},
-                                              {"launch", &OperationUse::launch}}};
+  static constexpr std::array<BusyUnit, 4> parts{{{"compute", &OperationUse::array_busy},
+                                                  {"vector", &OperationUse::vector_busy},
+                                                  {"memory", &OperationUse::memory_busy},
+                                                  {"launch", &OperationUse::launch}}};
   std::int64_t most = -1;
-  for (const Part& part : parts) {
+  for (const BusyUnit& part : parts) {
     std::int64_t busy = 0;
     for (const OperationUse& use : result.operations) busy += use.*part.busy;
     if (busy <= most) continue;

@@ -1,4 +1,4 @@
-// A Result from closed forms: operation after operation.
+// Builds a Result from closed-form costs, one operation after the other.
 #pragma once
 
 #include <string>

@@ -58,7 +58,7 @@ struct Labelled {
 
 }  // namespace
 
-Extents contract_extents(const GraphFunction& function, const Op& op) {
+ProductExtents contract_extents(const GraphFunction& function, const Op& op) {
   const Shape &a = operand(function, op, 0).shape, &b = operand(function, op, 1).shape;
   const auto axes = [&](const char* key) { return op.attributes.integers(key, {}); };
   const Axes lead = axes("a_batch"), over = axes("a_contract");
@@ -66,14 +66,14 @@ Extents contract_extents(const GraphFunction& function, const Op& op) {
           product_of(a, over)};
 }
 
-Extents ragged_extents(const GraphFunction& function, const Op& op) {
+ProductExtents ragged_extents(const GraphFunction& function, const Op& op) {
   const Shape &a = operand(function, op, 0).shape, &b = operand(function, op, 1).shape;
   const std::int64_t used = std::max<std::int64_t>(1, std::min(b[0], a[0]));
   const bool transposed = op.attributes.flag("b_transposed");
   return {number(used), number(ceil_div(a[0], used)), number(b[transposed ? 1 : 2]), number(a[1])};
 }
 
-Extents convolution_extents(const GraphFunction& function, const Op& op) {
+ProductExtents convolution_extents(const GraphFunction& function, const Op& op) {
   const Labelled found(function, op);
   const TensorType& y = function.value(op.results[0]).type;
   const std::int64_t out = y.shape[op.attributes.text("y_labels").find('C')];
@@ -81,8 +81,8 @@ Extents convolution_extents(const GraphFunction& function, const Op& op) {
           found.channels * number(element_count(found.taps))};
 }
 
-Extents phased_extents(const GraphFunction& function, const Op& op) {
-  Extents e = convolution_extents(function, op);
+ProductExtents phased_extents(const GraphFunction& function, const Op& op) {
+  ProductExtents e = convolution_extents(function, op);
   const Axes holes = op.attributes.integers("input_dilation", {});
   const Axes strides = op.attributes.integers("strides", Axes(holes.size(), 1));
   const Axes dilation = op.attributes.integers("window_dilation", Axes(holes.size(), 1));

@@ -1,4 +1,4 @@
-// What closed forms need of an operation's shapes and attributes.
+// Reads the shapes and attributes of an operation that closed forms need.
 #pragma once
 
 #include <optional>
@@ -13,19 +13,19 @@ namespace tilesim::analytic {
 inline double elements(const TensorType& type) { return static_cast<double>(element_count(type.shape)); }
 
 /// `batch` products of [m, k] by [k, n].
-struct Extents {
+struct ProductExtents {
   double batch, m, n, k;
   bool empty() const { return !(batch > 0 && m > 0 && n > 0 && k > 0); }
 };
 
-Extents contract_extents(const GraphFunction& function, const Op& op);
+ProductExtents contract_extents(const GraphFunction& function, const Op& op);
 /// Rows that choose their matrix by group (experts): as many products as groups that can have rows.
-Extents ragged_extents(const GraphFunction& function, const Op& op);
+ProductExtents ragged_extents(const GraphFunction& function, const Op& op);
 /// A convolution as a product: [outputs, channels x taps] by [channels x taps, filters] for every group.
-Extents convolution_extents(const GraphFunction& function, const Op& op);
+ProductExtents convolution_extents(const GraphFunction& function, const Op& op);
 /// The same of a library that multiplies by no inserted zeros: outputs of one phase of the holes between elements meet
 /// the same part of the filter, and are a separate product ("sub-filters" of strided input gradients).
-Extents phased_extents(const GraphFunction& function, const Op& op);
+ProductExtents phased_extents(const GraphFunction& function, const Op& op);
 /// A square convolution in two dimensions without dilation and groups; none: any other.
 std::optional<ConvolutionCase> square_convolution(const GraphFunction& function, const Op& op);
 AttentionCase attention_case(const Graph& graph, const GraphFunction& function, const Op& op);

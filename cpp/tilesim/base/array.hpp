@@ -1,4 +1,4 @@
-// Dense host tensors: row-major, owning or referring to memory that somebody else keeps alive.
+// Dense host tensors in row-major order. An Array owns its memory or refers to memory that another object keeps alive.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Values of very many pieces, which take long to free.
+// Frees values that consist of very many objects on another thread, because this takes long.
 #pragma once
 
 #include <functional>

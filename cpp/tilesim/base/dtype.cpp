@@ -12,7 +12,7 @@ namespace tilesim {
 
 namespace {
 
-struct Entry {
+struct DTypeInfo {
   std::string_view name;
   int bits;
   DTypeClass kind;
@@ -21,7 +21,7 @@ struct Entry {
 };
 
 using C = DTypeClass;
-constexpr std::array<Entry, dtype_count + pattern_count> table{{
+constexpr std::array<DTypeInfo, dtype_count + pattern_count> table{{
     {"f64", 64, C::floating, 52},        {"f32", 32, C::floating, 23},         {"f16", 16, C::floating, 10},
     {"bf16", 16, C::floating, 7},        {"f8e4m3fn", 8, C::floating, 3},      {"f8e5m2", 8, C::floating, 2},
     {"f8e4m3fnuz", 8, C::floating, 3},   {"f8e5m2fnuz", 8, C::floating, 2},    {"f8e8m0fnu", 8, C::floating, 0},
@@ -40,7 +40,7 @@ constexpr std::array<std::pair<DType, DType>, pattern_count> patterns{{{DType::f
                                                                        {DType::bf16, DType::bf16_2of4},
                                                                        {DType::i8, DType::i8_2of4}}};
 
-const Entry& entry(DType dtype) { return table[static_cast<std::size_t>(dtype)]; }
+const DTypeInfo& entry(DType dtype) { return table[static_cast<std::size_t>(dtype)]; }
 
 /// Names that frameworks and vendors use.
 constexpr std::pair<std::string_view, DType> aliases[] = {{"bfloat", DType::bf16},
@@ -171,7 +171,7 @@ std::vector<std::string> dtype_names() {
 }
 
 double unit_roundoff(DType dtype) {
-  const Entry& e = entry(dtype);
+  const DTypeInfo& e = entry(dtype);
   return e.kind == C::floating || e.kind == C::complex ? std::ldexp(1.0, -e.mantissa - 1) : 0.0;
 }
 

@@ -1,4 +1,4 @@
-// Errors: the user's mistake, what cannot be simulated, and a broken invariant.
+// Error types: mistakes of the user, unsupported features and broken invariants.
 #pragma once
 
 #include <span>

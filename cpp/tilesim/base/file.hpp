@@ -1,4 +1,4 @@
-// Files that users name: regular ones are read, and what is written replaces the old file whole or not at all.
+// Reads regular files that users name, and writes files atomically: the old file is replaced completely or stays.
 #pragma once
 
 #include <cstdint>

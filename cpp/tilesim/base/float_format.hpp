@@ -1,5 +1,5 @@
 // Bit layouts of the float formats of up to 32 bits, and their decoding and correctly rounded encoding.
-// Private to the room: conversions go through convert() of dtype.hpp.
+// Private to the module: conversions go through convert() of dtype.hpp.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Extents, axes and identifiers are signed; containers are indexed by `std::size_t`.
+// Conversion of signed indices for containers. Extents, axes and identifiers are signed; containers are indexed by
+// `std::size_t`.
 #pragma once
 
 #include <cstddef>

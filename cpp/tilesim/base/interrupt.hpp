@@ -1,4 +1,4 @@
-// Cancellation of whatever runs: loops of any room poll the token of the call that their thread is in.
+// Cancellation of long loops in all modules: a loop polls the token of the call that its thread executes.
 #pragma once
 
 #include <cstdint>

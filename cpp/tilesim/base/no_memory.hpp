@@ -1,4 +1,4 @@
-// What the machine has no memory for, said with a name: MemoryError in Python.
+// The error for allocations that exceed the memory of the host; it names the object. Python raises MemoryError.
 #pragma once
 
 #include <new>

@@ -1,4 +1,4 @@
-// What an array multiplies in and accumulates in.
+// Types in which an array multiplies and accumulates.
 #pragma once
 
 #include <cstdint>

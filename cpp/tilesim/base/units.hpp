@@ -1,4 +1,4 @@
-// Quantities as types, and clocks whose times compare exactly.
+// Types for quantities (cycles, bytes, hertz) and clocks whose times compare exactly.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// Which dtypes hold every value of a narrow one.
+// Finds the dtypes that represent every value of a narrower dtype.
 #pragma once
 
 #include "tilesim/base/dtype.hpp"

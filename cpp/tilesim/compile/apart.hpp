@@ -1,4 +1,4 @@
-// What attentions cost as primitives: the price that one kernel is compared with.
+// Cost of attention as separate primitive operations. The compiler compares it with the cost of one fused kernel.
 #pragma once
 
 #include "tilesim/compile/passes/passes.hpp"

@@ -1,6 +1,6 @@
-// From a Graph and a Machine to a Program.
+// Compiles a Graph for a Machine to a Program.
 //
-// Steps: graph passes (expansion as the machine wants it) -> placements (which values get bytes, which are views) ->
+// Steps: graph passes (with the expansions that the machine needs) -> placements (values with bytes, views) ->
 // kernels (fusion groups) -> lowering of each kernel by its family -> passes over the program (passes/passes.hpp).
 #pragma once
 
@@ -16,16 +16,16 @@
 
 namespace tilesim {
 
-/// Throws CannotRun naming the operation that the machine cannot run, UserError when no tile fits the scratchpad.
+/// Throws CannotRun with the operation that the machine cannot run, and UserError if no tile fits the scratchpad.
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options = {});
 
-/// What `compile` makes before the passes: kernels that are not divided yet, slots without addresses.
+/// The program before the passes: kernels are not split over cores yet, and slots have no addresses.
 lower::Lowering lowered(const Graph& graph, const Machine& machine, const CompileOptions& options = {});
 
-/// The graph that `compile` lowers: expanded, folded, and divided over the cores where that changes its operations.
+/// The graph that `compile` lowers: expanded, folded, and split over the cores if that changes its operations.
 Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options = {});
 
-/// Kinds with a lowering (directly or through expansion); communication has none.
+/// Whether a kind has a lowering, directly or through expansion. Communication has none.
 bool has_lowering(Kind kind);
 
 }  // namespace tilesim

@@ -36,7 +36,7 @@ bool joined_already(const GraphFunction& function, const Kernel& kernel, const p
 bool take_apart(const GraphFunction& function, const Kernel& kernel, const Refusal& refused, KeptApart& kept_apart) {
   const Apart why{refused.by_price, refused.text()};
   if (!kernel.parts.empty() && (refused.siblings || !refused.by_price)) {
-    for (const Kernel::Part& part : kernel.parts)
+    for (const Kernel::SiblingProduct& part : kernel.parts)
       kept_apart.products.try_emplace(function.ops[static_cast<std::size_t>(part.product)].name, why);
     return true;
   }

@@ -1,4 +1,5 @@
-// Of one kernel: whether it was given from outside, how it is split, what it costs, who shares it.
+// Decisions about single kernels: whether the user gave them, how they are split, their cost, and which cores share
+// them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A graph that is lowered on so many cores, and what becomes of it.
+// A graph lowered for a number of cores, from which the passes produce the program.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Runs Programs in time: events, cores, DMA, network, memory; jobs and sessions.
+// Simulates Programs in time: events, cores, DMA, network and memory; jobs and sessions.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Session {
   int submit(Job job);  ///< returns the job's id
   /// Processes all events up to and including `core_cycles`; returns false when nothing is left to do.
   bool run_until(std::int64_t core_cycles);
-  void run();                ///< to the end; InternalError with who waits for what on a deadlock
+  void run();                ///< to the end; on a deadlock throws InternalError with the waiting queues
   std::int64_t now() const;  ///< core cycles
   std::optional<std::int64_t> finished(int job) const;  ///< core cycle of completion
   Result result() const;
@@ -33,7 +33,7 @@ class Session {
   std::unique_ptr<State> state_;
 };
 
-/// One job, on cores 0..n-1 unless they are given; replayed where it is long and the options say so.
+/// Simulates one job, on cores 0..n-1 unless `cores` is given. Long programs are replayed if the options allow it.
 Result simulate(const program::Program& program, const Machine& machine, const SimulateOptions& options = {},
                 std::vector<std::int64_t> cores = {});
 

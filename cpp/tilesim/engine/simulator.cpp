@@ -119,9 +119,9 @@ void Simulator::deadlock() const {
   std::string text = "deadlock:";
   for (const Stream* stream : jobs_.streams().all()) {
     for (std::size_t q = 0; q < stream->queues.size() && !stream->finished; ++q) {
-      const EntryRing& entries = stream->queues[q].entries;
-      if (entries.empty()) continue;
-      const Entry& head = entries.front();
+      const StatementRing& statements = stream->queues[q].statements;
+      if (statements.empty()) continue;
+      const ResolvedStatement& head = statements.front();
       text += " core " + std::to_string(stream->physical_core) + " queue " + stream->program->queues[q] + " waits";
       if (head.slot >= 0)
         text += " for slot " + stream->program->slots[at(head.slot)].name + " version " + std::to_string(head.version);

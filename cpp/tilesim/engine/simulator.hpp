@@ -1,4 +1,4 @@
-// A simulation: its parts, and the loop over their events.
+// The simulator: its components, and the loop over their events.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Annotations of values when functions change. Internal to this room.
+// Keeps annotations of values when functions change. Internal to this module.
 #pragma once
 
 #include "tilesim/graph/graph.hpp"

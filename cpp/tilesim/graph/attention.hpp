@@ -1,4 +1,4 @@
-// What the operands of an attention mean together, and what is known of the keys that it sees.
+// Joint meaning of the operands of an attention, and the range of keys that each query sees.
 #pragma once
 
 #include <cstdint>

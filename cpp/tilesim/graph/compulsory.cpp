@@ -293,11 +293,11 @@ class Reads {
   bool known(std::int32_t number, ValueId value) {
     if (value == no_value) return true;
     const auto key = std::make_pair(number, value);
-    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    if (const auto found = cached_.find(key); found != cached_.end()) return found->second;
     const Op* op = maker(number, value);
     const bool pure = op && info(op->kind).effect == Effect::pure && op->functions.empty();
     const bool is = pure && std::ranges::all_of(op->operands, [&](ValueId one) { return known(number, one); });
-    return known_[key] = is;
+    return cached_[key] = is;
   }
 
   /// The fewest bytes that say what a value is which follows from constants alone.
@@ -361,7 +361,7 @@ class Reads {
   std::map<std::int32_t, std::vector<bool>> counting_;
   std::map<std::int32_t, std::vector<std::vector<std::size_t>>> readers_;
   std::map<std::int32_t, std::map<ValueId, const Op*>> makers_;
-  std::map<std::pair<std::int32_t, ValueId>, bool> known_;
+  std::map<std::pair<std::int32_t, ValueId>, bool> cached_;
   std::map<std::pair<std::int32_t, ValueId>, std::int64_t> results_;
 };
 

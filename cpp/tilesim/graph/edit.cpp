@@ -95,7 +95,7 @@ bool Redirects::add(GraphFunction& function, ValueId from, ValueId to) {
   return true;
 }
 
-ValueId Redirects::of(ValueId value) {
+ValueId Redirects::replacement(ValueId value) {
   ValueId last = value;
   for (auto next = meant_.find(last); next != meant_.end(); next = meant_.find(last)) last = next->second;
   while (value != last) {  // the way is short from now on
@@ -109,7 +109,7 @@ ValueId Redirects::of(ValueId value) {
 void Redirects::rewrite(std::vector<ValueId>& values) {
   if (meant_.empty()) return;
   for (ValueId& id : values)
-    if (id != no_value) id = of(id);
+    if (id != no_value) id = replacement(id);
 }
 
 Names::Names(const GraphFunction& function) {

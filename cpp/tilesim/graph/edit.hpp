@@ -1,4 +1,4 @@
-// What passes share to change a function in place. Internal to this room.
+// Helpers of passes that change a function in place. Internal to this module.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ class Redirects {
   /// changed, where `to` is an input or has an output's name already.
   bool add(GraphFunction& function, ValueId from, ValueId to);
   bool is_output(ValueId value) const { return outputs_.count(value) > 0; }
-  ValueId of(ValueId value);
+  ValueId replacement(ValueId value);
   void rewrite(std::vector<ValueId>& values);  ///< operands, outputs
 
  private:

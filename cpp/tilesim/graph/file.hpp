@@ -1,4 +1,4 @@
-// Files of graphs: what Graph::load, Graph::save and Graph::from_json do, with its options.
+// Reads and writes graph files: Graph::load, Graph::save and Graph::from_json with their options.
 #pragma once
 
 #include <cstdint>

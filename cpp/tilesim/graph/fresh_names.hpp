@@ -1,4 +1,4 @@
-// Names that nothing has yet.
+// Generates names that are not used yet.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ class FreshNames {
  public:
   void take(const std::string& name) { taken_.insert(name); }
   /// The stem, or with the first number behind it that is free; it is taken then.
-  std::string of(const std::string& stem) {
+  std::string unique(const std::string& stem) {
     if (taken_.insert(stem).second) return stem;
     for (int& number = last_[stem];;)
       if (std::string name = stem + "." + std::to_string(++number); taken_.insert(name).second) return name;

@@ -1,4 +1,4 @@
-// What a graph may be at most, so that whatever reads it needs no separate limits.
+// Size limits of a graph. Readers of a valid graph need no separate limits.
 #pragma once
 
 #include <cstdint>

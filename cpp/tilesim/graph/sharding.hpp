@@ -1,4 +1,5 @@
-// Meshes of devices and how tensors are divided over them: annotations of a Graph's values, never meaning.
+// Meshes of devices and shardings of tensors over them. They annotate the values of a Graph and never change its
+// meaning.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Reads the short texts of meshes and shardings.
+// Parser of the short texts of meshes and shardings.
 #pragma once
 
 #include <cctype>

@@ -18,12 +18,12 @@ struct Settings {
 };
 
 /// Of one row of the batch: `keys` are its own, `columns` those of a row of the mask.
-struct Extents {
+struct HeadExtents {
   std::int64_t heads = 0, key_heads = 0, queries = 0, keys = 0, depth = 0, width = 0, columns = 0, offset = 0;
 };
 
 /// Keys [begin, end) visible to query `s`, apart from the mask operand.
-std::pair<std::int64_t, std::int64_t> visible(const Settings& settings, const Extents& e, std::int64_t s) {
+std::pair<std::int64_t, std::int64_t> visible(const Settings& settings, const HeadExtents& e, std::int64_t s) {
   std::int64_t begin = 0, end = e.keys;
   if (settings.causal) end = std::clamp<std::int64_t>(s + e.offset + 1, 0, e.keys);
   if (settings.window > 0) begin = std::clamp<std::int64_t>(s + e.offset - settings.window + 1, 0, e.keys);
@@ -103,7 +103,7 @@ Array additive_mask(const Array& mask, const AttentionShape& shape, DType sum_ty
 
 /// One head: q [S, D], k [T, D], v [T, E] -> out [S, E], lse [S], a block of queries at a time.
 template <class T>
-void head(const Call& call, const Settings& settings, const Extents& e, const T* q, const T* k, const T* v,
+void head(const Call& call, const Settings& settings, const HeadExtents& e, const T* q, const T* k, const T* v,
           const T* mask, T* out, T* lse, DType sum_type) {
   const std::int64_t block =
       std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::max<std::int64_t>(1, e.keys), 1, e.queries);
@@ -159,8 +159,8 @@ Results attention(const Call& call) {
     using T = decltype(zero);
     for (std::int64_t b = 0; b < shape.batch; ++b) {
       const std::int64_t length = lengths[at(b)];
-      const Extents e{shape.heads, shape.key_heads, shape.queries, length,
-                      shape.depth, shape.width,     shape.cache,   shape.offset(call.op, length)};
+      const HeadExtents e{shape.heads, shape.key_heads, shape.queries, length,
+                          shape.depth, shape.width,     shape.cache,   shape.offset(call.op, length)};
       const auto own = [&](std::size_t operand) {
         return product_operand(call, row_of(call.operand(operand), shape, pages, b, length), sum_type);
       };

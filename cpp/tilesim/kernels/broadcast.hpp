@@ -1,4 +1,4 @@
-// Reads an operand in the linear order of a result that it broadcasts to. Internal to this room.
+// Reads an operand in the linear order of a result that it broadcasts to. Internal to this module.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Combiners on wide accumulators: double for floats, i64 (wrapping) for integers. Internal to this room.
+// Combiners on wide accumulators: double for floats, i64 (wrapping) for integers. Internal to this module.
 #pragma once
 
 #include <cmath>

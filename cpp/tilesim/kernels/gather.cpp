@@ -13,7 +13,7 @@ using Integers = std::vector<std::int64_t>;
 bool contains(const Integers& list, std::int64_t value) { return std::ranges::find(list, value) != list.end(); }
 
 /// A gather in plain loops: for every batch position a start, for every start one box.
-struct Plan {
+struct GatherPlan {
   Integers start_map, sizes;  ///< axes of x that the index vector addresses; box per axis of x
   Shape x_strides;
   Shape box, box_from, box_to;  ///< the box without collapsed axes: extents, strides in x and in the result
@@ -22,7 +22,7 @@ struct Plan {
   Shape batch_index;            ///< strides of the batch axes in `indices`
 };
 
-Plan plan_of(const Call& call) {
+GatherPlan plan_of(const Call& call) {
   const Attributes& attributes = call.attributes();
   const Array &x = call.operand(0), &indices = call.operand(1);
   const Integers& offset_dims = attributes.integers("offset_dims");
@@ -30,7 +30,7 @@ Plan plan_of(const Call& call) {
   const std::int64_t vector_dim = attributes.integer("index_vector_dim");
   const Shape result = call.result().shape, to = row_major_strides(result),
               index_strides = row_major_strides(indices.shape());
-  Plan plan;
+  GatherPlan plan;
   plan.start_map = attributes.integers("start_index_map");
   plan.sizes = attributes.integers("slice_sizes");
   plan.x_strides = row_major_strides(x.shape());
@@ -59,7 +59,7 @@ Plan plan_of(const Call& call) {
 enum class Mode : std::uint8_t { clip, fill, error };
 
 /// Offset in x of the box whose index vector starts at `position`; -1 where mode fill reads outside.
-std::int64_t box_offset(const Call& call, const Plan& plan, Mode mode, const std::int64_t* indices,
+std::int64_t box_offset(const Call& call, const GatherPlan& plan, Mode mode, const std::int64_t* indices,
                         std::int64_t position) {
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < plan.start_map.size(); ++i) {
@@ -84,7 +84,7 @@ std::int64_t box_offset(const Call& call, const Plan& plan, Mode mode, const std
 
 Results gather(const Call& call) {
   const Array& x = call.operand(0);
-  const Plan plan = plan_of(call);
+  const GatherPlan plan = plan_of(call);
   const std::string text = call.attributes().text("mode", "clip");
   const Mode mode = text == "fill" ? Mode::fill : text == "error" ? Mode::error : Mode::clip;
   const Array indices = call.operand(1).to(DType::i64);

@@ -1,4 +1,4 @@
-// Matrix products and the rules of what they compute in. Internal to this room.
+// Matrix products and the rules of what they compute in. Internal to this module.
 #pragma once
 
 #include <cstdint>

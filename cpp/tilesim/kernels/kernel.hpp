@@ -1,4 +1,4 @@
-// What the kernels share: the call, compute types, strided copies. Internal to this room.
+// What the kernels share: the call, compute types, strided copies. Internal to this module.
 #pragma once
 
 #include <cstdint>

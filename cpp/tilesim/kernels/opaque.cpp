@@ -1,6 +1,6 @@
 // Operations of the user's, by the meaning that they were declared with.
 #include "tilesim/kernels/kernel.hpp"
-#include "tilesim/machine/own_operation.hpp"
+#include "tilesim/machine/custom_operation.hpp"
 
 namespace tilesim::kernels {
 

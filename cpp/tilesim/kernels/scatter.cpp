@@ -14,7 +14,7 @@ using Integers = std::vector<std::int64_t>;
 bool contains(const Integers& list, std::int64_t value) { return std::ranges::find(list, value) != list.end(); }
 
 /// For every batch position an index vector and a window: offsets of the window's elements in updates and in x.
-struct Plan {
+struct ScatterPlan {
   Integers map;  ///< axes of x that the index vector addresses
   Shape x_shape, x_strides;
   Shape sizes;                           ///< window per axis of x
@@ -23,7 +23,7 @@ struct Plan {
   std::vector<std::pair<std::int64_t, std::int64_t>> window;  ///< offset in updates, offset in x
 };
 
-void add_window(Plan& plan, const Shape& extents, const Shape& from, const Shape& to) {
+void add_window(ScatterPlan& plan, const Shape& extents, const Shape& from, const Shape& to) {
   const std::int64_t count = element_count(extents);
   for (std::int64_t i = 0; i < count; ++i) {
     std::int64_t rest = i, source = 0, target = 0;
@@ -36,14 +36,14 @@ void add_window(Plan& plan, const Shape& extents, const Shape& from, const Shape
   }
 }
 
-Plan plan_of(const Call& call) {
+ScatterPlan plan_of(const Call& call) {
   const Attributes& attributes = call.attributes();
   const Array &x = call.operand(0), &indices = call.operand(1), &updates = call.operand(2);
   const Integers& window = attributes.integers("update_window_dims");
   const Integers& inserted = attributes.integers("inserted_window_dims");
   const std::int64_t vector_dim = attributes.integer("index_vector_dim");
   const Shape from = row_major_strides(updates.shape()), index = row_major_strides(indices.shape());
-  Plan plan;
+  ScatterPlan plan;
   plan.map = attributes.integers("scatter_dims_to_operand_dims");
   plan.x_shape = x.shape();
   plan.x_strides = row_major_strides(x.shape());
@@ -78,7 +78,7 @@ Plan plan_of(const Call& call) {
 
 /// Calls place(offset in updates, offset in x) for every window that lies in x, in the order of the indices.
 template <class F>
-void for_windows(const Call& call, const Plan& plan, F place) {
+void for_windows(const Call& call, const ScatterPlan& plan, F place) {
   const Array indices = call.operand(1).to(DType::i64);
   const bool strict = call.attributes().text("mode", "drop") == "error";
   const std::int64_t batches = element_count(plan.batch);
@@ -108,7 +108,7 @@ void for_windows(const Call& call, const Plan& plan, F place) {
 }  // namespace
 
 Results scatter(const Call& call) {
-  const Plan plan = plan_of(call);
+  const ScatterPlan plan = plan_of(call);
   const Array &x = call.operand(0), &updates = call.operand(2);
   const std::string& combiner = call.attributes().text("combiner");
   if (combiner == "set") {

@@ -1,4 +1,4 @@
-// How many parts a divided kernel has, and where they lie on a machine whose memory has regions.
+// The number of parts of a split kernel, and their placement on machines whose memory has regions.
 #pragma once
 
 #include <algorithm>
@@ -10,21 +10,22 @@
 
 namespace tilesim {
 
-/// Whether parts go to the regions in turn where they leave cores idle: each then has more of the links. Not where
-/// cores are of several sorts, whose numbers say which they are, nor where they send to each other by number.
+/// Whether parts that leave cores idle are distributed over the regions in turn, so that each has more of the links.
+/// False for several core types, whose numbers identify them, and for cores that send to each other by number.
 inline bool takes_regions_in_turn(const Share& machine, bool multicast) {
   const std::int64_t regions = machine.memory.regions;
   return regions > 1 && !multicast && machine.sorts.empty() && machine.core.count % regions == 0;
 }
 
-/// Of so many cores at work, those of the region that has most of them.
+/// Cores at work in the region that has most of them.
 inline std::int64_t cores_of_region(const Share& machine, std::int64_t cores, bool multicast) {
   const std::int64_t regions = std::max<std::int64_t>(1, machine.memory.regions);
   if (takes_regions_in_turn(machine, multicast)) return ceil_div(cores, regions);
   return std::min(ceil_div(machine.core.count, regions), cores);
 }
 
-/// Parts per loop of a nest that leave the fewest trips to the busiest core; of those that do, the most of outer loops.
+/// Parts per loop of a nest that minimise the trips of the busiest core; of equal choices, the most parts of outer
+/// loops.
 inline std::vector<std::int64_t> parts_of_loops(const std::vector<std::int64_t>& extents, std::int64_t cores) {
   std::vector<std::int64_t> best(extents.size(), 1), current = best;
   double least = -1;

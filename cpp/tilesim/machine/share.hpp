@@ -1,4 +1,4 @@
-// What cores that share a machine have of it, as a value: no machine is copied in order to change it.
+// The share of a machine that one of its cores has, as a value. Nothing copies a machine in order to change it.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace tilesim {
 
-/// A machine as one of the cores at work has it, or a context of one. Reads as a Machine does: what sharing changes has
-/// its numbers; all else is the machine's, which must outlive it.
+/// The view that one working core, or a context of it, has of a machine. Its fields are those of Machine; fields that
+/// sharing changes have the values of the share, all others refer to the machine, which must outlive it.
 struct Share {
   struct Core {
     explicit Core(const CoreSpec& spec);
-    std::int64_t count;         ///< cores at work; contexts, where each counts as a core
+    std::int64_t count;         ///< cores at work; contexts, if each counts as a core
     ScratchpadSpec scratchpad;  ///< this core's, or this context's part of it
     const Clock& clock;
     const ArraySpec& array;
@@ -34,7 +34,7 @@ struct Share {
     std::int64_t latency_cycles, port_bytes_per_cycle, buffer_bytes, ports_per_core, flit_bytes;
     std::int64_t region_latency_cycles;
     std::int64_t region_bytes_per_cycle;  ///< part of a link between regions
-    bool multicast;                       ///< whether those that share reach each other by one
+    bool multicast;                       ///< whether the sharing cores can multicast to each other
   };
   struct Memory {
     explicit Memory(const MemorySpec& spec);
@@ -43,19 +43,19 @@ struct Share {
     std::int64_t latency_ps, burst_bytes, interleave_bytes, buffer_bytes, channels, regions;
     const std::string &placement, &channel_hash;
   };
-  /// Some of the cores of a machine of several sorts: what all of them have, and the sorts; none: they are alike.
+  /// Some of the cores of a machine with several core types: their common features, and the types. None: all are alike.
   struct Cores {
     CoreSpec core;
     std::vector<CoreSort> sorts;
   };
 
-  /// All of a machine, shared with nobody.
+  /// The whole machine, without sharing.
   Share(const Machine& machine);  // NOLINT(google-explicit-constructor): a machine is a share of itself
   Share(Machine&&) = delete;      // which would be gone
   /// The same share for other cores.
   Share(const Share& share, std::shared_ptr<const Cores> cores);
 
-  /// With the cores of sort number `sort` alone, as they run what is shared with the other sorts: on as many arrays.
+  /// Only the cores of type number `sort`, with the number of arrays on which they run kernels shared with other types.
   Share of_sort(std::size_t sort) const;
 
   const Machine& whole;
@@ -67,7 +67,7 @@ struct Share {
   const LayoutSpec& layout;
 
  private:
-  std::shared_ptr<const Cores> cores_;  ///< keeps what `core` and `sorts` refer to where no machine has it
+  std::shared_ptr<const Cores> cores_;  ///< owns the target of `core` and `sorts` if no machine does
 };
 
 }  // namespace tilesim

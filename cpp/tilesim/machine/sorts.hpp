@@ -1,4 +1,4 @@
-// Cores of several sorts in a machine file: {"cores": [{"sort": "big", "count": 2, "core": {...}}, ...]}.
+// Core types in a machine file: {"cores": [{"sort": "big", "count": 2, "core": {...}}, ...]}.
 #pragma once
 
 #include <string>

@@ -63,7 +63,7 @@ void read_unit(const Json& json, UserInstruction& to) {
   UserUnit own{reader.string("name"), reader.integer_or("queue", 4, 1, 64), reader.integer_or("pipes", 1, 1, 8)};
   reader.finish();
   if (!is_name(own.name, "-_")) json.at("name").fail("invalid name of a unit", "letters, digits, '-' and '_'");
-  to.own = own, to.unit = "arithmetic";
+  to.custom = own, to.unit = "arithmetic";
 }
 
 UserInstruction instruction_at(const Json& json) {
@@ -92,9 +92,9 @@ Json from_instruction(const UserInstruction& one) {
   json.set("match", std::int64_t{one.match});
   json.set("mask", std::int64_t{one.mask});
   json.set("element", one.element);
-  if (one.own) {
+  if (one.custom) {
     Json unit = Json::object();
-    unit.set("name", one.own->name), unit.set("queue", one.own->queue), unit.set("pipes", one.own->pipes);
+    unit.set("name", one.custom->name), unit.set("queue", one.custom->queue), unit.set("pipes", one.custom->pipes);
     json.set("unit", std::move(unit));
   } else {
     json.set("unit", one.unit);
@@ -119,7 +119,7 @@ std::string UserInstruction::operands() const {
 
 bool UserInstruction::declared_as(const UserInstruction& other) const {
   return text == other.text && match == other.match && mask == other.mask && element == other.element &&
-         width == other.width && unit == other.unit && own == other.own && per_register == other.per_register &&
+         width == other.width && unit == other.unit && custom == other.custom && per_register == other.per_register &&
          whole == other.whole && latency == other.latency;
 }
 

@@ -1,4 +1,4 @@
-// An instruction of the user's, as machines state the ones that kernels take for elementwise functions.
+// A user-defined instruction of a machine file, which kernels use for elementwise functions.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct UserInstruction {
   std::string element;                        ///< "f32", ...; empty: as wide as SEW
   unsigned width = 0;                         ///< bits of an element; 0: any
   std::string unit;                           ///< pipe: "arithmetic", "special", ...
-  std::optional<UserUnit> own;                ///< instead of it
+  std::optional<UserUnit> custom;             ///< instead of it
   std::optional<double> per_register, whole;  ///< cycles for which it holds its pipe
   std::optional<double> latency;
   std::string description;

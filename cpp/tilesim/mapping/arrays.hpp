@@ -1,4 +1,4 @@
-// What the units of a core compute of one tile of a product: how arrays share it, and how long they are busy with it.
+// Work of a core's units for one tile of a product: how arrays share it, and how long they are busy.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Memory and queues of a walk in time, coarser than the engine's: doubles in core cycles, no events.
+// Memory channels and queues of an estimate. The model is coarser than the engine: doubles in core cycles, without
+// events.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Bytes and time of any nest of one operation, in closed form and step by step, fast enough to search with.
+// Bytes and time of a loop nest, in closed form and step by step, fast enough for searches.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace tilesim::mapping {
 
-/// What a nest moves and how long it takes. Operands are a, b, result.
+/// Traffic and time of a nest. Operands are a, b, result.
 struct Cost {
   std::array<std::int64_t, 3> bytes{};          ///< off-chip, whole bursts or layout tiles, as the engine counts them
   std::int64_t leaf_bytes = 0;                  ///< that the epilogue reads
@@ -27,40 +27,40 @@ struct Cost {
   double bound = 0;                             ///< cycles; `steps` of the same nest is never less
   double flat = 0;  ///< the part of `bound` that no number of buffers changes, and what sets it
   const char* flat_limit = "";
-  double flat_power = 0;         ///< sum of the eighth powers of the flat parts
-  double soft = 0;               ///< eighth norm of all parts: what is close to the bound costs too; a rank, not a time
+  double flat_power = 0;  ///< sum of the eighth powers of the flat parts
+  double soft = 0;  ///< eighth norm of all parts: used for ranking, because parts close to the bound cost time, too
   std::array<double, 3> ring{};  ///< cycles of all buffers of an operand, one after the other
   const char* limit = "";        ///< what sets `bound`: compute, memory, a ring or the latency of loads
   std::int64_t total_bytes() const { return bytes[0] + bytes[1] + bytes[2] + leaf_bytes; }
 };
 
-/// Prices nests of one problem on one machine. Keeps what it has computed for tiles; not shared between threads.
+/// Estimates nests of one problem on one machine. It caches results per tile size and is not thread-safe.
 ///
-/// Bytes equal what the engine counts for tensors that lie as the problem says (their own shape, dense or in layout
-/// tiles, starting at a page) and are neither cached nor fused away.
+/// Bytes equal those of the engine for tensors with the layout of the problem (separate, dense or in layout tiles,
+/// starting at a page) that are neither cached nor fused away.
 class CostModel {
  public:
   CostModel(const Problem& problem, const Share& machine);
 
-  /// Closed form. The nest must have the problem's number of dims; capacity is not looked at.
+  /// Closed-form cost. The nest must have the problem's number of dims; capacity is not checked.
   Cost price(const Nest& nest);
-  /// The bound of the same nest with other depths, and all that depends on them: `bound`, `limit`, `soft`.
+  /// The bound of the same nest with other depths; updates `bound`, `limit` and `soft`.
   double bound(const Cost& cost, const std::vector<std::int64_t>& depths) const;
   void with_depths(Cost& cost, const std::vector<std::int64_t>& depths) const;
   /// Cycles by walking the tiles through load queue, array, vector unit and store queue with finite rings.
-  /// Infinite for more than `most_steps` tiles, and maybe where it is more than `limit`.
+  /// Infinite for more than `most_steps` tiles; may be infinite above `limit`.
   double steps(const Nest& nest, std::int64_t most_steps = 20000,
                double limit = std::numeric_limits<double>::infinity());
-  /// In how many queues the nest's loads are fastest by that walk: one for each operand, or one for both, since two
-  /// that share a memory both arrive late. As many as the machine has for more than `most_steps` tiles.
+  /// The number of load queues that is fastest by that walk: one per operand, or one for both, because two queues that
+  /// share a memory delay each other. All queues of the machine for more than `most_steps` tiles.
   std::int64_t load_queues(const Nest& nest, std::int64_t most_steps = 20000);
-  /// As `steps`, with all cores walked on one memory, where small or regular transfers meet; infinite where the
-  /// machine has one core, cores send to each other, or there are more than `most_steps` tiles in all.
+  /// Like `steps`, with all cores walked on one memory, where small or regular transfers contend. Infinite if the
+  /// machine has one core, if cores send to each other, or for more than `most_steps` tiles in total.
   double crowd(const Nest& nest, std::int64_t most_steps = 4000);
-  /// `crowd` where that is finite, else `steps`.
+  /// `crowd` if that is finite, else `steps`.
   double cycles(const Nest& nest);
-  /// As `legal`, for a nest of the right form and without words.
-  /// Below the bound of every order and depth of these tiles, for a part of its effort.
+  /// Like `legal`, without the reason; the nest must be well-formed.
+  /// A cheap lower bound over all orders and depths of these tiles.
   double least_cycles(const Nest& nest);
   bool fits(const Nest& nest) const;
   /// Cycles of the vector unit to compute a full tile of an operand.

@@ -4,7 +4,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-class Writer {
+class KeyWriter {
  public:
   void add(std::int64_t number) { text += std::to_string(number) + ","; }
   void add(const std::string& word) { text += word + ";"; }
@@ -33,7 +33,7 @@ class Writer {
 }  // namespace
 
 std::string identity(const Problem& problem) {
-  Writer out;
+  KeyWriter out;
   out.add(problem.kernel);
   out.add_all(problem.domain.extents);
   out.add_all(problem.domain.reduction);
@@ -73,7 +73,7 @@ std::string identity(const Problem& problem) {
 }
 
 std::string identity(const VectorProblem& problem) {
-  Writer out;
+  KeyWriter out;
   out.add(problem.kernel);
   out.add_all(problem.space);
   for (const auto* axes : {&problem.reduced, &problem.carried, &problem.whole}) out.add_all(*axes);
@@ -118,7 +118,7 @@ std::string identity(const VectorProblem& problem) {
 }
 
 std::string identity(const Share& machine) {
-  Writer out;
+  KeyWriter out;
   for (std::int64_t number : {machine.core.count, machine.core.array.count, machine.core.scratchpad.bytes,
                               machine.core.scratchpad.accumulator_bytes, machine.memory.bytes_per_second,
                               machine.network.region_bytes_per_cycle})

@@ -1,4 +1,4 @@
-// Mapping problems as text, so that equal ones are solved once.
+// Keys of mapping problems, as text. Equal problems are solved once.
 #pragma once
 
 #include <cstdint>

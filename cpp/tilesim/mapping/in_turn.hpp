@@ -1,5 +1,4 @@
-// What a product's prologue or epilogue moves and computes of each element, of which only the number of functions is
-// known.
+// The vector pattern of a product's prologue or epilogue, if only the number of its functions is known.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The loop nest of one product-like operation as a value: tile sizes, order, residency, buffering; is it legal, what
-// does it move.
+// The loop nest of one product-like operation as a value: tile sizes, order, residency and buffering, with its legality
+// and traffic.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +39,10 @@ struct Nest {
 /// Pieces that one tile of an operand or result may have: commits of a version in flight are counted in a ring.
 constexpr std::int64_t most_pieces = 32;
 
-/// Which rule a number of contexts breaks; empty: none.
+/// The rule that a number of contexts breaks; empty: none.
 std::string wrong_contexts(std::int64_t contexts, const Share& machine);
 
-/// What a nest is for: the domain and what each operand takes on chip.
+/// The problem that a nest solves: the domain, and the types and layouts of the operands.
 struct Problem {
   std::string operation;
   Domain domain;
@@ -51,21 +51,21 @@ struct Problem {
   std::vector<Shape> shapes;                     ///< of the tensors; operands then result
   std::vector<std::vector<int>> minor_to_major;  ///< layout per tensor; empty: row-major
   std::vector<int> m_dims, n_dims, k_dims, batch_dims;
-  std::string kernel;  ///< kinds of the operations fused with it, in order: two problems may differ only here
+  std::string kernel;                 ///< kinds of the fused operations, in order; problems may differ only in this
   bool computed[2] = {false, false};  ///< an operand, by a prologue on chip
   bool on_vector = false;             ///< multiplied and summed on the vector unit instead of the array
   std::int64_t contexts = 1;          ///< of a core: the domain is one context's part
   std::int64_t cores = 1;  ///< at work: the domain is one core's part, and the machine has its share of the memory
-  /// Where several cores work, per dim: into how many parts they cut the whole, and where the part that is priced
-  /// begins in it. Empty: the dims are whole.
+  /// If several cores share the work, per dim: the number of parts, and the start of the part that is estimated. Empty:
+  /// no dim is split.
   std::vector<std::int64_t> parts = {}, first = {};
-  /// Extent of the smallest of these parts, per dim; empty: the dims are whole.
+  /// Extent of the smallest of these parts, per dim. Empty: no dim is split.
   std::vector<std::int64_t> least = {};
   /// Dims whose loops go around those of the contraction: parts of them differ, and what a contraction has passed is
   /// counted in the order of its loops.
   std::vector<int> outside_contraction = {};
-  bool multicast = false;  ///< what several cores need is fetched by one of them and sent to all: see `sends`
-  /// What the vector unit reads: for the epilogue of each finished tile, or to compute a tile of an operand.
+  bool multicast = false;  ///< one core fetches shared operands and sends them to all: see `sends`
+  /// An input of the vector unit: for the epilogue of each finished tile, or to compute a tile of an operand.
   struct Leaf {
     std::size_t of = 2;  ///< the operand that it is computed into; 2: of the epilogue
     Access access;       ///< per axis of its shape
@@ -74,7 +74,7 @@ struct Problem {
     std::vector<int> minor_to_major = {};
   };
   std::vector<Leaf> leaves = {};
-  /// A tile that the epilogue stores. None: the sums are stored as they are.
+  /// A tile that the epilogue stores. Without outputs the sums are stored unchanged.
   struct Output {
     DType dtype = DType::f32;
     std::vector<int> reduced = {};  ///< axes of the result
@@ -92,6 +92,7 @@ struct Problem {
   int counted_by_data = -1;  ///< a dim whose trips are data: its loop is there whatever its tile; -1: none
 };
 
+/// Whether a nest is legal, with the reason if not.
 struct Legality {
   bool legal = true;
   std::string reason;
@@ -105,7 +106,7 @@ std::optional<std::pair<std::size_t, std::size_t>> stores_between(const Problem&
 /// the same: in whole bursts, one long run of memory is no more than all the short ones between them. Empty: nothing
 /// is.
 std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, std::size_t operand);
-/// How many cores need the same of operand a or b, where one of them can send it to all: it lies in memory. 1: none.
+/// Number of cores that need the same part of operand a or b, if one of them can send it to all. 1: not shared.
 std::int64_t sharing(const Problem& problem, std::size_t operand);
 /// Whether one core fetches the operand's tiles and sends them to all that need them: under a multicast those that are
 /// shared, where all these cores make the same trips. A tile that is sent passes two further buffers on the way.
@@ -116,10 +117,10 @@ constexpr std::int64_t vector_buffers = 2;
 /// Bytes of one buffer of operand `i` under the nest (slot layout: the region of the operand, dense).
 std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand);
 std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Share& machine);
-/// Which rule is broken and by how many bytes.
+/// Checks a nest; the reason states the broken rule and by how many bytes.
 Legality legal(const Problem& problem, const Nest& nest, const Share& machine);
 
-/// Which rule the packed contraction breaks; empty: none. Packed elements must be neighbours in the tile.
+/// The rule that the packed contraction breaks; empty: none. Packed elements must be contiguous in the tile.
 std::string wrong_pack(const Problem& problem, const Nest& nest, const Share& machine);
 /// The nest with the packing that saves most passes through the array, or with windows unfolded where that is faster
 /// still; neither where neither is legal or saves any.
@@ -144,9 +145,9 @@ Shape unfolded_extents(const Problem& problem, const Nest& nest);
 std::int64_t unfolded_elements(const Problem& problem, const Nest& nest);
 /// Buffers of an unfolded tile.
 constexpr std::int64_t unfolded_buffers = 2;
-/// Which rule the unfolded windows break; empty: none.
+/// The rule that the unfolded windows break; empty: none.
 std::string wrong_unfold(const Problem& problem, const Nest& nest, const Share& machine);
-/// Cycles in which the cross-lane unit unfolds all tiles, at least.
+/// Lower bound on the cycles in which the cross-lane unit unfolds all tiles.
 double unfolding_cycles(const Problem& problem, const Nest& nest, const Share& machine);
 /// The nest with as many dims unfolded as make array and cross-lane unit soonest done; as packed where none does.
 Nest unfolded(const Problem& problem, Nest nest, const Share& machine);

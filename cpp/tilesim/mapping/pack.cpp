@@ -14,15 +14,15 @@ namespace tilesim::mapping {
 namespace {
 
 /// The axis of the first operand that a dim runs along, and with which coefficient.
-struct Place {
+struct DimAxis {
   int axis = -1;
   std::int64_t coefficient = 0;
   bool alone = false;
   int axes = 0;  ///< that it appears on
 };
 
-Place place_of(const Problem& problem, int dim) {
-  Place place;
+DimAxis axis_of(const Problem& problem, int dim) {
+  DimAxis place;
   const std::vector<AxisAccess>& axes = problem.domain.operands[0].axes;
   for (std::size_t axis = 0; axis < axes.size(); ++axis)
     for (const AxisAccess::Term& term : axes[axis].terms)
@@ -46,7 +46,7 @@ std::string never_packed(const Problem& problem, const Share& machine) {
 
 std::vector<int> packed_axes(const Problem& problem, int pack) {
   std::vector<int> order;
-  const int minor = place_of(problem, problem.k_dims.back()).axis, second = place_of(problem, pack).axis;
+  const int minor = axis_of(problem, problem.k_dims.back()).axis, second = axis_of(problem, pack).axis;
   for (int axis = 0; axis < static_cast<int>(problem.domain.operands[0].axes.size()); ++axis)
     if (axis != minor && axis != second) order.push_back(axis);
   order.push_back(second);
@@ -65,7 +65,7 @@ std::string wrong_pack(const Problem& problem, const Nest& nest, const Share& ma
   const auto inner = static_cast<std::size_t>(k.back());
   const std::string &name = problem.domain.names[static_cast<std::size_t>(nest.pack)],
                     &channels = problem.domain.names[inner];
-  const Place outer_place = place_of(problem, nest.pack), inner_place = place_of(problem, k.back());
+  const DimAxis outer_place = axis_of(problem, nest.pack), inner_place = axis_of(problem, k.back());
   if (!inner_place.alone || inner_place.coefficient != 1 || inner_place.axes != 1)
     return channels + " shares its axis with another loop (as channels in groups do): elements along " + name +
            " are not adjacent";

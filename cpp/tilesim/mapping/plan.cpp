@@ -198,7 +198,7 @@ KernelPlan plan(const Problem& problem, const Nest& nest) {
         if (const auto d = static_cast<std::size_t>(dim); sub_of(problem, nest, d) < tile_of(problem, nest, d))
           plan.cut.push_back(dim);
   for (std::size_t operand = 0; operand < 3; ++operand) {
-    KernelPlan::Buffer& buffer = plan.buffers[operand];
+    KernelPlan::TileRing& buffer = plan.buffers[operand];
     buffer.along = taken_along(problem, nest, operand);
     buffer.along.resize(access_of(problem, operand).axes.size(), 0);
     for_each_extent(problem, nest, operand == 2 ? plan.whole : 0, access_of(problem, operand),
@@ -218,7 +218,7 @@ KernelPlan plan(const Problem& problem, const Nest& nest) {
   plan.unfolded.elements = element_count(plan.unfolded.extents);
   const bool pieces = finishes_pieces(problem, nest);
   const auto vector_buffer = [&](const Access& access, const std::vector<int>& reduced, bool piece) {
-    KernelPlan::Buffer buffer;
+    KernelPlan::TileRing buffer;
     const auto take = [&](std::int64_t extent) {
       const auto axis = static_cast<int>(buffer.extents.size());
       buffer.extents.push_back(std::find(reduced.begin(), reduced.end(), axis) != reduced.end() ? 1 : extent);

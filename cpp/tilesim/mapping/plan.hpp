@@ -1,4 +1,4 @@
-// What a product kernel does under a nest, decided once: legality, prices and statements read it.
+// The plan of a product kernel under a nest. It is decided once; legality, cost and statements read it.
 #pragma once
 
 #include <array>
@@ -49,7 +49,7 @@ Demand demand(const Problem& problem, const Nest& nest, const LoopPlan& loops, c
 
 struct KernelPlan : LoopPlan {
   /// A ring of buffers that tiles of one operand, or sums, pass through.
-  struct Buffer {
+  struct TileRing {
     Shape extents;  ///< per axis of the operand or result
     Shape along;    ///< of these extents, what memory brings along beyond what is used
     std::int64_t elements = 1, depth = 1;
@@ -58,10 +58,10 @@ struct KernelPlan : LoopPlan {
     std::int64_t leaders = 1;  ///< cores that do so in turn, tile by tile; each fills every so manieth buffer
     std::vector<int> cut;      ///< dims along which it comes in pieces
   };
-  std::array<Buffer, 3> buffers{};      ///< of a, b, sums
-  std::vector<Buffer> leaves, outputs;  ///< as the problem has them
-  Buffer unfolded{};                    ///< of a tile of a with windows unfolded; depth 0: none
-  std::vector<int> cut;                 ///< dims in pieces, in the order in which pieces follow each other
+  std::array<TileRing, 3> buffers{};      ///< of a, b, sums
+  std::vector<TileRing> leaves, outputs;  ///< as the problem has them
+  TileRing unfolded{};                    ///< of a tile of a with windows unfolded; depth 0: none
+  std::vector<int> cut;                   ///< dims in pieces, in the order in which pieces follow each other
 };
 /// Of a nest with a size per dim, an order of all dims and three depths; whether it fits is the caller's question.
 KernelPlan plan(const Problem& problem, const Nest& nest);

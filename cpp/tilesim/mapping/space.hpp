@@ -1,4 +1,4 @@
-// All nests of one problem that a search may try, and the searches over them.
+// The space of all nests of a problem, and the searches over it.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace tilesim::mapping {
 
-/// Which tile sizes a space holds.
+/// The tile sizes in a space.
 enum class Sizes : std::uint8_t {
-  aligned,   ///< whole registers and arrays, equal pieces: what a good nest uses
+  aligned,   ///< whole registers and arrays, equal pieces, as good nests have them
   all,       ///< the smallest tile of every number of trips: no other size moves fewer bytes
   divisors,  ///< only what divides the extent
 };
 Sizes parse_sizes(const std::string& text);
 
-/// A product of choices: one tile size per dim, one order, one depth per operand, one cut of the tiles into pieces; not
-/// all of them legal.
+/// A Cartesian product of choices: a tile size per dim, an order, a depth per operand and a cut of the tiles into
+/// pieces. Some combinations are illegal.
 struct Space {
   std::vector<std::vector<std::int64_t>> tiles;  ///< per dim, ascending
   std::vector<std::vector<int>> orders;
@@ -30,37 +30,38 @@ struct Space {
   std::vector<std::vector<std::int64_t>> pieces;  ///< of a tile, per dim; the first choice: whole tiles
   std::vector<std::int64_t> units;                ///< per dim: pieces are whole registers or arrays
   std::vector<std::int64_t> extents;
-  std::vector<int> packs{-1};  ///< what is packed over the array's rows; the first choice: nothing
+  std::vector<int> packs{-1};  ///< dim packed over the array's rows; the first choice: none
   bool on_vector = false;
   std::int64_t contexts = 1;
 
   double count() const;  ///< of all combinations, legal or not
   /// The combination with this number, in [0, count).
   Nest at(std::uint64_t index) const;
-  /// A combination drawn by a separate generator: the same for the same seed everywhere.
+  /// A random combination. It depends only on the seed, on all platforms.
   Nest sample(std::uint64_t seed) const;
-  /// The nest with another cut of its tiles.
+  /// The nest with the given choice of pieces.
   Nest cut(Nest nest, std::size_t choice) const;
-  /// Nests that differ in one choice: the next smaller or larger tile of a dim, another order, other depths; with
-  /// `all_fields`, other pieces or another packing. Pieces of a tile that changes are left whole.
+  /// Nests that differ in one choice: the next smaller or larger tile of a dim, another order or other depths; with
+  /// `all_fields`, also other pieces or another packing. A changed tile is not cut into pieces.
   std::vector<Nest> neighbours(const Nest& nest, bool all_fields = true) const;
 };
 Space space(const Problem& problem, const Share& machine, Sizes sizes = Sizes::aligned);
 
 struct SearchOptions {
-  std::int64_t most_priced = 60000;  ///< closed forms; a larger space is searched by descent from several starts
+  std::int64_t most_priced = 60000;  ///< closed forms; larger spaces are searched by descent from several starts
   std::int64_t most_walked = 96;     ///< nests whose tiles are walked one by one
-  std::int64_t most_steps = 16000;   ///< tiles walked in all
+  std::int64_t most_steps = 16000;   ///< total number of tiles walked
   CancelToken* cancel = nullptr;
 };
 
+/// A nest with its estimate.
 struct Ranked {
   Nest nest;
-  double cycles = 0;  ///< by walking the tiles; the closed form where a nest has too many
+  double cycles = 0;  ///< from the walk over tiles; from the closed form if a nest has too many tiles
   Cost cost;
 };
 
-struct Found {
+struct SearchResult {
   std::vector<Ranked> best;  ///< fastest first
   double lower_bound = 0;  ///< no nest of the space takes less, by this model; of nests whose tiles come whole, unless
                            ///< the best one has pieces
@@ -69,23 +70,26 @@ struct Found {
   double gap() const { return best.empty() || lower_bound <= 0 ? 0 : best[0].cycles / lower_bound - 1; }
 };
 
-/// The fastest nests by the cost model, at least the heuristic's. Throws UserError when not even unit tiles fit.
-Found search(const Problem& problem, const Share& machine, std::size_t keep = 1, const SearchOptions& options = {});
+/// The fastest nests by the cost model, never slower than the heuristic. Throws UserError if even unit tiles do not
+/// fit.
+SearchResult search(const Problem& problem, const Share& machine, std::size_t keep = 1,
+                    const SearchOptions& options = {});
 
-/// Dims of several groups as one list.
+/// Concatenates groups of dims.
 std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> groups);
 
-/// Names that `by_strategy` takes: "profile", "heuristic", "cost", "gemmini", "pytorchsim". "profile" and "cost" are
-/// one rule here; for "profile" the compiler asks the machine's lowering profile before.
+/// Names of strategies: "profile", "heuristic", "cost", "gemmini", "pytorchsim". "profile" and "cost" are one rule
+/// here; for "profile" the compiler first consults the machine's lowering profile.
 const std::vector<std::string>& strategies();
 /// A legal nest by the named rule.
 Nest by_strategy(const std::string& strategy, const Problem& problem, const Share& machine);
-/// By the machine's lowering profile; none where that has no rule for the problem.
+/// The nest by the machine's lowering profile; none if the profile has no rule for the problem.
 std::optional<Nest> profile_nest(const Share& machine, const Problem& problem, bool convolution);
-/// A nest improved by a few steps to a neighbour with a lower bound; never slower by the model.
+/// Improves a nest by a few steps of local search. The result is never slower by the model.
 Nest refined(const Problem& problem, const Share& machine, const Nest& start);
 
-/// Least off-chip traffic of c[m, n] += a[m, k] * b[k, n] with one tile of each in a buffer of `words` elements.
+/// Minimal off-chip traffic of c[m, n] += a[m, k] * b[k, n] with one tile of each matrix in a buffer of `words`
+/// elements.
 struct LeastTraffic {
   std::int64_t words = 0;  ///< moved; -1: not even unit tiles fit
   std::int64_t tiles[3] = {0, 0, 0};

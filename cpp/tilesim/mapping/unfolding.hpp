@@ -1,4 +1,4 @@
-// How tiles are unfolded, as the unit that moves them sees it.
+// Unfolding of convolution tiles, as the unit that moves them sees it.
 #pragma once
 
 #include "tilesim/mapping/nest.hpp"

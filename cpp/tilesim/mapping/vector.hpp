@@ -1,4 +1,4 @@
-// Tiles of kernels on the vector unit: what may be chosen, is it legal, how long does it take, which are the best.
+// Tiles of kernels on the vector unit: the choices, their legality and time, and the search for the best.
 #pragma once
 
 #include <array>
@@ -14,18 +14,18 @@
 
 namespace tilesim::mapping {
 
-/// One tile size per axis of the kernel's iteration space, the axis that lies over the lanes, buffers per operand.
+/// The tiles of a vector kernel: a size per axis of the iteration space, the axis over the lanes, buffers per operand.
 struct VectorTiles {
   std::vector<std::int64_t> tiles;
   int lane = 0;
   std::int64_t depth = 2;
   /// Sub-tile size per axis: a tile is loaded, computed on and stored in pieces of this size. Empty: whole tiles.
   std::vector<std::int64_t> sub = {};
-  std::int64_t contexts = 1;  ///< of a core, that share the kernel: each takes some of the tiles
+  std::int64_t contexts = 1;  ///< of a core, that share the kernel; each processes some of the tiles
   friend bool operator==(const VectorTiles&, const VectorTiles&) = default;
 };
 
-/// What is held on chip for one tile.
+/// An operand, result or scratch tile that a kernel holds on chip.
 struct VectorOperand {
   enum class Use : std::uint8_t { load, store, scratch };
   Use use = Use::load;
@@ -53,13 +53,13 @@ struct VectorOperand {
   std::vector<int> apart;  ///< axes of the space: each position along them comes in a separate transfer
 };
 
-/// One compute of the vector unit on a tile.
+/// One compute of the vector unit on a tile, with its loads and stores.
 struct VectorStage {
   using Functions = std::array<std::int32_t, 4>;  ///< per point: simple, multiply, divide, transcendental
   enum class Rows : std::uint8_t { any, whole, streamed };
   Functions functions{};
   VectorPattern pattern{};  ///< over the axes of the space, then of the window's taps
-  /// Of the first tile of a row, where these differ: there is nothing yet that it is combined with.
+  /// Pattern of the first tile of a row if it differs, because no earlier result is combined with it.
   std::optional<Functions> first;
   VectorPattern first_pattern{};
   ComputeKind kind = ComputeKind::vector;
@@ -67,11 +67,11 @@ struct VectorStage {
   int reductions = 0, scans = 0;  ///< of the reduced axes, or the scanned one
   bool points = false;            ///< on one point per row, not on the whole tile
   bool taps = true;               ///< on all taps of a window, or those at hand
-  Rows rows = Rows::any;          ///< done only where rows are whole, or where their tiles stream by
-  int line = -1;                  ///< axis along which the elements of each line change places; -1: none
+  Rows rows = Rows::any;          ///< condition: rows are whole, or their tiles stream by
+  int line = -1;                  ///< axis along which elements of each line are reordered; -1: none
   /// Places in lines become those among all of them: only where lines are put into their orders together.
   bool joins = false;
-  bool apart = false;  ///< lines go one by one: there is no room for places among all of them
+  bool apart = false;  ///< lines are processed one by one, for lack of room for joint indices
   int sorted = -1;     ///< axis that is sorted, and how many elements of it are kept
   std::int64_t kept = 0;
   std::int64_t pass = 1;           ///< in which, where the tiles of a row stream by; 0: after all of them
@@ -80,10 +80,10 @@ struct VectorStage {
 
 struct VectorProblem {
   std::string operation;
-  std::string kernel;  ///< kinds, functions and types of the fused operations: two problems may differ only here
+  std::string kernel;  ///< kinds, functions and types of the fused operations; problems may differ only in this
   Shape space;
   std::vector<bool> reduced;  ///< axes that are combined; where one is cut, the tiles of a row stream by, in `passes`
-  std::vector<bool> carried;  ///< axes along which a tile continues the one before (scans)
+  std::vector<bool> carried;  ///< axes along which a tile continues the previous one (scans)
   std::vector<bool> whole;    ///< axes that are never cut; empty: none
   std::vector<int> lanes;     ///< axes that may lie over the lanes; the first is the usual one
   std::int64_t passes = 1;
@@ -94,7 +94,7 @@ struct VectorProblem {
   bool turns = true;                 ///< whether the cross-lane unit takes tiles whose elements change lanes
   bool backward = false;             ///< the tiles along the scanned axis, last to first
   std::int64_t bytes_per_point = 0;  ///< on chip beside the operands, per buffer
-  std::string whole_tiles;           ///< why tiles cannot come in pieces; empty: they can
+  std::string whole_tiles;           ///< reason why tiles cannot come in pieces; empty: they can
   std::int64_t contexts = 1;         ///< of a core, that share the kernel
   bool ranks = true;                 ///< whether the tiles are loaded, computed on and stored one by one
   bool walks = false;                ///< the same of a kernel that moves data: one load and one store per tile
@@ -104,7 +104,7 @@ struct VectorProblem {
 };
 
 std::int64_t vector_scratchpad_bytes(const VectorProblem& problem, const VectorTiles& tiles);
-/// Which rule is broken and by how many bytes.
+/// Checks tiles; the reason states the broken rule and by how many bytes.
 Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine);
 
 /// Whether elements change lanes between memory and a tile whose `tiles.lane` lies over the lanes: they are transposed,
@@ -115,13 +115,13 @@ struct VectorCost {
   /// Off chip, whole bursts or layout tiles: what the engine counts, but of kernels that move data about.
   std::int64_t read_bytes = 0, written_bytes = 0;
   std::int64_t transfers = 0;
-  double vector = 0;  ///< cycles in which vector units compute, of all cores together
+  double vector = 0;  ///< busy cycles of the vector units, summed over all cores
   double compute = 0, memory = 0;
-  double cycles = 0;  ///< an estimate, to rank with
-  double bound = 0;   ///< no tiles take less: every operand once at the peak bandwidth
+  double cycles = 0;  ///< an estimate for ranking
+  double bound = 0;   ///< lower bound of all tiles: every operand once at the peak bandwidth
   const char* limit = "";
 };
-/// `cycles` are those of the walk, where the kernel's tiles can be walked.
+/// Closed-form cost; `cycles` come from the walk if the tiles can be walked.
 VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine);
 
 /// Cycles by walking the tiles, or their pieces, of the busiest core: each through load queues, cross-lane and vector
@@ -133,9 +133,9 @@ struct RankedTiles {
   VectorTiles tiles;
   VectorCost cost;
 };
-/// The legal choices that take least, best first: by a closed form, and the best of these by the walk. Every number of
-/// pieces of an axis where there are few choices, powers of two where there are many; every lane axis; one, two and
-/// three buffers; the best of these with tiles in two or four pieces too.
+/// The fastest legal choices, best first, by a closed form, and the best of these by the walk. The search tries every
+/// number of pieces of an axis if there are few choices, otherwise powers of two; every lane axis; one to three
+/// buffers; and the best of these with tiles in two or four pieces.
 std::vector<RankedTiles> search(const VectorProblem& problem, const Share& machine, std::size_t keep,
                                 CancelToken* cancel = nullptr);
 

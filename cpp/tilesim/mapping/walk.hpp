@@ -1,4 +1,4 @@
-// Tiles of a nest on their way through load queues, unit and store queues: times of what steps.cpp has listed.
+// Times the tiles of a nest through load queues, unit and store queues; steps.cpp lists the tiles.
 #pragma once
 
 #include <algorithm>

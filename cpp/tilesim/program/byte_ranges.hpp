@@ -1,4 +1,4 @@
-// Which bytes of a core's memories are taken.
+// The bytes of a core's memories that are in use.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ const std::string* first_read(const Expr& expr) {
 
 }  // namespace
 
-Executions::Executions(const Program& program, const Extents* instead, bool longest)
+Executions::Executions(const Program& program, const TripCounts* instead, bool longest)
     : program_(program), instead_(instead), longest_(longest) {
   for (const Function& function : program.functions) bodies_[function.name] = &function.body;
   for (const Tensor& tensor : program.tensors) {
@@ -40,11 +40,11 @@ Executions::Executions(const Program& program, const Extents* instead, bool long
 }
 
 std::int64_t Executions::count(const Block& block) {
-  const auto [known, fresh] = known_.try_emplace(&block, 0);  // 0 for a function that calls itself, which is rejected
+  const auto [known, fresh] = totals_.try_emplace(&block, 0);  // 0 for a function that calls itself, which is rejected
   if (!fresh) return known->second;
   std::int64_t total = 0;
   for (const Statement& statement : block) total = sum(total, count(statement));
-  return known_[&block] = total;
+  return totals_[&block] = total;
 }
 
 std::int64_t Executions::count(const Statement& statement) {
@@ -52,7 +52,7 @@ std::int64_t Executions::count(const Statement& statement) {
   std::int64_t inside = 0;
   for_each_body(statement, [&](const Block& body) { inside = sum(inside, count(body)); });
   if (const auto* loop = std::get_if<For>(&statement.action)) {
-    const auto other = instead_ != nullptr ? instead_->find(loop) : Executions::Extents::const_iterator{};
+    const auto other = instead_ != nullptr ? instead_->find(loop) : Executions::TripCounts::const_iterator{};
     if (instead_ != nullptr && other != instead_->end())
       inside = product(inside, other->second);
     else if (loop->extent.is_constant())

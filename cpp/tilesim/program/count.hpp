@@ -1,4 +1,4 @@
-// How much a program does, and how much it says.
+// Counts of a program: how often statements run, and how many it has.
 #pragma once
 
 #include <map>
@@ -15,11 +15,11 @@ namespace tilesim::program {
 /// they call. The program must stay where it is and as it is.
 class Executions {
  public:
-  using Extents = std::map<const For*, std::int64_t>;
+  using TripCounts = std::map<const For*, std::int64_t>;
 
   /// `instead`: loops that have other extents than they say; must outlive this.
   /// `longest`: loops that have another extent on each core count as on the core that has most.
-  explicit Executions(const Program& program, const Extents* instead = nullptr, bool longest = false);
+  explicit Executions(const Program& program, const TripCounts* instead = nullptr, bool longest = false);
   std::int64_t all() { return count(program_.body); }
   std::int64_t count(const Block& block);  ///< at most INT64_MAX
   std::int64_t count(const Statement& statement);
@@ -29,10 +29,10 @@ class Executions {
   std::int64_t taken(const If& branch, std::int64_t inside) const;
 
   const Program& program_;
-  const Extents* instead_;
+  const TripCounts* instead_;
   const bool longest_;
   std::unordered_map<std::string, const Block*> bodies_;
-  std::unordered_map<const Block*, std::int64_t> known_;
+  std::unordered_map<const Block*, std::int64_t> totals_;
   std::map<std::string, double> shares_;  ///< of elements that are not zero, of tensors that branches read
 };
 

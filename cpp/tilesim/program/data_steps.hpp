@@ -1,4 +1,5 @@
-// Where a program's time depends on values of tensors: which kernels read them, and the step that makes one of them.
+// Finds where the time of a program depends on tensor values: the kernels that read them, and the step that computes
+// them.
 #pragma once
 
 #include <optional>

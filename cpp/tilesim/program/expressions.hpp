@@ -1,4 +1,4 @@
-// The expressions of statements: one place that knows where they stand.
+// Visits all expressions of a statement. No other file knows where they are.
 #pragma once
 
 #include <type_traits>
@@ -17,13 +17,13 @@ class Expressions {
   explicit Expressions(Visit& visit) : visit_(visit) {}
 
   template <class Action>
-  void of(Action& action) {
+  void visit_action(Action& action) {
     std::visit([this](auto& one) { parts(one); }, action);
   }
 
  private:
-  template <class... Parts>
-  void all(Parts&... part) {
+  template <class... Fields>
+  void all(Fields&... part) {
     (one(part), ...);
   }
   template <class T>
@@ -80,7 +80,7 @@ class Expressions {
 
 template <class Statements, class Visit>
 void for_each_expression(Statements& statement, Visit visit) {
-  Expressions<Visit>(visit).of(statement.action);
+  Expressions<Visit>(visit).visit_action(statement.action);
 }
 
 }  // namespace tilesim::program

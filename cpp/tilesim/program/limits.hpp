@@ -1,4 +1,4 @@
-// What a program may have at most, for those who make one and those who read it.
+// Size limits of a program, for writers and readers.
 #pragma once
 
 #include <cstddef>

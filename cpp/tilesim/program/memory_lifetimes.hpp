@@ -1,4 +1,4 @@
-// When the tensors of a program are used, in the order of its kernels.
+// Lifetimes of the tensors of a program, in the order of its kernels.
 #pragma once
 
 #include <cstdint>

@@ -109,9 +109,9 @@ std::int64_t largest_live(const std::vector<Item>& items, std::int64_t kernels) 
   return most;
 }
 
-class Planner {
+class MemoryPlanner {
  public:
-  Planner(const Program& program, std::int64_t granule)
+  MemoryPlanner(const Program& program, std::int64_t granule)
       : program_(program), granule_(std::max<std::int64_t>(1, granule)), lifetimes_(lifetimes(program)) {
     plan_.shared = lifetimes_.known;
     plan_.kernels = std::max<std::int64_t>(1, plan_.shared ? std::ssize(lifetimes_.complete) : 1);
@@ -169,7 +169,8 @@ class Planner {
     const auto found = lifetimes_.spans.find(tensor.name);
     if (found == lifetimes_.spans.end()) return;
     for (const Lifetime& span : found->second)
-      plan_.places.push_back({&tensor, tensor.address, tensor.core_bytes, span.first, span.last, {}, tensor.level});
+      plan_.allocations.push_back(
+          {&tensor, tensor.address, tensor.core_bytes, span.first, span.last, {}, tensor.level});
     staying_[tensor.name] = &tensor;
     bounds_[tensor.name] = {tensor.address, {found->second.front().first, found->second.back().last}};
   }
@@ -193,7 +194,7 @@ class Planner {
 
   void find_scratchpad_peak() {
     std::vector<std::int64_t> change(at(plan_.kernels + 1), 0);
-    for (const MemoryPlan::Place& place : plan_.places) {
+    for (const MemoryPlan::Allocation& place : plan_.allocations) {
       if (place.level != Level::scratchpad || !place.alias_of.empty()) continue;
       change[at(place.first)] += place.bytes;
       change[at(place.last + 1)] -= place.bytes;
@@ -217,7 +218,7 @@ class Planner {
   void add(const Item& item) {
     bounds_[item.tensor->name] = {item.address, {item.spans.front().first, item.spans.back().last}};
     for (const Lifetime& span : item.spans)
-      plan_.places.push_back(
+      plan_.allocations.push_back(
           {item.tensor, item.address, stored_bytes(*item.tensor), span.first, span.last, {}, Level::memory});
   }
 
@@ -230,8 +231,8 @@ class Planner {
       const auto& [address, span] = found->second;
       const auto stays = staying_.find(owner);
       const bool on_chip = stays != staying_.end();
-      plan_.places.push_back({&tensor, address, on_chip ? stays->second->core_bytes : stored_bytes(tensor), span.first,
-                              span.last, owner, on_chip ? Level::scratchpad : Level::memory});
+      plan_.allocations.push_back({&tensor, address, on_chip ? stays->second->core_bytes : stored_bytes(tensor),
+                                   span.first, span.last, owner, on_chip ? Level::scratchpad : Level::memory});
     }
   }
 
@@ -247,6 +248,6 @@ class Planner {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Program& program, std::int64_t granule) { return Planner(program, granule).run(); }
+MemoryPlan plan_memory(const Program& program, std::int64_t granule) { return MemoryPlanner(program, granule).run(); }
 
 }  // namespace tilesim::program

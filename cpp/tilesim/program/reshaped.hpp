@@ -1,4 +1,4 @@
-// Boxes of elements, seen through the shapes of a tensor and of its aliases.
+// Boxes of elements, translated between the shapes of a tensor and of its aliases.
 #pragma once
 
 #include "tilesim/base/shape.hpp"

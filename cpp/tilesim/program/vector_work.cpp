@@ -14,14 +14,14 @@ namespace {
 constexpr double group = 4;
 
 /// Cycles by unit, several instructions on one unit together.
-class OwnUnits {
+class CustomUnits {
  public:
   void add(const UserInstruction& one) {
     if (one.latency) work_.latency = std::max(work_.latency, static_cast<std::int64_t>(std::ceil(*one.latency)));
     if (!one.cycles()) return;
     const std::int64_t milli = std::llround((one.per_register ? *one.per_register : *one.whole / group) * 1000);
-    if (one.own)
-      apart_[one.own->name] += (milli + one.own->pipes - 1) / one.own->pipes;
+    if (one.custom)
+      apart_[one.custom->name] += (milli + one.custom->pipes - 1) / one.custom->pipes;
     else if (one.unit == "arithmetic" || one.unit == "special")  // machines have no pipe of special functions
       work_.shared += milli;
     else if (one.unit == "cross-lane")
@@ -29,22 +29,22 @@ class OwnUnits {
     else
       apart_[one.unit] += milli;
   }
-  OwnWork work() const {
-    OwnWork all = work_;
+  CustomWork work() const {
+    CustomWork all = work_;
     for (const auto& [unit, milli] : apart_) all.apart = std::max(all.apart, milli);
     return all;
   }
 
  private:
-  OwnWork work_;
+  CustomWork work_;
   std::map<std::string, std::int64_t> apart_;
 };
 
 }  // namespace
 
-VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const OwnInstructions& own) {
+VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const CustomInstructions& own) {
   VectorWork work;
-  OwnUnits units;
+  CustomUnits units;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const VectorNodeSpec& spec = nodes[i];
     if (!own.empty() && own[i] != nullptr) {
@@ -59,7 +59,7 @@ VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const Own
     work.lane_scans += spec.node.op == VectorNode::Op::scan && spec.node.index == lane;
     if (kind != FlopClass::move) ++work.functions[static_cast<std::size_t>(kind) - 1];
   }
-  work.own = units.work();
+  work.custom = units.work();
   return work;
 }
 
@@ -100,7 +100,7 @@ tilesim::Function function_beside(const std::vector<tilesim::Function>& others) 
 
 }  // namespace
 
-VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const OwnInstructions& own) {
+VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const CustomInstructions& own) {
   if (op.extents.size() > most_vector_dims) return {};
   std::vector<VectorNode> nodes;
   std::vector<VectorRead> reads;
@@ -120,7 +120,7 @@ VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const OwnI
   return pattern_of(nodes, reads, writes, {mark});
 }
 
-VectorWork work_of(const VectorOp& op, const OwnInstructions& own) {
+VectorWork work_of(const VectorOp& op, const CustomInstructions& own) {
   const int lane = op.lane_dim >= 0 ? op.lane_dim : static_cast<int>(op.extents.size()) - 1;
   VectorWork work = work_of(op.nodes, lane, own);
   for (const VectorOutputSpec& output : op.outputs) {

@@ -1,4 +1,4 @@
-// Walks over the statements of a program: one place that knows which of them have statements inside.
+// Walks over the statements of a program. No other file knows which statements contain statements.
 #pragma once
 
 #include <optional>
@@ -34,8 +34,8 @@ void for_each(Statements& block, const Visit& visit) {
 }
 
 /// What is known inside of a statement, for the visitors below: copied only where there is an inside.
-template <class Known>
-std::optional<Known> inside(const Statement& statement, const Known& known) {
+template <class State>
+std::optional<State> inside(const Statement& statement, const State& known) {
   const Action& action = statement.action;
   const bool has = std::holds_alternative<For>(action) || std::holds_alternative<If>(action) ||
                    std::holds_alternative<Scope>(action);
@@ -44,22 +44,22 @@ std::optional<Known> inside(const Statement& statement, const Known& known) {
 
 /// Visits every statement of a block with what is known there: `visit(statement, known)` may change it for the rest of
 /// the block, and returns what is known inside of the statement; nothing: what is inside is not visited.
-template <class Statements, class Known, class Visit>
-void for_each_knowing(Statements& block, Known known, const Visit& visit) {
+template <class Statements, class State, class Visit>
+void for_each_knowing(Statements& block, State known, const Visit& visit) {
   for (auto& statement : block) {
     worked(64);
-    if (std::optional<Known> inside = visit(statement, known))
+    if (std::optional<State> inside = visit(statement, known))
       for_each_body(statement, [&](auto& body) { for_each_knowing(body, *inside, visit); });
   }
 }
 
 /// As `for_each_knowing`; `visit(statement, known, before)` may also put statements before this one.
-template <class Known, class Visit>
-void rewrite_knowing(Block& block, Known known, const Visit& visit) {
+template <class State, class Visit>
+void rewrite_knowing(Block& block, State known, const Visit& visit) {
   Block result;
   for (Statement& statement : block) {
     worked(64);
-    if (std::optional<Known> inside = visit(statement, known, result))
+    if (std::optional<State> inside = visit(statement, known, result))
       for_each_body(statement, [&](Block& body) { rewrite_knowing(body, *inside, visit); });
     result.push_back(std::move(statement));
   }

@@ -1,4 +1,4 @@
-// What takes energy, counted; and counts times a table of energies.
+// Counts of events that take energy, and their product with a table of energies.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The Result: what happened, in one object; the same type from engine and closed form.
+// The Result of an estimate or simulation. Engine and closed form return the same type.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 
 namespace tilesim {
 
-/// States of a unit, in order of priority: at each instant the first that applies. They add up to the total.
+/// States of a unit, in order of priority: at each instant the first that applies counts. Their cycles add up to the
+/// total.
 enum class UnitState : std::uint8_t { busy, wait_load, wait_store, wait_dependency, wait_port, idle };
 inline constexpr int unit_state_count = 6;
 std::string_view name(UnitState state);
 
-/// A unit over the whole run, in cycles of the core clock.
+/// Use of a unit over the whole run, in cycles of the core clock.
 struct UnitUse {
   std::string unit;  ///< "core0.array0", "core0.vector", "core0.load0", "memory.channel3"
   std::string kind;  ///< array | vector | cross_lane | load | store | send | channel | region_link | other
@@ -27,13 +28,13 @@ struct UnitUse {
   double work = 0;         ///< multiply-adds (array) or element operations (vector)
 };
 
-/// A kernel (outermost named scope), in cycles of the core clock.
+/// Use of the machine by a kernel (outermost named scope), in cycles of the core clock.
 struct OperationUse {
   std::string name;                    ///< kernel
-  std::vector<std::string> operation;  ///< names of the graph operations it serves
+  std::vector<std::string> operation;  ///< names of the graph operations that it computes
   std::int64_t count = 0;              ///< executions (calls, loop trips)
   std::int64_t start = 0, finish = 0;  ///< of the first and last execution
-  std::int64_t cycles = 0;             ///< sum over executions of finish - start, overlap with others included
+  std::int64_t cycles = 0;             ///< sum of finish - start over executions, including overlap with other kernels
   std::int64_t exclusive = 0;          ///< share of the total time attributed to it; the shares add up to the total
   std::int64_t load_bytes = 0, store_bytes = 0;  ///< bursts moved
   double multiply_adds = 0, vector_operations = 0;
@@ -43,14 +44,14 @@ struct OperationUse {
   double bound_share = 0;   ///< busy share of the bounding part within the kernel's time
 };
 
-/// One interval for a timeline; recorded only when asked for and up to a stated number.
+/// One busy interval of a timeline. Intervals are recorded on request, up to a stated number.
 struct Interval {
   std::int32_t unit;
   std::int32_t label;
   std::int64_t start, finish;
 };
 
-/// A program among several, in cycles of the core clock; `finish` below zero: not finished.
+/// A job among several, in cycles of the core clock. `finish` below zero: not finished.
 struct JobUse {
   std::string program;
   std::vector<std::int64_t> cores;
@@ -65,44 +66,44 @@ struct Result {
   std::int64_t memory_read_bytes = 0, memory_written_bytes = 0, network_bytes = 0;
   /// Memory of several regions: bytes from and to the core's own region, and the others; 0 where there is one.
   std::int64_t memory_local_bytes = 0, memory_remote_bytes = 0;
-  /// With banks, and with routers: what makes the bytes of the channels others than those read and written. Bytes of
-  /// the channels = read + written + padding - merged - forwarded.
-  std::int64_t memory_merged_bytes = 0;     ///< of writes to a burst that waited to be written already
-  std::int64_t memory_forwarded_bytes = 0;  ///< of reads answered from a waiting write
-  std::int64_t memory_padding_bytes = 0;    ///< of whole bursts, beyond what was asked for
-  std::int64_t on_chip_bytes = 0;           ///< moved between tiles and values that stay in the scratchpad
+  /// With banks and with routers, channels move other bytes than were read and written: bytes of the channels = read +
+  /// written + padding - merged - forwarded.
+  std::int64_t memory_merged_bytes = 0;     ///< of writes merged into a burst that was waiting
+  std::int64_t memory_forwarded_bytes = 0;  ///< of reads that a waiting write answered
+  std::int64_t memory_padding_bytes = 0;    ///< of whole bursts beyond the requested bytes
+  std::int64_t on_chip_bytes = 0;           ///< moved between tiles and resident values in the scratchpad
   double multiply_adds = 0, vector_operations = 0;
   std::string bottleneck;  ///< "compute" | "vector" | "memory" | "network" | "dma" | "launch" | "latency"
   double bottleneck_share = 0;
   std::vector<UnitUse> units;
   std::vector<OperationUse> operations;
   std::vector<JobUse> jobs;   ///< where there are several
-  std::vector<Count> counts;  ///< of what takes energy, and what was moved or computed in vain, by operation
+  std::vector<Count> counts;  ///< by operation: events that take energy, and wasted bytes and work
   std::vector<EnergyPart> energy;
-  std::vector<std::string> approximations;      ///< what was modelled how, what was left out
+  std::vector<std::string> approximations;      ///< how components were modelled, and features left out
   std::map<std::string, std::string> fidelity;  ///< part -> level
   std::map<std::string, std::string> hashes;    ///< program, machine
-  std::map<std::string, std::string> versions;  ///< of what made the result; empty: not stated
+  std::map<std::string, std::string> versions;  ///< of the software that produced the result; empty: not stated
   /// Tensors whose values loops or addresses have read -> "given", "computed from ...", "default: ...".
   std::map<std::string, std::string> data_sources;
-  std::map<std::string, std::string> options;  ///< of the call that made it, those that were given
+  std::map<std::string, std::string> options;  ///< of the call, those that the user gave
   std::vector<std::string> labels;             ///< of intervals
   std::vector<Interval> intervals;
   std::int64_t intervals_dropped = 0;
   std::string lowering;  ///< "native" or "best"; empty: not known
   std::string setting;   ///< dtype, batch and sizes of the network; empty: not known
-  Json bounds;           ///< the least that the workload needs; null: not known
+  Json bounds;           ///< lower bounds of the workload; null: unknown
   Json memory;           ///< bytes of each channel over time, commands of each bank; null: not recorded
-  Json cache;            ///< what the cache before the channels did, in all and per tensor; null: none
+  Json cache;            ///< counts of the cache before the channels, in total and per tensor; null: none
   Json network;          ///< links, endpoints and packets of a network of routers; null: none
-  Json live;             ///< at level "live": what kernels took beside each other, by compute; null: another level
+  Json live;             ///< at level "live": times of kernels that share a core, by compute; null: another level
   Json configuration;    ///< the resolved machine
 
   double seconds() const { return static_cast<double>(cycles) / static_cast<double>(hertz); }
   Json to_json() const;  ///< schema "tilesim.result", version 2; version 1 is read too
   static Result from_json(const Json& json);
-  /// Hash over all integers that timing decides (not versions, settings in words or names of files): equal on every
-  /// machine and build.
+  /// Hash over all integers that timing decides (not versions, textual settings or file names). It is equal on all
+  /// hosts and builds.
   std::string timing_hash() const;
 };
 

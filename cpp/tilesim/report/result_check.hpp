@@ -1,4 +1,4 @@
-// What a result's file must hold before anything is done with it.
+// Validates a result file before it is used.
 #pragma once
 
 #include "tilesim/base/json/json.hpp"

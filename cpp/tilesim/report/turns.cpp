@@ -151,19 +151,19 @@ void Turns::name_bottleneck() {
   };
   std::int64_t launch = 0;
   for (const OperationUse& use : sum_.operations) launch += use.launch;
-  struct Part {
+  struct BoundCandidate {
     const char* name;
     std::int64_t cycles;
   };
-  const Part parts[] = {{"compute", longest("array")},
-                        {"vector", longest("vector")},
-                        {"memory", longest("channel")},
-                        {"network", network_},
-                        {"dma", dma_},
-                        {"launch", launch},
-                        {"host", host_},
-                        {"link", link_}};
-  const Part& most = *std::ranges::max_element(parts, {}, &Part::cycles);
+  const BoundCandidate parts[] = {{"compute", longest("array")},
+                                  {"vector", longest("vector")},
+                                  {"memory", longest("channel")},
+                                  {"network", network_},
+                                  {"dma", dma_},
+                                  {"launch", launch},
+                                  {"host", host_},
+                                  {"link", link_}};
+  const BoundCandidate& most = *std::ranges::max_element(parts, {}, &BoundCandidate::cycles);
   const double share =
       sum_.cycles > 0 ? std::min(1.0, static_cast<double>(most.cycles) / static_cast<double>(sum_.cycles)) : 0;
   sum_.bottleneck = share >= 0.5 ? most.name : "latency";

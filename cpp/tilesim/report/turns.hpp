@@ -1,4 +1,4 @@
-// One Result from the parts of a run that take turns: those of a machine, and what its host and the link do meanwhile.
+// Combines results of phases that run one after the other: on a machine, on its host and on the link between them.
 #pragma once
 
 #include <map>

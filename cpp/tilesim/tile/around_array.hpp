@@ -1,4 +1,4 @@
-// What products ask of the units around an array: ports of the scratchpad, the vector unit, the front end.
+// Demands of a product on the units around an array: scratchpad ports, vector unit and front end.
 #pragma once
 
 #include <cstdint>

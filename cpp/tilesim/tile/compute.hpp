@@ -1,5 +1,4 @@
-// What a compute is to its unit, made from extents in one place: the engine has those of a program, the mapping those
-// of a nest.
+// Builds the descriptor of a compute from extents. The engine uses it for programs, the mapping module for nests.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +56,7 @@ bool kept_whole(const ArraySpec& array, const Descriptor& descriptor);
 struct VectorWork {
   std::array<std::int32_t, 4> functions{};  ///< simple, multiply, divide, transcendental
   std::int64_t lane_reductions = 0, lane_scans = 0;
-  OwnWork own{};
+  CustomWork custom{};
   VectorPattern pattern{};
 };
 
@@ -78,7 +77,7 @@ Descriptor vector_descriptor(DType dtype, const VectorWork& work, int dims, int 
   d.functions = work.functions;
   d.lane_reductions = work.lane_reductions;
   d.lane_scans = work.lane_scans;
-  d.own = work.own;
+  d.custom = work.custom;
   if (work.pattern.known() && dims <= std::ssize(extents))
     add_moves(d, work.pattern, std::span(extents.data(), static_cast<std::size_t>(dims)), lane);
   return d;

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/machine/own_operation.hpp"
-#include "tilesim/tile/own_operation.hpp"
+#include "tilesim/machine/custom_operation.hpp"
+#include "tilesim/tile/custom_operation.hpp"
 #include "tilesim/tile/tile.hpp"
 
 namespace tilesim {

@@ -1,4 +1,4 @@
-// Parts of the closed form, one per unit.
+// Closed-form latencies of tile computes, one part per unit.
 #pragma once
 
 #include <optional>

@@ -119,8 +119,8 @@ std::string compute_text(const Descriptor& d, const History& history) {
       add("r", d.lane_reductions);
       if (d.lane_scans > 0) add("s", d.lane_scans);
       if (d.kind == ComputeKind::sort) add("k", d.k);
-      if (d.own != OwnWork{}) {
-        const std::array<std::int64_t, 4> parts{d.own.shared, d.own.crossing, d.own.apart, d.own.latency};
+      if (d.custom != CustomWork{}) {
+        const std::array<std::int64_t, 4> parts{d.custom.shared, d.custom.crossing, d.custom.apart, d.custom.latency};
         text += " u" + joined(parts);
       }
       if (d.combined > 1) add("c", d.combined);
@@ -191,7 +191,7 @@ std::pair<Descriptor, History> parse_compute(const std::string& text) {
       for (std::size_t i = 0; i < counts.size(); ++i) d.functions[i] = static_cast<std::int32_t>(counts[i]);
     } else if (word[0] == 'u') {
       const std::array<std::int64_t, 4> parts = four(text, word);
-      d.own = {parts[0], parts[1], parts[2], parts[3]};
+      d.custom = {parts[0], parts[1], parts[2], parts[3]};
     } else if (word[0] == 'c')
       d.combined = number(text, word, 1);
     else if (word[0] == 'v')

@@ -1,4 +1,5 @@
-// Tile latencies by what was computed, as text: kept between runs, read from files, or given by another source.
+// A cache of tile latencies, keyed by a text of the compute: kept between runs, read from files or filled by another
+// source.
 #pragma once
 
 #include <cstdint>

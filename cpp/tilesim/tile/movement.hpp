@@ -1,4 +1,4 @@
-// What moves elements without computing on them: its dims in one order, joined where both sides go on alike.
+// Computes that move elements without arithmetic: dims in one order, merged if both sides are contiguous.
 #pragma once
 
 #include <cstdint>

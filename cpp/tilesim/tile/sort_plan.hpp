@@ -1,4 +1,4 @@
-// How a sort lies in vector registers and goes through them: what kernels carry out and closed forms count.
+// The register layout and the network of a sort. Kernels execute it, and closed forms count it.
 #pragma once
 
 #include <cstdint>

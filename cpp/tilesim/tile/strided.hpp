@@ -1,4 +1,4 @@
-// Strided views of scratchpad elements to dense blocks and back.
+// Copies strided views of scratchpad elements to dense blocks and back.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The tile-compute vocabulary: what each compute means on buffers, and how long it takes.
+// The vocabulary of tile computes: their meaning on buffers, and their latency.
 #pragma once
 
 #include <array>
@@ -103,7 +103,7 @@ struct Sort {
 };
 void execute(const Sort& sort);
 
-/// What only its target knows: no meaning here, a declared duration.
+/// A compute whose meaning only its target knows. It has a declared duration.
 struct Opaque {
   std::string target;
   std::vector<TileView> reads, writes;
@@ -115,14 +115,14 @@ using TileCompute = std::variant<Mma, VectorCompute, Permute, Indexed, Sort, Opa
 /// Unsupported for an opaque one.
 void execute(const TileCompute& compute);
 
-/// Carries out tile computes: what every level implements.
+/// Executes tile computes. Every level of fidelity implements it.
 class TileExecutor {
  public:
   virtual ~TileExecutor() = default;
   virtual void run(const TileCompute& compute) = 0;
 };
 
-/// By `execute`.
+/// Executes tile computes by `execute`.
 class DirectExecutor final : public TileExecutor {
  public:
   void run(const TileCompute& compute) override { execute(compute); }
@@ -133,17 +133,17 @@ class DirectExecutor final : public TileExecutor {
 
 enum class Unit : std::uint8_t { array, vector, cross_lane, other };
 
-/// What instructions of the user's take of a vector compute for each register: thousandths of a cycle, by unit.
-struct OwnWork {
+/// Cost of user-defined instructions in a vector compute per register, in thousandths of a cycle, by unit.
+struct CustomWork {
   std::int64_t shared = 0;    ///< on the vector unit
   std::int64_t crossing = 0;  ///< on the cross-lane unit
   std::int64_t apart = 0;     ///< on the busiest of other units
-  std::int64_t latency = 0;   ///< cycles until a result, the longest of them
-  friend bool operator==(const OwnWork&, const OwnWork&) = default;
+  std::int64_t latency = 0;   ///< longest cycles until a result
+  friend bool operator==(const CustomWork&, const CustomWork&) = default;
 };
 
-/// What a vector compute moves and how its nodes follow each other, as counts by VectorCount (tile/vector_work.hpp);
-/// all 0: not known, or running sums.
+/// Moves and dependencies of a vector compute, as counts by VectorCount (tile/vector_work.hpp). All 0: unknown, or
+/// running sums.
 struct VectorMoves {
   static constexpr std::size_t kinds = 52;
   std::array<std::uint16_t, kinds> counts{};
@@ -151,7 +151,7 @@ struct VectorMoves {
   friend bool operator==(const VectorMoves&, const VectorMoves&) = default;
 };
 
-/// What determines the duration of a compute; small, hashable, no addresses.
+/// Everything that determines the duration of a compute. It is small and hashable and has no addresses.
 struct Descriptor {
   ComputeKind kind = ComputeKind::mma;
   DType dtype = DType::f32;   ///< of the operands (a for mma)
@@ -167,7 +167,7 @@ struct Descriptor {
   std::array<std::int32_t, 4> functions{};  ///< vector: nodes per class simple, multiply, divide, transcendental
   std::int64_t lane_reductions = 0;         ///< vector: outputs reduced over the lane dim
   std::int64_t lane_scans = 0;              ///< vector: running sums along the lane dim
-  OwnWork own{};                            ///< vector: instructions of the user's, in place of their functions
+  CustomWork custom{};                      ///< vector: instructions of the user's, in place of their functions
   std::int64_t combined = 1;                ///< vector: elements outside of the lanes that are combined, or share rows
   VectorMoves moves{};                      ///< vector
   std::int64_t duration = 0;                ///< opaque: declared cycles
@@ -175,39 +175,39 @@ struct Descriptor {
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 
-/// What ran before on the unit.
+/// The preceding work on the unit.
 struct History {
   bool weights_resident = false;  ///< the stationary operand is the same version as in the previous mma on this array
   bool pipelined = false;         ///< another mma is still draining on this array: fill overlaps its drain
 };
 
-/// All in cycles of the core's clock from the start of the operation.
+/// Latency of a compute. All times are core cycles from the start of the operation.
 struct TileLatency {
-  std::int64_t busy = 0;              ///< the unit is reserved for so long: the next operation may start then
+  std::int64_t busy = 0;              ///< the unit is reserved until then; the next operation may start
   std::int64_t weights_consumed = 0;  ///< stationary operand may be released
   std::int64_t consumed = 0;          ///< other operands may be released
   std::int64_t first = 0;             ///< first result
   std::int64_t done = 0;              ///< last result; busy <= done
   const char* limit = "";             ///< "rows", "weights", "lanes", "transcendental", ...
-  const char* why = "";               ///< of kernels: what the busiest unit's time went to
+  const char* why = "";               ///< of kernels: what occupied the busiest unit
 };
 
-/// 64 bits of everything that a kernel depends on and closed forms ignore: extents, classes of strides, dtypes and
-/// memories of all views, which of them share bytes, DAG, numerics, packing; no addresses, data, values of scalars.
-/// Never 0. Equal in all builds: it is kept in files.
+/// A 64-bit hash of everything that a kernel depends on: extents, classes of strides, dtypes and memories of all views,
+/// which of them share bytes, DAG, numerics and packing. Addresses, data and values of scalars are ignored. The hash is
+/// never 0 and equal in all builds, because files store it.
 std::uint64_t signature_of(const TileCompute& compute);
 
-/// Makes the compute behind a descriptor where a model wants to see it: views without data, at addresses that differ.
+/// Provides the compute of a descriptor to models that need it: views without data, at distinct addresses.
 class ComputeSource {
  public:
   virtual ~ComputeSource() = default;
   virtual TileCompute compute() const = 0;
 };
-/// For models that need none; `compute` is an InternalError.
+/// A source for models that need none; `compute` throws InternalError.
 const ComputeSource& no_source();
 
-/// Source of tile latencies: closed form here, instruction level elsewhere. A model that has none for a compute throws
-/// Unsupported.
+/// A model of tile latencies: closed form here, instruction level in module isa. It throws Unsupported for computes
+/// that it does not cover.
 class LatencyModel {
  public:
   virtual ~LatencyModel() = default;
@@ -233,7 +233,7 @@ class ClosedForm final : public LatencyModel {
 /// Memoizes another model; a small open-addressing table keyed by descriptor and history.
 class LatencyStore final : public LatencyModel {
  public:
-  /// Told how often a compute was asked for, in parts.
+  /// Receives how often a compute was requested since the last report.
   using Counted = std::function<void(const Descriptor&, const History&, std::int64_t)>;
   explicit LatencyStore(LatencyModel& model, Counted counted = {}) : model_(model), counted_(std::move(counted)) {}
   using LatencyModel::latency;
@@ -241,10 +241,10 @@ class LatencyStore final : public LatencyModel {
   std::string_view name() const override { return model_.name(); }
   std::int64_t hits() const { return hits_; }
   std::int64_t misses() const { return misses_; }
-  void tell_counts();  ///< those that have not been told yet
+  void tell_counts();  ///< reports the counts since the last report
 
  private:
-  struct Entry {
+  struct CachedLatency {
     Descriptor descriptor;
     History history;
     TileLatency latency;
@@ -253,7 +253,7 @@ class LatencyStore final : public LatencyModel {
   };
   LatencyModel& model_;
   Counted counted_;
-  std::vector<Entry> table_;
+  std::vector<CachedLatency> table_;
   std::int64_t hits_ = 0, misses_ = 0;
 };
 

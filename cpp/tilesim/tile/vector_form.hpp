@@ -1,4 +1,4 @@
-// How the iteration space of a vector compute lies in registers.
+// The layout of a vector compute's iteration space in registers.
 #pragma once
 
 #include <cstdint>

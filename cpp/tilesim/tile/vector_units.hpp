@@ -1,4 +1,4 @@
-// What kernels of vector computes have of a core.
+// The resources of a core that kernels of vector computes use.
 #pragma once
 
 #include <algorithm>

@@ -85,7 +85,7 @@ class Counter {
  public:
   Counter(std::span<const VectorNode> nodes, std::span<const VectorRead> reads, std::span<const VectorWrite> writes,
           const std::vector<Function>& taken)
-      : nodes_(nodes), reads_(reads), writes_(writes), taken_(taken), of_(nodes.size()) {}
+      : nodes_(nodes), reads_(reads), writes_(writes), taken_(taken), states_(nodes.size()) {}
 
   VectorPattern count_all() {
     find_needed();
@@ -120,7 +120,7 @@ class Counter {
     const auto other = [](DType dtype) { return bits(dtype) > 64 || value_bits(dtype) < 8 || is_two_of_four(dtype); };
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].op == Op::scan) return false;
-      const bool reads = of_[i].needed && nodes_[i].op == Op::input;
+      const bool reads = states_[i].needed && nodes_[i].op == Op::input;
       // of integers the range decides in which width they are held, and what was read has any
       const bool ranged = reads && is_integer(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype) &&
                           bits(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype) > 32;
@@ -133,14 +133,14 @@ class Counter {
   void add(std::size_t which, int more) {
     at(which) = static_cast<std::uint16_t>(std::min<int>(UINT16_MAX, at(which) + more));
   }
-  Node& of(int node) { return of_[static_cast<std::size_t>(node)]; }
+  Node& node_at(int node) { return states_[static_cast<std::size_t>(node)]; }
 
   void find_needed() {
-    for (const VectorWrite& write : writes_) of(write.node).needed = true;
+    for (const VectorWrite& write : writes_) node_at(write.node).needed = true;
     for (std::size_t i = nodes_.size(); i-- > 0;)
-      if (of_[i].needed)
+      if (states_[i].needed)
         for (const int argument : nodes_[i].arguments)
-          if (argument >= 0) of(argument).needed = true;
+          if (argument >= 0) node_at(argument).needed = true;
   }
 
   bool compares(const VectorNode& node) const {
@@ -154,12 +154,12 @@ class Counter {
 
   /// As kernels do: a comparison that selects alone ask for leaves a mask, and no value.
   void find_conditions() {
-    for (std::size_t i = 0; i < nodes_.size(); ++i) of_[i].condition = of_[i].needed && compares(nodes_[i]);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) states_[i].condition = states_[i].needed && compares(nodes_[i]);
     for (std::size_t i = 0; i < nodes_.size(); ++i)
-      for (std::size_t a = 0; of_[i].needed && a < 3; ++a)
+      for (std::size_t a = 0; states_[i].needed && a < 3; ++a)
         if (const int argument = nodes_[i].arguments[a]; argument >= 0 && (a > 0 || !selects(nodes_[i])))
-          of(argument).condition = false;
-    for (const VectorWrite& write : writes_) of(write.node).condition = false;
+          node_at(argument).condition = false;
+    for (const VectorWrite& write : writes_) node_at(write.node).condition = false;
   }
 
   void load(Node& node, DType dtype, std::uint32_t dims) {
@@ -175,7 +175,7 @@ class Counter {
 
   void take(std::size_t i) {
     const VectorNode& node = nodes_[i];
-    Node& mine = of_[i];
+    Node& mine = states_[i];
     if (!mine.needed || mine.condition) return;
     if (node.op == Op::constant || node.op == Op::scalar) {
       mine.floating = is_float(node.dtype), mine.hoisted = true;
@@ -192,12 +192,12 @@ class Counter {
     int mixed = 0;
     bool floating = false, wide = false;
     for_arguments(node, [&](int a, bool decides) {
-      wide |= of(a).wide;
-      mine.start = std::max(mine.start, of(a).time);
-      floating |= of(a).floating && !decides;
+      wide |= node_at(a).wide;
+      mine.start = std::max(mine.start, node_at(a).time);
+      floating |= node_at(a).floating && !decides;
     });
     for (std::size_t a = select ? 1 : 0; a < 3; ++a)
-      mixed += node.arguments[a] >= 0 && of(node.arguments[a]).floating != floating ? 1 : 0;
+      mixed += node.arguments[a] >= 0 && node_at(node.arguments[a]).floating != floating ? 1 : 0;
     const bool narrows = node.op == Op::convert && bits(node.dtype) <= 32;
     const bool boolean = node.op == Op::function && info(node.function).returns_boolean;
     mine.wide = (wide && !narrows && !boolean) || (is_float(node.dtype) && node.op == Op::convert && all_wide_);
@@ -213,7 +213,7 @@ class Counter {
       const int argument = node.arguments[a];
       if (argument < 0) continue;
       const bool decides = a == 0 && node.op == Op::function && node.function == F::select;
-      if (!of(argument).condition) {
+      if (!node_at(argument).condition) {
         act(argument, decides);
         continue;
       }
@@ -224,7 +224,7 @@ class Counter {
 
   void use(int node, int time) {
     if (node < 0) return;
-    of(node).first = std::min(of(node).first, time), of(node).last = std::max(of(node).last, time);
+    node_at(node).first = std::min(node_at(node).first, time), node_at(node).last = std::max(node_at(node).last, time);
   }
 
   void work(const VectorNode& node, Node& mine, bool floating, bool mixed) {
@@ -252,17 +252,17 @@ class Counter {
     const std::size_t width = width_of(write.dtype), kind = width == 2 && !floating ? 3 : width;
     const int registers = bits(write.dtype) > 32 ? 2 : 1;
     add(at_place::store(combined, kind), registers);
-    int time = of(write.node).time;
-    if (of(write.node).floating != floating && of(write.node).floating)
+    int time = node_at(write.node).time;
+    if (node_at(write.node).floating != floating && node_at(write.node).floating)
       add(at_place::instructions, 3), add(at_place::masks, 1), time += 2;
-    else if (of(write.node).floating != floating)
+    else if (node_at(write.node).floating != floating)
       add(at_place::instructions, 1), time += 1;
     else if (write.dtype == DType::boolean)
       add(at_place::instructions, 3), add(at_place::masks, 1), time += 2;
     use(write.node, time);
     if (!combined) time += kind == 3 ? 2 : kind > 0 ? 1 : 0;
     lengthen(time);
-    of(write.node).behind = std::max(of(write.node).behind, time - of(write.node).time);
+    node_at(write.node).behind = std::max(node_at(write.node).behind, time - node_at(write.node).time);
     const bool multiplies = floating && (write.combiner == Combiner::add || write.combiner == Combiner::multiply);
     if (combined) add(at_place::combines + (multiplies ? 1 : 0), registers);
     if (combined && floating && write.combiner == Combiner::multiply) add(at_place::products, registers);
@@ -275,13 +275,13 @@ class Counter {
 
   /// What comes behind a node's value.
   void follow(std::size_t i) {
-    const Node& mine = of_[i];
+    const Node& mine = states_[i];
     if (!mine.needed || mine.condition) return;
     const bool of_zeros = nodes_[i].op == Op::function && nodes_[i].function == F::relu && mine.floating;
     if (mine.hoisted) filled_ = std::max(filled_, 1 + mine.behind);
     if (of_zeros) filled_ = std::max(filled_, 1 + mine.behind + mine.time - mine.start);
     for_arguments(nodes_[i], [&](int argument, bool) {
-      of(argument).behind = std::max(of(argument).behind, mine.behind + mine.time - mine.start);
+      node_at(argument).behind = std::max(node_at(argument).behind, mine.behind + mine.time - mine.start);
     });
     if (mine.operand >= 0)
       pattern_.operands[static_cast<std::size_t>(mine.operand)].chain = static_cast<std::uint16_t>(mine.behind);
@@ -289,7 +289,7 @@ class Counter {
 
   void find_lives() {
     std::vector<int> alive(static_cast<std::size_t>(at(at_place::chain)) + 4, 0);
-    for (const Node& node : of_) {
+    for (const Node& node : states_) {
       if (!node.needed || node.condition || node.hoisted || node.last < 0) continue;
       const int begin = node.loaded ? node.first : node.time - 1;
       add(at_place::lives, (node.wide ? 2 : 1) * std::max(0, node.last - begin));
@@ -305,7 +305,7 @@ class Counter {
   std::span<const VectorRead> reads_;
   std::span<const VectorWrite> writes_;
   const std::vector<Function>& taken_;
-  std::vector<Node> of_;
+  std::vector<Node> states_;
   VectorPattern pattern_;
   bool has_zero_ = false;
   bool all_wide_ = false;  ///< one f64 makes all floats f64

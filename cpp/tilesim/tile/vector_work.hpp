@@ -1,5 +1,5 @@
-// What a vector compute's kernel moves and computes for each register, counted from its nodes: at tile level closed
-// forms know a compute by these counts alone.
+// Moves and work per register of a vector compute's kernel, counted from its nodes. At tile level, closed forms
+// identify a compute by these counts.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Error bounds of attention as one kernel. Internal to this room.
+// Error bounds of attention as one kernel. Internal to this module.
 #pragma once
 
 #include "tilesim/graph/attention.hpp"

@@ -41,9 +41,9 @@ bool is_index(const Op& op, std::size_t operand) {
 }
 
 /// Finds what may be drawn, until functions and their callers agree.
-class Planner {
+class PatternPlanner {
  public:
-  Planner(const Graph& graph, const std::set<std::string>& tensors) : graph_(graph), tensors_(tensors) {
+  PatternPlanner(const Graph& graph, const std::set<std::string>& tensors) : graph_(graph), tensors_(tensors) {
     plan_.frozen.assign(graph.functions.size(), false);
     for (const GraphFunction& function : graph.functions) {
       std::vector<Pattern>& own = plan_.values.emplace_back(function.values.size());
@@ -66,7 +66,7 @@ class Planner {
   }
 
  private:
-  const Pattern& of(std::size_t f, ValueId id) const { return plan_.values[f][at(id)]; }
+  const Pattern& pattern_of(std::size_t f, ValueId id) const { return plan_.values[f][at(id)]; }
 
   void keep(std::size_t f, ValueId id) {
     if (id == no_value) return;
@@ -125,7 +125,7 @@ class Planner {
     const GraphFunction& function = graph_.functions[callee];
     const ValueId input = function.inputs[index];
     const TensorType& type = function.value(input).type;
-    return is_float(type.dtype) && element_count(type.shape) > 1 && of(callee, input).draw == Draw::keep;
+    return is_float(type.dtype) && element_count(type.shape) > 1 && pattern_of(callee, input).draw == Draw::keep;
   }
 
   /// A result of a call and the callee's output are one tensor.
@@ -134,8 +134,8 @@ class Planner {
     for (std::size_t i = 0; i < op.results.size(); ++i) {
       if (op.results[i] == no_value) continue;
       const ValueId output = graph_.functions[callee].outputs[i];
-      if (of(callee, output).draw == Draw::keep) keep(f, op.results[i]);
-      if (of(f, op.results[i]).draw == Draw::keep) keep(callee, output);
+      if (pattern_of(callee, output).draw == Draw::keep) keep(f, op.results[i]);
+      if (pattern_of(f, op.results[i]).draw == Draw::keep) keep(callee, output);
     }
   }
 
@@ -164,7 +164,7 @@ class Planner {
       if (op.kind != Kind::reduce || op.attributes.text("combiner") != "maximum") continue;
       if (!is_shifted(function, op.operands[0])) continue;
       set(op.operands[0], Draw::peaks, op.attributes.integers("dims"));
-      if (of(f, op.operands[0]).draw == Draw::peaks) set(op.results[0], Draw::zero, {});
+      if (pattern_of(f, op.operands[0]).draw == Draw::peaks) set(op.results[0], Draw::zero, {});
     }
   }
 
@@ -227,7 +227,9 @@ constexpr std::int64_t period = 65521;  ///< of dense values: a prime, so that n
 
 }  // namespace
 
-Patterns patterns_of(const Graph& graph, const std::set<std::string>& tensors) { return Planner(graph, tensors).run(); }
+Patterns patterns_of(const Graph& graph, const std::set<std::string>& tensors) {
+  return PatternPlanner(graph, tensors).run();
+}
 
 bool is_view(const Op& op) {
   constexpr std::array kinds{Kind::reshape, Kind::bitcast,   Kind::transpose, Kind::slice,

@@ -28,7 +28,7 @@ class Frame {
     CancelToken* cancel;
 
     /// The vector unit multiplies operands as they are.
-    const Numerics& of(const Op& op) const {
+    const Numerics& numerics_of(const Op& op) const {
       static const Numerics exact = exact_numerics();
       if (op.kind != Kind::contract && op.kind != Kind::convolution) return numerics;
       if (op.attributes.text("precision", "default") == "exact") return exact;
@@ -42,7 +42,7 @@ class Frame {
         bounds_(bounds),
         producer_(function.values.size(), -1),
         values_(function.values.size()),
-        known_(function.values.size(), false),
+        evaluated_(function.values.size(), false),
         rounds_(function.values.size()) {
     for (std::size_t i = 0; i < function.ops.size(); ++i)
       for (const ValueId result : function.ops[i].results) producer_[at(result)] = static_cast<int>(i);
@@ -50,7 +50,7 @@ class Frame {
 
   void set(ValueId id, Bounded value, std::string rounds = {}) {
     values_[at(id)] = std::move(value);
-    known_[at(id)] = true;
+    evaluated_[at(id)] = true;
     rounds_[at(id)] = std::move(rounds);
   }
 
@@ -58,7 +58,7 @@ class Frame {
   void set_results(const std::map<ValueId, Array>* results) { results_ = results; }
 
   const Bounded& value(ValueId id) {
-    if (!known_[at(id)]) compute(function_.ops[static_cast<std::size_t>(producer_[at(id)])]);
+    if (!evaluated_[at(id)]) compute(function_.ops[static_cast<std::size_t>(producer_[at(id)])]);
     return values_[at(id)];
   }
 
@@ -77,7 +77,7 @@ class Frame {
       return arrays;
     }
     for (const Bounded& operand : operands) arrays.push_back(operand.value);
-    return evaluate_op(shared_.graph, function_, op, arrays, shared_.of(op));
+    return evaluate_op(shared_.graph, function_, op, arrays, shared_.numerics_of(op));
   }
 
   /// What nothing but products reads may lie in memory in the type that arrays multiply; a product on the vector unit
@@ -107,7 +107,7 @@ class Frame {
     if (op.kind == Kind::while_loop) return loop(op, std::move(operands));
     const std::vector<Array> results = evaluate(op, operands);
     std::vector<Array> errors(results.size());
-    if (bounds_) errors = error_bounds(shared_.graph, function_, op, operands, results, shared_.of(op));
+    if (bounds_) errors = error_bounds(shared_.graph, function_, op, operands, results, shared_.numerics_of(op));
     std::string rounds;
     for (const ValueId id : op.operands)
       if (id != no_value && rounds.empty()) rounds = rounds_[at(id)];
@@ -151,7 +151,7 @@ class Frame {
   bool bounds_;
   std::vector<int> producer_;
   std::vector<Bounded> values_;
-  std::vector<bool> known_;
+  std::vector<bool> evaluated_;
   std::vector<std::string> rounds_;
   const std::map<ValueId, Array>* results_ = nullptr;
 };

@@ -4,7 +4,7 @@
 
 namespace tilesim::validate {
 
-Array PlainWeights::of(const std::string& weight, const Array& given) const {
+Array PlainWeights::unpacked(const std::string& weight, const Array& given) const {
   const auto found = patterns_.find(weight);
   return found == patterns_.end() ? given : expanded_two_of_four(given, found->second.axis, found->second.depth);
 }

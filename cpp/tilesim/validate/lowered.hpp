@@ -18,7 +18,7 @@ class PlainWeights {
   explicit PlainWeights(const Graph& lowered) : graph_(lowered), patterns_(expand_two_of_four(graph_)) {}
   const Graph& graph() const { return graph_; }
   /// A weight from what the program gets for it.
-  Array of(const std::string& weight, const Array& given) const;
+  Array unpacked(const std::string& weight, const Array& given) const;
 
  private:
   Graph graph_;

@@ -1,4 +1,4 @@
-// Error bounds of factorizations and substitutions. Internal to this room.
+// Error bounds of factorizations and substitutions. Internal to this module.
 #pragma once
 
 #include "tilesim/validate/error_bound.hpp"

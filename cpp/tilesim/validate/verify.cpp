@@ -89,7 +89,7 @@ class Verifier {
     for (const program::Tensor& tensor : program.tensors) {
       const auto found = inputs.find(tensor.name);
       if (tensor.role == program::Role::weight && found != inputs.end())
-        weights_[tensor.weight] = plain.of(tensor.weight, found->second);
+        weights_[tensor.weight] = plain.unpacked(tensor.weight, found->second);
       tensors_.insert(tensor.name);
     }
     const GraphFunction& entry = prepared.entry();

@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(spreads_mean_their_operation_over_two_axes_in_any_order) {
     for (const Walk inner : {Walk::ring, Walk::direct, Walk::bruck})
       for (int a = 2; a <= 5; ++a)
         for (int b = 2; b <= 4; ++b) {
-          const std::vector<Part> parts{{{0, 1}, {1, b - 1}}, {{1, 0}, {a - 1, 1}}};
+          const std::vector<PartRoute> parts{{{0, 1}, {1, b - 1}}, {{1, 0}, {a - 1, 1}}};
           BOOST_CHECK_NO_THROW(check_on_sets(expand(spread(operation, {{a, inner}, {b, Walk::ring}}, parts))));
         }
 }

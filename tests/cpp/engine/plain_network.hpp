@@ -123,7 +123,7 @@ class PlainNetwork {
     int who, port, vc;
     Flit flit;
   };
-  struct Known {
+  struct TrackedPacket {
     Packet packet;
     std::uint32_t code;
   };
@@ -163,7 +163,7 @@ class PlainNetwork {
   }
 
   void become_waiting(int router, Input& input) {
-    const Known& known = packets_[input.buffer.front().packet];
+    const TrackedPacket& known = packets_[input.buffer.front().packet];
     const Hop hop = net_.hop(static_cast<std::size_t>(router), known.packet.destination);
     input.state = waiting;
     input.output = static_cast<int>(hop.output(known.code));
@@ -308,7 +308,7 @@ class PlainNetwork {
   std::vector<Router> routers_;
   std::vector<int> behind_;  ///< of each link: parts of flits that it has taken and not passed
   std::vector<Source> sources_;
-  std::vector<Known> packets_;
+  std::vector<TrackedPacket> packets_;
   std::map<std::int64_t, std::vector<Event>> events_;
 };
 

@@ -118,18 +118,18 @@ BOOST_AUTO_TEST_CASE(sums_with_weights_are_exact) {
   many.cycles = 10 + 3 * 8;
   few.multiply_adds = 4e15;
   many.multiply_adds = 8e15;
-  const engine::replay::Part parts[] = {{engine::replay::Weight{}.times(4 - 1000000, 4), &few},
-                                        {engine::replay::Weight{}.times(1000000, 4), &many}};
+  const engine::replay::WeightedResult parts[] = {{engine::replay::Weight{}.times(4 - 1000000, 4), &few},
+                                                  {engine::replay::Weight{}.times(1000000, 4), &many}};
   const auto sum = combined(few, parts);
   BOOST_REQUIRE(sum.has_value());
   BOOST_TEST(sum->cycles == 10 + 3 * 1000004);
   BOOST_TEST(sum->multiply_adds == 1000004e15);
   few.cycles = 5;
-  const engine::replay::Part half[] = {{engine::replay::Weight{}.times(1, 2), &few}};
+  const engine::replay::WeightedResult half[] = {{engine::replay::Weight{}.times(1, 2), &few}};
   BOOST_TEST(combined(few, half)->cycles == 2);
   few.cycles = 7;
   BOOST_TEST(combined(few, half)->cycles == 4);
-  const engine::replay::Part negative[] = {{engine::replay::Weight{}.times(-1, 1), &few}};
+  const engine::replay::WeightedResult negative[] = {{engine::replay::Weight{}.times(-1, 1), &few}};
   BOOST_TEST(combined(few, negative)->cycles == 0);
   many.units.emplace_back();
   BOOST_TEST(!combined(few, parts).has_value());

@@ -42,13 +42,13 @@ namespace {
 using K = Expr::Kind;
 
 /// A sum as constant + coefficient * term, terms distinct.
-struct Sum {
+struct LinearSum {
   std::int64_t constant = 0;
   std::vector<std::pair<Expr, std::int64_t>> terms;
   bool overflow = false;
 
-  Sum() = default;
-  explicit Sum(const Expr& e) { add(e, 1); }
+  LinearSum() = default;
+  explicit LinearSum(const Expr& e) { add(e, 1); }
 
   void add(const Expr& e, std::int64_t factor) {
     std::int64_t product = 0;
@@ -92,8 +92,8 @@ struct Sum {
   }
 
   /// Takes out the whole multiples of `divisor`, divided by it; what stays has its constant in [0, divisor).
-  Sum take_multiples(std::int64_t divisor) {
-    Sum multiples;
+  LinearSum take_multiples(std::int64_t divisor) {
+    LinearSum multiples;
     multiples.constant = floor_div(constant, divisor);
     constant = floor_mod(constant, divisor);
     const auto whole = [&](const auto& term) { return term.second % divisor == 0; };
@@ -122,7 +122,7 @@ int constant_argument(const Expr& e, K kind) {
 }
 
 Expr make_extreme(K kind, const Expr& a, const Expr& b) {
-  Sum difference(a);
+  LinearSum difference(a);
   difference.add(b, -1);
   if (!difference.overflow && difference.is_constant()) return (difference.constant <= 0) == (kind == K::min) ? a : b;
   for (const auto& [nested, other] : {std::pair(a, b), std::pair(b, a)}) {
@@ -135,7 +135,7 @@ Expr make_extreme(K kind, const Expr& a, const Expr& b) {
 }
 
 Expr make_compare(K kind, const Expr& a, const Expr& b) {
-  Sum difference(a);
+  LinearSum difference(a);
   difference.add(b, -1);
   if (!difference.overflow && difference.is_constant()) {
     const std::int64_t d = difference.constant;
@@ -208,13 +208,13 @@ const std::string& Expr::name() const { return node_->name; }
 const std::vector<Expr>& Expr::arguments() const { return node_->arguments; }
 
 Expr operator+(const Expr& a, const Expr& b) {
-  Sum sum(a);
+  LinearSum sum(a);
   sum.add(b, 1);
   return sum.build();
 }
 
 Expr operator-(const Expr& a, const Expr& b) {
-  Sum sum(a);
+  LinearSum sum(a);
   sum.add(b, -1);
   return sum.build();
 }
@@ -226,7 +226,7 @@ Expr operator*(const Expr& a, const Expr& b) {
                      "(" + a.text() + ") * (" + b.text() + ")",
                      "expression * constant",
                      {}});
-  Sum sum;
+  LinearSum sum;
   if (a.is_constant())
     sum.add(b, a.value());
   else
@@ -244,8 +244,8 @@ bool operator==(const Expr& a, const Expr& b) {
 Expr floor_div(const Expr& a, std::int64_t b) {
   check_divisor(b, "division");
   if (b == 1) return a;
-  Sum inner(a);
-  const Sum multiples = inner.take_multiples(b);
+  LinearSum inner(a);
+  const LinearSum multiples = inner.take_multiples(b);
   if (inner.overflow) throw UserError("an expression leaves the range of 64-bit integers");
   if (inner.terms.empty()) return multiples.build();  // its constant is in [0, b)
   // (g A + r) // (g B) = (A + r // g) // B
@@ -270,7 +270,7 @@ Expr ceil_div(const Expr& a, std::int64_t b) {
 Expr modulo(const Expr& a, std::int64_t b) {
   check_divisor(b, "a remainder");
   if (b == 1) return 0;
-  Sum inner(a);
+  LinearSum inner(a);
   inner.take_multiples(b);
   const Expr dividend = inner.build();
   if (dividend.is_constant()) return dividend;
@@ -316,7 +316,7 @@ Expr rebuild(const Expr& e, std::vector<Expr> arguments) {
     case K::symbol:
       return e;
     case K::add: {
-      Sum sum;
+      LinearSum sum;
       for (const Expr& part : arguments) sum.add(part, 1);
       return sum.build();
     }

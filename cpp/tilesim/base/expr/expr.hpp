@@ -63,8 +63,8 @@ class Expr {
 
   /// Value under an assignment of symbols; `read_tensor(name, index)` serves read(). Slow: for checks and tests.
   using Lookup = std::function<std::int64_t(const std::string&)>;
-  using Reader = std::function<std::int64_t(const std::string&, const std::vector<std::int64_t>&)>;
-  std::int64_t evaluate(const Lookup& lookup, const Reader& read_tensor = {}) const;
+  using ElementReader = std::function<std::int64_t(const std::string&, const std::vector<std::int64_t>&)>;
+  std::int64_t evaluate(const Lookup& lookup, const ElementReader& read_tensor = {}) const;
   /// Interval that contains every value, given intervals of the symbols (absent: unbounded); read() is unbounded.
   struct Range { std::int64_t low, high; };
   Range range(const std::map<std::string, Range>& symbols) const;

@@ -37,7 +37,7 @@ std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
-std::int64_t Expr::evaluate(const Lookup& lookup, const Reader& read_tensor) const {
+std::int64_t Expr::evaluate(const Lookup& lookup, const ElementReader& read_tensor) const {
   const auto at = [&](std::size_t i) { return arguments()[i].evaluate(lookup, read_tensor); };
   switch (kind()) {
     case Kind::constant:

@@ -1,4 +1,4 @@
-// The one table of elementwise functions: name, arity, FLOP class, meaning on scalars.
+// The table of elementwise functions: name, arity, FLOP class and meaning on scalars.
 #pragma once
 
 #include <cstdint>

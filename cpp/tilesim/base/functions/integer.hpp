@@ -1,4 +1,4 @@
-// What the elementwise functions mean on integers of a dtype.
+// Meaning of the elementwise functions on integers of a dtype.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// JSON with places: reads text into values that know their line and path, and rejects what nlohmann's default lets
-// pass.
+// JSON values that know their line and path. The reader rejects text that nlohmann's default accepts, such as duplicate
+// keys.
 #pragma once
 
 #include <cstdint>

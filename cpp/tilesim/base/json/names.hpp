@@ -1,4 +1,4 @@
-// Lists of names in files.
+// Reads lists of names from JSON.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A whole file's JSON, which may have millions of values.
+// The JSON tree of a whole file, which may have millions of values.
 #pragma once
 
 #include <memory>

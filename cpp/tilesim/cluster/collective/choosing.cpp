@@ -170,9 +170,9 @@ class Bound {
 
 /// Message by message on the network without faults; nothing where there are more than `limit` (`sent` says how many),
 /// or where they cannot be done before `least` (0: none).
-std::optional<Found> counted(const Network& network, const Request& request,
-                             const std::optional<std::vector<Axis>>& axes, int64_t limit, int64_t least,
-                             int64_t& sent) {
+std::optional<CollectiveTime> counted(const Network& network, const Request& request,
+                                      const std::optional<std::vector<Axis>>& axes, int64_t limit, int64_t least,
+                                      int64_t& sent) {
   const Made made = make(network, request, axes);
   Turns turns;
   if (const auto* one = std::get_if<Template>(&made)) {
@@ -193,7 +193,7 @@ std::optional<Found> counted(const Network& network, const Request& request,
   jobs.emplace_back(std::move(program), network, request.places, request.bytes, 0, &turns, &named);
   const int classes = jobs[0].program.devices / turns.inner();
   const Times times = time_by_chunks(network, jobs);
-  return Found{{times.end[0], false}, classes, times.messages};
+  return CollectiveTime{{times.end[0], false}, classes, times.messages};
 }
 
 /// Whether an estimate of a named algorithm gives way to messages, as far as that can be said before they are listed.
@@ -223,7 +223,7 @@ class Choosing {
       if (!closed)
         rest.push_back(choice);
       else if (closed->exact)
-        take(choice, Found{*closed});
+        take(choice, CollectiveTime{*closed});
       else
         estimates.emplace_back(choice, *closed);
     }
@@ -245,7 +245,7 @@ class Choosing {
   }
 
  private:
-  void take(const Choice& choice, const Found& found) {
+  void take(const Choice& choice, const CollectiveTime& found) {
     if (least_ == 0 || found.time.picoseconds < least_) least_ = std::max<int64_t>(1, found.time.picoseconds);
     tried_.push_back({choice, found});
   }
@@ -254,7 +254,7 @@ class Choosing {
   void estimate(Choice choice, const Closed& closed) {
     if (!all_ && least_ > 0 && closed.picoseconds > least_ + least_ / 2) return;
     request_.choice = choice;
-    if (!countable(request_)) return take(choice, Found{closed});
+    if (!countable(request_)) return take(choice, CollectiveTime{closed});
     const bool levels = choice.algorithm == "hierarchical" || choice.algorithm == "torus";
     const bool own = !several_ || (levels && choice.pieces <= 1);
     int64_t sent = 0;
@@ -267,7 +267,7 @@ class Choosing {
           return take(choice, *found);
       if (choice.pieces <= 2 || (!many && sent <= most_tried)) break;
     }
-    if (choice.pieces <= 1 && sent > few_messages) take(choice, Found{closed});
+    if (choice.pieces <= 1 && sent > few_messages) take(choice, CollectiveTime{closed});
   }
 
   /// Whether it was timed, or cannot be the quickest; not where it has more messages than `most`.
@@ -302,7 +302,8 @@ class Choosing {
 
 }  // namespace
 
-std::optional<Found> form(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes) {
+std::optional<CollectiveTime> form(const Network& network, Request& request,
+                                   const std::optional<std::vector<Axis>>& axes) {
   if (request.choice.algorithm != "auto") {
     if (!axes || !std::is_sorted(request.places.begin(), request.places.end())) return std::nullopt;
     const auto closed = closed_form(request.operation, request.choice, *axes, request.bytes);
@@ -310,11 +311,11 @@ std::optional<Found> form(const Network& network, Request& request, const std::o
     int64_t sent = 0;
     if (!closed->exact && countable(request))
       if (auto found = counted(network, request, axes, few_messages, 0, sent)) return found;
-    return Found{*closed};
+    return CollectiveTime{*closed};
   }
   if (request.places.size() < 2 || request.operation == Operation::permute_devices) {
     request.choice.algorithm = "direct";
-    return request.places.size() < 2 ? std::optional(Found{}) : std::nullopt;
+    return request.places.size() < 2 ? std::optional(CollectiveTime{}) : std::nullopt;
   }
   Choosing choosing(network, request, axes, false);
   const std::vector<Tried> tried = choosing.run();
@@ -322,9 +323,9 @@ std::optional<Found> form(const Network& network, Request& request, const std::o
     request.choice = *choice;
     return std::nullopt;
   }
-  std::optional<Found> least;
+  std::optional<CollectiveTime> least;
   for (const Tried& one : tried)
-    if (!least || one.found.time.picoseconds < least->time.picoseconds) least = one.found, request.choice = one.choice;
+    if (!least || one.time.time.picoseconds < least->time.picoseconds) least = one.time, request.choice = one.choice;
   return least;
 }
 

@@ -1,4 +1,4 @@
-// The time of a collective without simulating it at length, and which algorithm is the quickest.
+// Closed-form or short-simulation time of a collective, and the choice of its fastest algorithm.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace tilesim::cluster {
 
-struct Found {
+struct CollectiveTime {
   Closed time;
   int classes = 1;
   std::int64_t messages = 0;  ///< sent one after another; 0: by formula
@@ -17,12 +17,13 @@ struct Found {
 
 /// The time of a request without the network's faults, where there is a form. An algorithm that was not named is
 /// chosen: the quickest of all that do the operation, of those that have no form the ones with few messages.
-std::optional<Found> form(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes);
+std::optional<CollectiveTime> form(const Network& network, Request& request,
+                                   const std::optional<std::vector<Axis>>& axes);
 
 /// All that "auto" looks at, each once it is timed.
 struct Tried {
   Choice choice;
-  Found found;
+  CollectiveTime time;
 };
 /// Those that were timed; none is passed over because another is quicker.
 std::vector<Tried> every_form(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes);

@@ -74,8 +74,8 @@ std::optional<int64_t> gather(Walk walk, const Axis& axis, int64_t bytes, int64_
 }
 
 /// All parts go at the same time; the slowest counts. Pieces go one behind the other, held up by the slowest axis.
-std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::vector<Axis>& axes, int64_t bytes,
-                              int64_t pieces) {
+std::optional<Closed> by_axes(Operation operation, const HierarchicalPlan& plan, const std::vector<Axis>& axes,
+                              int64_t bytes, int64_t pieces) {
   int64_t devices = 1, longest = 0;
   bool exact = pieces == 1;
   const Axis* circle = nullptr;
@@ -90,7 +90,7 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
   const bool both = std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return default_rings(axis) == 2; });
   const int64_t ways = both ? 2 : 1;
   std::vector<int64_t> carried(axes.size(), 0);  // by the links of an axis, of all pieces and parts
-  for (const Part& part : plan.parts) {
+  for (const PartRoute& part : plan.parts) {
     int64_t time = 0, held = 1, slowest = 0;
     const int64_t turns = sum(operation) ? 2 : 1;
     for (auto axis = part.order.rbegin(); axis != part.order.rend(); ++axis) {
@@ -286,8 +286,8 @@ int pieces_for(const Choice& choice, int hops, int64_t bytes, int64_t rate, int6
   return static_cast<int>(std::clamp(best, 1.0, 64.0));
 }
 
-Plan hierarchical(const std::vector<Axis>& axes) {
-  Plan plan;
+HierarchicalPlan hierarchical(const std::vector<Axis>& axes) {
+  HierarchicalPlan plan;
   std::vector<int> circles, order(axes.size());
   std::iota(order.begin(), order.end(), 0);
   bool both = false;
@@ -301,7 +301,7 @@ Plan hierarchical(const std::vector<Axis>& axes) {
   const std::size_t turns = std::max<std::size_t>(1, circles.size());
   for (std::size_t turn = 0; turn < turns; ++turn) {
     for (int way = 0; way < (both ? 2 : 1); ++way) {
-      Part part{order, std::vector<int>(axes.size(), 1)};
+      PartRoute part{order, std::vector<int>(axes.size(), 1)};
       for (std::size_t i = 0; i < circles.size(); ++i) {
         part.order[at(circles[i])] = circles[(i + turn) % circles.size()];
         if (way == 1) part.strides[at(circles[i])] = axes[at(circles[i])].size - 1;

@@ -1,4 +1,4 @@
-// Times of collectives by formula.
+// Closed-form times of collectives.
 #pragma once
 
 #include <optional>
@@ -37,10 +37,10 @@ int default_rings(const Axis& axis);
 int pieces_for(const Choice& choice, int hops, std::int64_t bytes, std::int64_t bytes_per_second, std::int64_t latency);
 
 /// Legs and parts of `hierarchical` (and `torus`, which is the same on circles).
-struct Plan {
+struct HierarchicalPlan {
   std::vector<Leg> legs;
-  std::vector<Part> parts;
+  std::vector<PartRoute> parts;
 };
-Plan hierarchical(const std::vector<Axis>& axes);
+HierarchicalPlan hierarchical(const std::vector<Axis>& axes);
 
 }  // namespace tilesim::cluster

@@ -39,30 +39,30 @@ void check(const Network& network, Request& request) {
                      "0 ... " + text(static_cast<std::int64_t>(request.places.size()) - 1),
                      {}});
   const std::string& name = request.choice.algorithm;
-  if (!request.own && std::find(algorithms.begin(), algorithms.end(), name) == algorithms.end())
+  if (!request.custom && std::find(algorithms.begin(), algorithms.end(), name) == algorithms.end())
     throw UserError({"unknown algorithm", "algorithm", name, join(algorithms), nearest(name, algorithms)});
   // Only the order of pairs, of a root and of own algorithms means something.
-  if (!request.own && request.operation <= Operation::all_to_all) request.places = sorted;
-  if (request.own && request.own->devices != static_cast<int>(request.places.size()))
+  if (!request.custom && request.operation <= Operation::all_to_all) request.places = sorted;
+  if (request.custom && request.custom->devices != static_cast<int>(request.places.size()))
     throw UserError({"the algorithm is for another number of devices",
                      "algorithm",
-                     text(request.own->devices),
+                     text(request.custom->devices),
                      text(static_cast<std::int64_t>(request.places.size())),
                      {}});
 }
 
 Prepared prepared_of(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes,
                      bool shared) {
-  if (!request.own) return prepare(make(network, request, axes), network, request.places, shared);
-  check_on_sets(*request.own);
-  return prepare(*request.own, network, request.places, shared);
+  if (!request.custom) return prepare(make(network, request, axes), network, request.places, shared);
+  check_on_sets(*request.custom);
+  return prepare(*request.custom, network, request.places, shared);
 }
 
 /// What was found of a request, of which others of devices that lie alike have the same.
 struct Seen {
   Request asked;
   Choice choice;
-  std::optional<Found> found;
+  std::optional<CollectiveTime> time;
   std::optional<Prepared> prepared;  ///< none: it needs no messages
 };
 constexpr std::size_t most_seen = 16;  ///< that are looked through for each request
@@ -73,9 +73,9 @@ Seen look(const Network& network, Request request, Model model) {
   std::sort(sorted.begin(), sorted.end());
   const std::optional<std::vector<Axis>> axes = axes_of(network, sorted);
   const bool automatic = request.choice.algorithm == "auto";
-  if (!request.own && (automatic || model == Model::closed)) seen.found = form(network.healthy(), request, axes);
-  if (request.own) request.choice.algorithm = request.own->algorithm;
-  const bool formed = model == Model::closed && seen.found && network.faults().empty();
+  if (!request.custom && (automatic || model == Model::closed)) seen.time = form(network.healthy(), request, axes);
+  if (request.custom) request.choice.algorithm = request.custom->algorithm;
+  const bool formed = model == Model::closed && seen.time && network.faults().empty();
   if (request.places.size() > 1 && !formed) seen.prepared = prepared_of(network, request, axes, model == Model::flows);
   seen.choice = request.choice;
   return seen;
@@ -83,7 +83,7 @@ Seen look(const Network& network, Request request, Model model) {
 
 /// Whether a request is the other one of devices that lie alike.
 bool again(const Network& network, const Request& one, const Request& other) {
-  return !one.own && !other.own && one.operation == other.operation && one.bytes == other.bytes &&
+  return !one.custom && !other.custom && one.operation == other.operation && one.bytes == other.bytes &&
          one.choice == other.choice && one.pairs == other.pairs && one.start == other.start &&
          network.alike(one.places, other.places);
 }
@@ -167,11 +167,11 @@ std::optional<Answers> price(const Network& network, std::vector<Request> reques
       together.numbers.push_back(i);
       together.prepared.push_back({one.prepared->program, one.prepared->turns.moved(request.places)});
     } else {
-      answer.model = one.found->formula ? "closed" : "chunks";
-      answer.picoseconds += one.found->time.picoseconds;
-      answer.exact = one.found->time.exact;
-      answer.classes = one.found->classes;
-      if (!known) answers.messages += one.found->messages;
+      answer.model = one.time->formula ? "closed" : "chunks";
+      answer.picoseconds += one.time->time.picoseconds;
+      answer.exact = one.time->time.exact;
+      answer.classes = one.time->classes;
+      if (!known) answers.messages += one.time->messages;
     }
     answers.each.push_back(std::move(answer));
   }
@@ -186,14 +186,14 @@ std::vector<Answer> tried_of(const Network& network, Request request) {
   std::vector<Answer> answers;
   if (request.places.size() < 2 || request.operation == Operation::permute_devices) return answers;
   for (const Tried& one : every_form(network.healthy(), request, axes_of(network, sorted)))
-    answers.push_back({one.found.time.picoseconds, one.choice.algorithm, one.found.formula ? "closed" : "chunks",
-                       one.found.time.exact, one.found.classes, one.choice.pieces});
+    answers.push_back({one.time.time.picoseconds, one.choice.algorithm, one.time.formula ? "closed" : "chunks",
+                       one.time.time.exact, one.time.classes, one.choice.pieces});
   return answers;
 }
 
 Made made_of(const Network& network, Request& request) {
   check(network, request);
-  if (request.own) return *request.own;
+  if (request.custom) return *request.custom;
   std::vector<int> sorted = request.places;
   std::sort(sorted.begin(), sorted.end());
   const auto axes = axes_of(network, sorted);

@@ -1,4 +1,4 @@
-// Translations of devices: per axis the sum modulo its size, or the exclusive or.
+// Translations of device coordinates: per axis the sum modulo its size, or the exclusive or.
 #pragma once
 
 #include <cstdint>

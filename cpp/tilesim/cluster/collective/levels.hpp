@@ -1,4 +1,4 @@
-// Times over several axes of ports, message by message for one device that stands for all.
+// Times of collectives over several axes that have ports. One device stands for all; its messages are timed one by one.
 #pragma once
 
 #include "tilesim/cluster/collective/closed.hpp"

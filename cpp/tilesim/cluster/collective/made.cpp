@@ -115,7 +115,7 @@ Made make_rings(const Network& network, const Request& request, const std::vecto
     return flat_rings(request.operation, members, entries_of(nodes, *fewest, rings));
   }
   const int rings = request.choice.rings > 0 ? request.choice.rings : axes.size() == 1 ? default_rings(axes[0]) : 1;
-  std::vector<Part> parts;
+  std::vector<PartRoute> parts;
   for (const int stride : ring_strides(n, rings)) parts.push_back({{0}, {stride}});
   return spread(request.operation, {{n, Walk::ring}}, parts);
 }
@@ -123,7 +123,7 @@ Made make_rings(const Network& network, const Request& request, const std::vecto
 Made make_spread(const Network& network, const Request& request, const std::vector<Axis>& axes, int n) {
   const Choice& choice = request.choice;
   if (choice.algorithm == "hierarchical" || choice.algorithm == "torus") {
-    const Plan plan = hierarchical(axes);
+    const HierarchicalPlan plan = hierarchical(axes);
     return spread(request.operation, plan.legs, plan.parts, std::max(1, choice.pieces));
   }
   if (choice.algorithm == "tree") {

@@ -1,4 +1,4 @@
-// What a request sends: the schedule of its algorithm.
+// Builds the schedule of a collective's algorithm for a request.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// A collective ready to be timed: messages, what each waits for, and the links that it takes.
+// A collective prepared for timing: its messages, their dependencies and the links that they use.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a collective sends: a list of transfers, or, where all devices do alike, what the first one sends.
+// Schedules of collectives: a list of transfers or, if all devices behave alike, a template of what one device sends.
 #pragma once
 
 #include <cstdint>
@@ -68,11 +68,11 @@ struct Leg {
 };
 /// A part of the data: the order in which it goes through the axes to be scattered, and the step of ring walks (1: to
 /// the next device, size - 1: to the one before; others skip) per axis.
-struct Part { std::vector<int> order, strides; };
+struct PartRoute { std::vector<int> order, strides; };
 
 /// all_reduce, all_gather, reduce_scatter over axes. Of several `pieces` each goes behind the one before, so that one
 /// is on an axis while the next is on another.
-Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<Part>& parts, int pieces = 1);
+Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<PartRoute>& parts, int pieces = 1);
 /// Every member to every other one, by its place on each of the axes.
 Template spread_direct(Operation operation, const Group& group);
 /// The same round flat rings through `nodes` of `inside` members each, as many rings as a node has members: each walks

@@ -1,4 +1,4 @@
-// What the devices of a collective look like to a closed form: axes, inner first.
+// The axes, inner first, that the devices of a collective form. Closed forms take them as their input.
 #pragma once
 
 #include <optional>

@@ -43,7 +43,7 @@ int steps_of(const Leg& leg) {
 }
 
 /// Adds a part's gather over all axes, the last of its order first.
-void gather_part(const std::vector<Leg>& legs, const Part& part, int base, std::vector<Template::Sent>& out) {
+void gather_part(const std::vector<Leg>& legs, const PartRoute& part, int base, std::vector<Template::Sent>& out) {
   std::vector<int> strides(legs.size(), 1);
   for (std::size_t a = 1; a < legs.size(); ++a) strides[a] = strides[a - 1] * legs[a - 1].size;
   std::vector<int> held{0};  // labels that device 0 has for its own coordinate on the axes to come
@@ -105,7 +105,7 @@ int Template::move(int label, int by) const {
   return (rest / n * n + group.add(rest % n, by)) * n + group.add(last, by);
 }
 
-Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<Part>& parts, int pieces) {
+Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<PartRoute>& parts, int pieces) {
   Template program;
   program.operation = operation;
   for (const Leg& leg : legs) program.group.axes.push_back({leg.size, leg.walk == Walk::halving});
@@ -116,10 +116,10 @@ Template spread(Operation operation, const std::vector<Leg>& legs, const std::ve
   int length = 0;
   for (const Leg& leg : legs) length += steps_of(leg);
   for (int p = 0; p < program.parts; ++p) {
-    const Part& part = parts[at(p) % parts.size()];
+    const PartRoute& part = parts[at(p) % parts.size()];
     gather_part(legs, part, p * n, gathered);
     // A scatter is a gather backwards in time; round a ring the other way, so that it goes the same way in the end.
-    Part back = part;
+    PartRoute back = part;
     for (std::size_t a = 0; a < legs.size(); ++a) back.strides[a] = (legs[a].size - part.strides[a]) % legs[a].size;
     if (operation != Operation::all_gather) gather_part(legs, back, p * n, scattered);
   }

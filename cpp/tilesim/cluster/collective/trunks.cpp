@@ -154,7 +154,7 @@ std::vector<std::int64_t> key_of(const Axis& axis, bool twice) {
 }
 
 /// Times that were found: they are the same for any number of bytes.
-class Known {
+class TimeCache {
  public:
   std::optional<double> find(const std::vector<std::int64_t>& key) {
     const std::scoped_lock lock(mutex_);
@@ -193,7 +193,7 @@ Load load_of_shift(const Axis& axis, int distance, bool by_xor) {
 bool crosses(const Axis& axis) { return !axis.trunks.leaf.empty() || !axis.routers.router.empty(); }
 
 double rounds_of_all(const Axis& axis, bool twice) {
-  static Known known;
+  static TimeCache known;
   std::vector<std::int64_t> key = key_of(axis, twice);
   if (const auto found = known.find(key)) return *found;
   const int n = axis.size, all = n - 1, taken = std::min(all, std::max(1, most_sent / n));

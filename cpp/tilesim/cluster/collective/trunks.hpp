@@ -1,4 +1,4 @@
-// What the steps of an algorithm put on the trunks of a fat tree.
+// Load that the steps of an algorithm put on the trunks of a fat tree.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One dimension of a cluster's network, and what its axes are to a collective.
+// One dimension of a cluster's network, and the axes that it offers to collectives.
 #pragma once
 
 #include <cstdint>

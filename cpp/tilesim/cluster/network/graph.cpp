@@ -113,12 +113,12 @@ void Network::search_routes() {
   for (int i = 0; i < static_cast<int>(links_.size()); ++i)
     if (links_[at(i)].bytes_per_second > 0) out[at(links_[at(i)].source)].push_back(i);
   before_.assign(at(devices_), {});
-  using Entry = std::tuple<std::int64_t, int, int>;  // latency, links, node
+  using OpenPath = std::tuple<std::int64_t, int, int>;  // latency, links, node
   for (int source = 0; source < devices_; ++source) {
     auto& before = before_[at(source)];
     before.assign(at(nodes_), -1);
     std::vector<std::pair<std::int64_t, int>> best(at(nodes_), {std::numeric_limits<std::int64_t>::max(), 0});
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
+    std::priority_queue<OpenPath, std::vector<OpenPath>, std::greater<>> open;
     best[at(source)] = {0, 0};
     open.emplace(0, 0, source);
     while (!open.empty()) {

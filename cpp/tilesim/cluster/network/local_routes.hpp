@@ -1,4 +1,4 @@
-// Links of one instance of a dimension, and the way between two of its members.
+// Links of one instance of a dimension, and routes between two of its members.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Writes the local form of one function. Internal to the partitioner.
+// Writes the per-device form of one function. Internal to the partitioner.
 #pragma once
 
 #include <map>

@@ -8,16 +8,16 @@ namespace tilesim::partitioning {
 
 namespace {
 
-struct Piece {
+struct HaloMessage {
   Need need;
   std::int64_t sender, receiver, start;
   std::int64_t rows() const { return need.to - need.from; }
 };
 
 /// What a device has itself becomes segments, the rest pieces of others.
-std::vector<Piece> split(const std::vector<Source>& sources, const std::vector<std::vector<Need>>& needs,
-                         Route& found) {
-  std::vector<Piece> pieces;
+std::vector<HaloMessage> split(const std::vector<Source>& sources, const std::vector<std::vector<Need>>& needs,
+                               Route& found) {
+  std::vector<HaloMessage> pieces;
   for (std::size_t i = 0; i < needs.size(); ++i)
     for (const Need& need : needs[i]) {
       const Source& source = sources[need.source];
@@ -38,7 +38,7 @@ std::vector<Piece> split(const std::vector<Source>& sources, const std::vector<s
 }
 
 /// The first hop in which neither sender nor receiver has a piece yet, and which is no longer than the sender's part.
-std::size_t hop_for(const Piece& piece, std::int64_t part, std::size_t parts, std::vector<Hop>& hops) {
+std::size_t hop_for(const HaloMessage& piece, std::int64_t part, std::size_t parts, std::vector<Hop>& hops) {
   const auto free = [&](const Hop& hop) {
     return hop.from[at(piece.receiver)] < 0 && hop.first[at(piece.sender)] < 0 && hop.rows <= part;
   };
@@ -55,12 +55,12 @@ std::size_t hop_for(const Piece& piece, std::int64_t part, std::size_t parts, st
 Route route(const std::vector<Source>& sources, const std::vector<std::vector<Need>>& needs) {
   Route found;
   found.segments.resize(needs.size());
-  std::vector<Piece> pieces = split(sources, needs, found);
-  std::ranges::stable_sort(pieces, [](const Piece& a, const Piece& b) {
+  std::vector<HaloMessage> pieces = split(sources, needs, found);
+  std::ranges::stable_sort(pieces, [](const HaloMessage& a, const HaloMessage& b) {
     if (a.rows() != b.rows()) return a.rows() > b.rows();
     return a.sender - a.receiver < b.sender - b.receiver;
   });
-  for (const Piece& piece : pieces) {
+  for (const HaloMessage& piece : pieces) {
     const std::int64_t part = sources[piece.need.source].part;
     const std::size_t index = hop_for(piece, part, needs.size(), found.hops);
     Hop& hop = found.hops[index];

@@ -1,4 +1,4 @@
-// Borders of a divided axis that is read at shifted places: what a device needs of its neighbours' parts.
+// Halo exchange of a sharded axis that is read at shifted positions: which elements a device needs from adjacent parts.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Layouts of tensors over the prime parts ("atoms") of a mesh's axes: what propagation and resharding work on.
+// Layouts of tensors over the prime factors ("atoms") of a mesh's axes. Propagation and resharding work on them.
 #pragma once
 
 #include <cstdint>

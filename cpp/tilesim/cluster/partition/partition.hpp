@@ -1,4 +1,5 @@
-// From a graph with shardings to one that every device runs on its parts: collectives are separate operations.
+// Turns a graph with shardings into the graph that every device runs on its parts. Collectives become separate
+// operations.
 #pragma once
 
 #include <string>
@@ -9,22 +10,23 @@
 
 namespace tilesim::partitioning {
 
-/// Why a collective is there.
+/// A collective that the partitioner inserted, with the reason.
 struct Inserted {
   std::string function, operation;  ///< of the local graph
   std::string kind;
-  std::string value;     ///< of the whole graph, that changes its layout
-  std::string consumer;  ///< operation of the whole graph; empty: an output
+  std::string value;     ///< of the input graph, whose layout changes
+  std::string consumer;  ///< operation of the input graph; empty: an output
   std::string reason;
   std::int64_t devices = 1;  ///< of a group
   double bytes = 0;          ///< sent by a device
 };
 
+/// An input or output of the local graph.
 struct Border {
   std::string name;
-  TensorType type;  ///< of the whole tensor; a device's part is rounded up, and padded
+  TensorType type;  ///< of the unsharded tensor; a device's part is rounded up and padded
   Sharding sharding;
-  std::string weight{};  ///< a divided constant, which the local graph has as an input: its weight
+  std::string weight{};  ///< of a sharded constant, which is an input of the local graph
 };
 
 struct Partitioned {
@@ -33,19 +35,19 @@ struct Partitioned {
   std::vector<Border> inputs, outputs;
 };
 
-/// `graph` names a mesh, and its values their shardings. UserError for a mesh that does not fit them; Unsupported for
-/// partial results at the border, and for collectives in a graph that is to be divided.
+/// Partitions a graph that names a mesh and whose values have shardings. Throws UserError for a mesh that does not fit
+/// them, and Unsupported for partial results at inputs or outputs and for graphs that already have collectives.
 Partitioned partition(const Graph& graph);
 
-/// The graph with calls and fused nodes opened, as it is divided. Errors as of `partition`.
+/// The graph with inlined calls and fused nodes, as the partitioner sees it. Errors as of `partition`.
 Graph opened(const Graph& graph);
-/// The same with the sharding of every value.
+/// The same graph with the propagated sharding of every value.
 Graph spread(const Graph& graph);
 
-/// How the kinds may be divided, for the table of kinds and rules: of one operation, a line per factor or a reason.
+/// The sharding rule of an operation for the table of kinds: a line per factor, or the reason why it has none.
 std::vector<std::string> describe_rule(const GraphFunction& function, const Op& op);
 
-/// A graph as a module of Shardy's dialect, text of MLIR: operations that Shardy knows by their rules alone. Every
+/// A graph as MLIR text in Shardy's dialect. Shardy knows the operations by their rules only. Every
 /// operation is a custom_call with the rule of its kind, and backend_config "function operation" by index; loops and
 /// branches are StableHLO's. Elements are f32, or i1 for bool. `graph` is opened and names a mesh.
 std::string shardy_module(const Graph& graph);

@@ -219,9 +219,9 @@ class Propagation {
 
   /// State of loops and operands of branches agree with the functions' inputs, results with their outputs.
   bool through(std::size_t f, const Op& op) {
-    using Place = std::pair<std::size_t, ValueId>;
+    using FunctionValue = std::pair<std::size_t, ValueId>;
     bool changed = false;
-    const auto together = [&](const std::vector<Place>& places) {
+    const auto together = [&](const std::vector<FunctionValue>& places) {
       const std::size_t rank = spread_.layouts[f][at(places[0].second)].axes.size();
       for (std::size_t axis = 0; axis < rank; ++axis) {
         Atoms longest;
@@ -233,7 +233,7 @@ class Propagation {
     };
     const bool loop = op.kind == Kind::while_loop;
     for (std::size_t i = 0; i < op.results.size(); ++i) {
-      std::vector<Place> places{{f, op.results[i]}};
+      std::vector<FunctionValue> places{{f, op.results[i]}};
       if (loop) places.push_back({f, op.operands[i]});
       for (std::size_t c = 0; c < op.functions.size(); ++c) {
         const GraphFunction& callee = graph_.functions[at(op.functions[c])];
@@ -243,7 +243,7 @@ class Propagation {
       together(places);
     }
     for (std::size_t i = 1; !loop && i < op.operands.size(); ++i) {
-      std::vector<Place> places{{f, op.operands[i]}};
+      std::vector<FunctionValue> places{{f, op.operands[i]}};
       for (const std::int32_t callee : op.functions)
         places.push_back({at(callee), graph_.functions[at(callee)].inputs[i - 1]});
       together(places);

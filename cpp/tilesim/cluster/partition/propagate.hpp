@@ -1,4 +1,4 @@
-// Divisions of given values spread over a graph, along the factors that operations share.
+// Propagates the shardings of given values over a graph, along the factors that operations share.
 #pragma once
 
 #include <optional>

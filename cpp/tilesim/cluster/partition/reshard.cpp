@@ -10,9 +10,9 @@ namespace tilesim::partitioning {
 
 namespace {
 
-class Planner {
+class ReshardPlanner {
  public:
-  Planner(const Grid& grid, const TensorType& type, const Layout& from, const Layout& to)
+  ReshardPlanner(const Grid& grid, const TensorType& type, const Layout& from, const Layout& to)
       : grid_(grid), type_(type), now_(from), to_(to), rank_(type.shape.size()) {
     for (std::size_t i = 0; i < rank_; ++i) {
       now_extent_.push_back(padded(type.shape[i], grid.parts(from.axes[i])));
@@ -281,9 +281,9 @@ class Planner {
 
 std::vector<Move> moves(const Grid& grid, const TensorType& type, const Layout& from, const Layout& to) {
   if (from == to) return {};
-  std::vector<Move> best = Planner(grid, type, from, to).plan(false);
+  std::vector<Move> best = ReshardPlanner(grid, type, from, to).plan(false);
   if (std::ranges::none_of(best, [](const Move& move) { return move.sort == Move::Sort::all_gather; })) return best;
-  std::vector<Move> other = Planner(grid, type, from, to).plan(true);
+  std::vector<Move> other = ReshardPlanner(grid, type, from, to).plan(true);
   return wire_bytes(other) < wire_bytes(best) ? other : best;
 }
 

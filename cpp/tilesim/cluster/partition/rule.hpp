@@ -1,4 +1,5 @@
-// How an operation may be divided: loop dimensions that tensor axes share ("factors"), derived from its kind's domain.
+// Sharding rules of operations: loop dimensions ("factors") that tensor axes share, derived from the domain of each
+// kind.
 #pragma once
 
 #include <map>

@@ -100,9 +100,9 @@ std::string border_text(const GraphFunction& function, const Op& op) {
          ">";
 }
 
-class Writer {
+class ShardyWriter {
  public:
-  explicit Writer(const Graph& graph) : graph_(graph) {}
+  explicit ShardyWriter(const Graph& graph) : graph_(graph) {}
 
   std::string module() {
     text_ = "module {\n sdy.mesh @mesh = <[";
@@ -270,6 +270,6 @@ class Writer {
 
 }  // namespace
 
-std::string shardy_module(const Graph& graph) { return Writer(graph).module(); }
+std::string shardy_module(const Graph& graph) { return ShardyWriter(graph).module(); }
 
 }  // namespace tilesim::partitioning

@@ -1,4 +1,4 @@
-// An order of passes carried out: when each of them begins and ends.
+// Executes an order of forward and backward passes: when each pass begins and ends.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Orders of a pipeline's passes: which pass each stage does when.
+// Pipeline schedules: which forward or backward pass each stage runs at which time.
 #pragma once
 
 #include <cstdint>

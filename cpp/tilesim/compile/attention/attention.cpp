@@ -80,7 +80,7 @@ AttentionLowering::Keys AttentionLowering::keys(const Expr& number) const {
 }
 
 void AttentionLowering::add_slots() {
-  for (const AttentionPlan::Buffer& buffer : plan_.buffers) {
+  for (const mapping::SlotRing& buffer : plan_.buffers) {
     program::Slot slot = ring_slot(buffer.name, buffer.dtype, buffer.elements, "vector", buffer.depth);
     const std::string& name = slot.name;
     if (name == "q" || name == "k" || name == "v" || name == "p") slot.consumers = queues(readers(name));

@@ -1,4 +1,4 @@
-// attention as one kernel with the online softmax: scores never leave the chip.
+// Lowers attention to one kernel with the online softmax: scores never leave the chip.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Lowering of attention: parts shared by the files of this folder.
+// The attention lowering, shared by the files of this folder.
 #pragma once
 
 #include <cmath>

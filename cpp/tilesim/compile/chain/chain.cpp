@@ -76,7 +76,7 @@ void ChainLowering::on_arrays(const program::Action& action, Block& block) const
 }
 
 void ChainLowering::add_slots() {
-  for (const mapping::ChainPlan::Buffer& buffer : plan_.buffers) {
+  for (const mapping::SlotRing& buffer : plan_.buffers) {
     program::Slot slot = ring_slot(buffer.name, buffer.dtype, buffer.elements, "vector", buffer.depth);
     const std::string& name = slot.name;
     const bool to_array = name == "w0" || name == "w2" || name == "h1" || (name == "h0" && !has(Stage::middle)) ||

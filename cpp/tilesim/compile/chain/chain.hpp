@@ -1,4 +1,4 @@
-// Products one behind the other as one kernel.
+// Lowers consecutive products to one kernel.
 #pragma once
 
 #include "tilesim/compile/chain/find.hpp"

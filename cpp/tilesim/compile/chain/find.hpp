@@ -1,4 +1,4 @@
-// Products one behind the other that may be one kernel: which operations, and what their axes are to each other.
+// Finds consecutive products that may become one kernel: their operations and how their axes correspond.
 #pragma once
 
 #include <array>

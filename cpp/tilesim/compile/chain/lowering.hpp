@@ -1,4 +1,4 @@
-// Lowering of chained products: parts shared by the files of this folder.
+// The lowering of chained products, shared by the files of this folder.
 #pragma once
 
 #include <string>

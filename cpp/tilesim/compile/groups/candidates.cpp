@@ -35,15 +35,15 @@ FusionCandidate Grouping::priced(const Looked& looked, const GroupPrice& price) 
   std::set<int> group(looked.ops.begin(), looked.ops.end());
   if (took && anchor >= 0) group.insert(anchor);
   if (!took || anchor < 0) group.insert(whole.begin(), whole.end());
-  const std::vector<Kernel::Part>& parts = kernel_parts_[index(looked.kernel)];
+  const std::vector<Kernel::SiblingProduct>& parts = kernel_parts_[index(looked.kernel)];
   const bool siblings = took && looked.rule == Rule::sibling_products;
   if (siblings)
-    for (const Kernel::Part& part : parts) group.insert(part.ops.begin(), part.ops.end());
+    for (const Kernel::SiblingProduct& part : parts) group.insert(part.ops.begin(), part.ops.end());
   const std::vector<int> all(group.begin(), group.end());
   GroupPrice::Price saved = siblings ? GroupPrice::Price{} : price.saved(all);
   if (siblings) {
-    for (const Kernel::Part& part : parts) saved += price.of(part.ops);
-    saved -= price.of(all);
+    for (const Kernel::SiblingProduct& part : parts) saved += price.price_of(part.ops);
+    saved -= price.price_of(all);
   }
   if (!took) saved -= price.saved(whole);
   row.bytes_saved = saved.bytes, row.cycles_saved = saved.cycles;

@@ -1,4 +1,4 @@
-// Which products one behind the other become one kernel.
+// Decides which consecutive products become one kernel.
 #pragma once
 
 #include <vector>

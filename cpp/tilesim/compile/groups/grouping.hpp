@@ -1,4 +1,4 @@
-// From a function of the graph to placements and kernels.
+// Turns a function of the graph into placements and kernels (fusion groups).
 #pragma once
 
 #include <map>

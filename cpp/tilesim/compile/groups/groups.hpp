@@ -1,4 +1,4 @@
-// The search for groups, rule by rule: parts shared by the files of this folder.
+// The search for fusion groups, rule by rule. Shared by the files of this folder.
 #pragma once
 
 #include <compare>
@@ -170,7 +170,7 @@ class Grouping {
   std::vector<Looked> looked_;
   std::vector<std::string> names_;            ///< by kernel
   std::vector<std::vector<int>> kernel_ops_;  ///< by kernel, as they ended
-  std::vector<std::vector<Kernel::Part>> kernel_parts_;
+  std::vector<std::vector<Kernel::SiblingProduct>> kernel_parts_;
 };
 
 }  // namespace tilesim::lower

@@ -1,4 +1,4 @@
-// What a choice of groups costs as a whole: bytes between kernels, less those that stay on the chip.
+// Cost of a whole choice of fusion groups: bytes between kernels, less those that stay on chip.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// In which order the kernels of a function run.
+// Orders the kernels of a function.
 #pragma once
 
 #include <vector>

@@ -281,7 +281,7 @@ double GroupPrice::computing(const std::vector<int>& ops) const {
   return std::max(vector, array) / static_cast<double>(std::max<std::int64_t>(1, context_.machine.core.count));
 }
 
-GroupPrice::Price GroupPrice::of(const std::vector<int>& ops) const {
+GroupPrice::Price GroupPrice::price_of(const std::vector<int>& ops) const {
   const std::set<int> members(ops.begin(), ops.end());
   Price price{bytes_of(members), 0};
   double vector = 0, array = 0;
@@ -297,8 +297,8 @@ GroupPrice::Price GroupPrice::of(const std::vector<int>& ops) const {
 
 GroupPrice::Price GroupPrice::saved(const std::vector<int>& ops) const {
   Price saved;
-  for (int i : ops) saved += of({i});
-  saved -= of(ops);
+  for (int i : ops) saved += price_of({i});
+  saved -= price_of(ops);
   return saved;
 }
 

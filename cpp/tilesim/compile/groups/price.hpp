@@ -1,4 +1,4 @@
-// What operations cost as one kernel, in closed form: what stands in the table of groups.
+// Closed-form cost of operations as one kernel, as the table of fusion candidates reports it.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class GroupPrice {
 
   /// Of operations as one kernel: what is read and stored, each once; cycles of the longest of
   /// memory at its peak, arrays and vector units, and those of a launch.
-  Price of(const std::vector<int>& ops) const;
+  Price price_of(const std::vector<int>& ops) const;
   struct Load {
     ValueId value;
     double bytes;

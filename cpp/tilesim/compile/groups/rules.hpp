@@ -1,4 +1,4 @@
-// The rules by which operations become one kernel, by name.
+// The fusion rules and their names.
 #pragma once
 
 #include <cstdint>

@@ -72,7 +72,7 @@ void Grouping::join_siblings() {
         refused(Rule::sibling_products, into, i, *why);
         continue;
       }
-      std::vector<Kernel::Part>& parts = graph_.kernels[index(into)].parts;
+      std::vector<Kernel::SiblingProduct>& parts = graph_.kernels[index(into)].parts;
       if (parts.empty()) parts.push_back({first, graph_.kernels[index(into)].ops});
       parts.push_back({i, graph_.kernels[index(from)].ops});
       graph_.merge(into, from);

@@ -119,7 +119,7 @@ class Assignment {
 
   void take_wish(ValueId id) {
     const Placement& placement = context_.placements[at(id)];
-    if (Order order = of_tensor(placement, wishes_.of(id)); !order.empty())
+    if (Order order = of_tensor(placement, wishes_.order_of(id)); !order.empty())
       wished_.try_emplace(placement.tensor, std::move(order));
   }
 
@@ -160,7 +160,7 @@ class Assignment {
     for (std::size_t value = 0; value < context_.placements.size(); ++value) {
       const auto id = static_cast<ValueId>(value);
       const program::Tensor* tensor = laid_out_here(id);
-      if (!tensor || outside(*tensor) || !wishes_.of(id).empty()) continue;
+      if (!tensor || outside(*tensor) || !wishes_.order_of(id).empty()) continue;
       const Shape shape = shape_of(*tensor);
       const double waste =
           padded_elements(shape, unit_axes_major(shape), tile_) - padded_elements(shape, largest_minor(shape), tile_);
@@ -168,7 +168,7 @@ class Assignment {
     }
     std::ranges::stable_sort(worst, {}, [](const auto& one) { return one.first; });
     for (const auto& [waste, id] : worst) {
-      if (!wishes_.of(id).empty()) continue;
+      if (!wishes_.order_of(id).empty()) continue;
       const std::vector<ValueId> reached = wishes_.add(id, largest_minor(context_.function.value(id).type.shape));
       double dense = 0, last = 0;
       for (ValueId value : reached) add_costs(value, dense, last);
@@ -191,7 +191,7 @@ class Assignment {
   void add_costs(ValueId value, double& wished, double& last) const {
     const Placement& placement = context_.placements[at(value)];
     const program::Tensor* tensor = placement.identity ? find_tensor(context_, placement.tensor) : nullptr;
-    const Order& order = wishes_.of(value);
+    const Order& order = wishes_.order_of(value);
     if (!tensor || tensor->shape.size() != order.size() || order.size() < 2) return;
     const Shape shape = shape_of(*tensor);
     const Order own = usual(*tensor, shape);

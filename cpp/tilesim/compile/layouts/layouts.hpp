@@ -1,4 +1,4 @@
-// Orders of bytes in off-chip memory, for chips that pad the two minor dimensions: decided here, for every tensor.
+// Chooses the layout of every tensor in off-chip memory, for chips that pad the two minor dimensions.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Orders of axes that values ask for, spread to those whose axes an operation puts side by side with theirs.
+// Axis orders that operations prefer for values, propagated to values whose axes an operation aligns with theirs.
 #pragma once
 
 #include <deque>
@@ -27,7 +27,7 @@ class Wishes {
   Wishes(const GraphFunction& function, const Shape& tile, bool native);
   /// A further wish; gives the values that it reaches.
   std::vector<ValueId> add(ValueId value, Order order);
-  const Order& of(ValueId value) const { return orders_[static_cast<std::size_t>(value)]; }
+  const Order& order_of(ValueId value) const { return orders_[static_cast<std::size_t>(value)]; }
   const Order* of_weight(ValueId value) const {
     const auto found = weights_.find(value);
     return found == weights_.end() ? nullptr : &found->second;

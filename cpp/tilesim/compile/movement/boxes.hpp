@@ -1,4 +1,4 @@
-// Boxes that a gather reads and a scatter writes.
+// The boxes of elements that gathers read and scatters write.
 #pragma once
 
 #include <algorithm>

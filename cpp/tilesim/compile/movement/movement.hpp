@@ -1,5 +1,5 @@
-// Lowering of movement kernels: parts that the files of this folder share. A kernel is a sequence of steps, each with
-// its own slots, after all steps before it.
+// The lowering of movement kernels, shared by the files of this folder. A kernel is a sequence of steps; each has
+// separate slots and runs after all steps before it.
 #pragma once
 
 #include <optional>

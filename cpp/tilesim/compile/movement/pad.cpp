@@ -12,7 +12,7 @@ namespace {
 
 /// Positions to, to + to_step, ... of an axis hold elements from, from + from_step, ... of the operand's axis; all of
 /// it `repeats` times, `period` positions apart.
-struct Piece {
+struct PadSegment {
   std::int64_t count = 0, from = 0, from_step = 1, to = 0, to_step = 1;
   std::int64_t repeats = 1, period = 0;
 };
@@ -91,8 +91,8 @@ namespace {
 
 /// Runs beside an axis of `extent`. Outwards from either end the
 /// elements come backwards (without the edge), then forwards, and so on: 2 * (extent - 1) positions are a period.
-std::vector<Piece> outside_pieces(std::int64_t extent, std::int64_t low, std::int64_t high, bool reflect) {
-  std::vector<Piece> pieces;
+std::vector<PadSegment> outside_pieces(std::int64_t extent, std::int64_t low, std::int64_t high, bool reflect) {
+  std::vector<PadSegment> pieces;
   if (!reflect || extent == 1) {
     if (low > 0) pieces.push_back({low, 0, 0, 0, 1, 1, 0});
     if (high > 0) pieces.push_back({high, extent - 1, 0, low + extent, 1, 1, 0});
@@ -131,18 +131,18 @@ std::vector<Piece> outside_pieces(std::int64_t extent, std::int64_t low, std::in
 void MovementLowering::pad_mirrored(bool reflect) {
   const ValueId x = op_.operands[0];
   const std::vector<std::int64_t>&low = op_.attributes.integers("low"), &high = op_.attributes.integers("high");
-  std::vector<std::vector<Piece>> axes;
+  std::vector<std::vector<PadSegment>> axes;
   for (std::size_t axis = 0; axis < low.size(); ++axis) {
     const std::int64_t extent = shape(x)[axis];
     axes.push_back({{extent, 0, 1, low[axis], 1, 1, 0}});
-    for (const Piece& piece : outside_pieces(extent, low[axis], high[axis], reflect)) axes.back().push_back(piece);
+    for (const PadSegment& piece : outside_pieces(extent, low[axis], high[axis], reflect)) axes.back().push_back(piece);
   }
   std::vector<std::size_t> choice(axes.size(), 0);
   while (true) {
     Shape space;
     std::vector<AxisAccess> from, to;
     for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-      const Piece& piece = axes[axis][choice[axis]];
+      const PadSegment& piece = axes[axis][choice[axis]];
       AxisAccess read, write;
       read.constant = piece.from;
       write.constant = piece.to;

@@ -113,7 +113,7 @@ MovementLowering::Shuffle MovementLowering::shuffle(const Region& r, const Place
 }
 
 void MovementLowering::add_slots(program::Scope& scope, const mapping::MovePlan& plan) const {
-  for (const mapping::MovePlan::Buffer& buffer : plan.buffers) {
+  for (const mapping::SlotRing& buffer : plan.buffers) {
     const bool last = &buffer == &plan.buffers.back();
     add_slot(scope, buffer.name, buffer.dtype, buffer.elements, {last ? "store0" : "vector"});
   }

@@ -103,7 +103,7 @@ void give_addresses(program::Program& program, const Share& machine, const std::
             free_beside(residents, function, number, held(*kernel).scratchpad, machine.core.scratchpad.bytes);
         place_slots(*kernel, machine, free, alone || before % 2 == 0 ? End::low : End::high);
       }
-      before += numbers.of(statement);
+      before += numbers.kernels_in(statement);
     });
   });
 }

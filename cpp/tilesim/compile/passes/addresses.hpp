@@ -1,4 +1,4 @@
-// Where the slots of a kernel lie in the memories of a core, and results over what they were computed of.
+// Assigns addresses to the slots of a kernel in the memories of a core, and reuses the space of operands for results.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ class UnitCycles {
  public:
   explicit UnitCycles(const Share& machine) : core_(machine.core) {}
 
-  double of(const program::Scope& kernel) {
+  double cycles_of(const program::Scope& kernel) {
     walk(kernel.body, 1);
     double most = 0;
     for (const auto& [queue, cycles] : cycles_) most = std::max(most, cycles);
@@ -113,8 +113,8 @@ class Ahead {
   void see(One& one) const {
     one.held = held(*one.scope).scratchpad;
     one.free = free_for(lowering_.residents, function_, one.number, one.held, lowering_.machine.core.scratchpad.bytes);
-    one.compute = UnitCycles(lowering_.machine).of(*one.scope);
-    const KernelUse use = traffic_.of(*one.scope, false);
+    one.compute = UnitCycles(lowering_.machine).cycles_of(*one.scope);
+    const KernelUse use = traffic_.use_of(*one.scope, false);
     if (!use) {
       one.memory = one.compute;
       return;

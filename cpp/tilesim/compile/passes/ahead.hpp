@@ -1,4 +1,4 @@
-// Loads that wait for nothing run ahead of those that wait for the kernel before.
+// Prefetch: loads that wait for nothing are issued before loads that wait for the previous kernel.
 #pragma once
 
 #include "tilesim/compile/passes/passes.hpp"

@@ -1,4 +1,5 @@
-// Where a kernel loads the tiles of a tensor, and the same kernel with the first of them in a separate buffer.
+// Finds where a kernel loads the tiles of a tensor, and rewrites the kernel so that a separate buffer holds the first
+// tiles.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,7 @@ class WaitsApart {
     std::int64_t before = 0;  // kernels counted
     std::map<const program::Statement*, program::Block> waits;
     for_each_kernel_of(body_, [&](program::Statement& statement, std::int64_t number) {
-      const std::int64_t count = numbers_.of(statement);
+      const std::int64_t count = numbers_.kernels_in(statement);
       auto* scope = std::get_if<program::Scope>(&statement.action);
       const bool opaque = !scope || KernelNumbers::runs_functions(scope->body);
       after_.push_back(before + count);

@@ -200,7 +200,7 @@ void Candidates::read(std::size_t body, const program::Block& block) {
       find_runs(body, statement, kernel);
       return see_call(body, statement, number);
     }
-    kernel.use = moved_by.of(*scope, several_);
+    kernel.use = moved_by.use_of(*scope, several_);
     if (!kernel.use) refuse_all(statement, "its address in a kernel depends on data");
     see_order(body, *scope, number);
     if (!kernel.use) return;

@@ -166,7 +166,7 @@ std::optional<KernelState> Candidates::again(std::size_t body, std::size_t kerne
   KernelState state = now;
   state.facts = smaller->facts;
   state.held = held(smaller->scope).scratchpad;
-  state.use = traffic().of(smaller->scope, several_);
+  state.use = traffic().use_of(smaller->scope, several_);
   if (!state.use) return std::nullopt;
   state.scope = std::move(smaller->scope);
   return state;

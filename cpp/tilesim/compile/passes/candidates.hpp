@@ -1,4 +1,4 @@
-// Values between kernels that may stay in the scratchpad, and what the kernels do with them.
+// Finds values between kernels that may stay in the scratchpad, and how the kernels use them.
 #pragma once
 
 #include <cstdint>

@@ -138,7 +138,7 @@ class Dying {
     program::for_each(kernel.body,
                       [&](const program::Statement& statement) { program::for_each_body(statement, pair); });
     if (!paired) return false;
-    const KernelUse use = traffic_.of(kernel, false);
+    const KernelUse use = traffic_.use_of(kernel, false);
     if (!use) return false;
     double elements = 1;
     for (const Expr& extent : tensors_.at(result)->shape) elements *= static_cast<double>(extent.value());

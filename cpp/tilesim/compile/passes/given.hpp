@@ -1,4 +1,4 @@
-// Tensors that nothing stores to: their loads wait for no kernel.
+// Finds tensors that no kernel stores to. Their loads wait for no kernel.
 #pragma once
 
 #include <map>

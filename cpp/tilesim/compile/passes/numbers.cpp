@@ -12,20 +12,20 @@ using program::Statement;
 KernelNumbers::KernelNumbers(const program::Program& program)
     : program_(program), streams_(program.cores * program.contexts) {}
 
-std::int64_t KernelNumbers::of(const std::string& function) const {
+std::int64_t KernelNumbers::kernels_in(const std::string& function) const {
   if (const auto known = functions_.find(function); known != functions_.end()) return known->second;
   for (const program::Function& one : program_.functions)
-    if (one.name == function) return functions_[function] = of(one.body);
+    if (one.name == function) return functions_[function] = kernels_in(one.body);
   return 0;
 }
 
-std::int64_t KernelNumbers::of(const Block& body) const {
+std::int64_t KernelNumbers::kernels_in(const Block& body) const {
   std::int64_t count = 0;
-  for (const Statement& statement : body) count += of(statement);
+  for (const Statement& statement : body) count += kernels_in(statement);
   return count;
 }
 
-std::int64_t KernelNumbers::of(const Statement& statement) const {
+std::int64_t KernelNumbers::kernels_in(const Statement& statement) const {
   std::int64_t count = 0;
   const std::int64_t once = 1;
   const auto visit = [&](const Statement& inner, const std::int64_t& trips) -> std::optional<std::int64_t> {
@@ -35,7 +35,7 @@ std::int64_t KernelNumbers::of(const Statement& statement) const {
       if (runs_functions(scope->body)) return trips;
       count += trips * (several() ? steps_in(*scope) : 1);
     }
-    if (const auto* call = std::get_if<program::Call>(&inner.action)) count += trips * of(call->function);
+    if (const auto* call = std::get_if<program::Call>(&inner.action)) count += trips * kernels_in(call->function);
     return std::nullopt;
   };
   if (const std::optional<std::int64_t> inside = visit(statement, once))

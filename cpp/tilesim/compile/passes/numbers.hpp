@@ -1,4 +1,4 @@
-// How kernels are numbered: the order in which cores and queues count them as complete.
+// Numbers the kernels of a program in the order in which cores and queues count them as complete.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ class KernelNumbers {
   explicit KernelNumbers(const program::Program& program);
 
   /// Kernels of a statement of a function's body: what the next one's number is further.
-  std::int64_t of(const program::Statement& statement) const;
-  std::int64_t of(const std::string& function) const;
-  std::int64_t of(const program::Block& body) const;
+  std::int64_t kernels_in(const program::Statement& statement) const;
+  std::int64_t kernels_in(const std::string& function) const;
+  std::int64_t kernels_in(const program::Block& body) const;
   /// Cores with all their contexts: those of a core share its counters.
   std::int64_t streams() const { return streams_; }
   bool several() const { return streams_ > 1; }

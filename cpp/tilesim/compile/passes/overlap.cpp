@@ -23,8 +23,8 @@ using program::Statement;
 const std::string before_name = kernels_before, counters_of_kernels = "kernels.", target_name = "to_core";
 
 /// Not into what lies behind a barrier, where everything before is complete.
-template <class Known>
-std::optional<Known> unbarred(const Statement& statement, const Known& known) {
+template <class State>
+std::optional<State> unbarred(const Statement& statement, const State& known) {
   const auto* scope = std::get_if<program::Scope>(&statement.action);
   return scope && scope->barrier ? std::nullopt : program::inside(statement, known);
 }
@@ -64,7 +64,7 @@ class Overlap {
 
   void run() {
     // Several cores: a counter per number of complete kernels.
-    const std::int64_t size = several() ? numbers_.of(program_.body) + 1 : 1;
+    const std::int64_t size = several() ? numbers_.kernels_in(program_.body) + 1 : 1;
     for (program::Function& function : program_.functions) function.parameters.push_back(before_name);
     program::for_each_function(program_, [&](Block& block, const std::string& function) {
       body(block, function.empty() ? Expr(0) : Expr::symbol(before_name));
@@ -90,9 +90,9 @@ class Overlap {
     const auto visit = [&](Statement& statement, Trip& trip, Block& waits) -> std::optional<Trip> {
       base_ = trip.before;
       const std::int64_t count = trip.count;
-      trip.count += numbers_.of(statement);
+      trip.count += numbers_.kernels_in(statement);
       if (const auto* loop = std::get_if<program::For>(&statement.action))
-        return Trip{trip.before + Expr(count) + Expr::symbol(loop->index) * Expr(numbers_.of(loop->body)), 0};
+        return Trip{trip.before + Expr(count) + Expr::symbol(loop->index) * Expr(numbers_.kernels_in(loop->body)), 0};
       if (auto* call = std::get_if<program::Call>(&statement.action)) {
         call->parameters[before_name] = trip.before + Expr(count);
       } else if (auto* step = std::get_if<program::Scope>(&statement.action)) {
@@ -135,7 +135,7 @@ class Overlap {
   }
 
   /// What is known before a kernel of a body.
-  struct Known {
+  struct PriorKernels {
     std::map<std::string, Touched> touched;
     std::map<std::string, std::int64_t> waited;
     std::int64_t count = 0;
@@ -143,9 +143,9 @@ class Overlap {
 
   void body(Block& block, const Expr& before) {
     base_ = before;
-    program::rewrite_knowing(block, Known(), [&](Statement& statement, Known& known, Block& waits) {
+    program::rewrite_knowing(block, PriorKernels(), [&](Statement& statement, PriorKernels& known, Block& waits) {
       const std::int64_t count = known.count;
-      known.count += numbers_.of(statement);
+      known.count += numbers_.kernels_in(statement);
       if (auto* call = std::get_if<program::Call>(&statement.action)) {
         call->parameters[before_name] = before + Expr(count);
         touch(known, *call);
@@ -154,12 +154,12 @@ class Overlap {
         one(*scope, loops, count, known, waits);
         program::for_each(scope->body, [&](const Statement& inner) { touch(known, loops, inner); });
       }
-      return std::optional<Known>();
+      return std::optional<PriorKernels>();
     });
   }
 
   /// A kernel, or one of the graph's loops, behind `count` kernels of its body.
-  void one(program::Scope& scope, bool loops, std::int64_t count, Known& known, Block& waits) {
+  void one(program::Scope& scope, bool loops, std::int64_t count, PriorKernels& known, Block& waits) {
     if (loops) {
       scope.barrier = true;
       return number(scope.body, base_ + Expr(count));
@@ -177,12 +177,12 @@ class Overlap {
   }
 
   /// What a function may read and write.
-  void touch(Known& known, const program::Call& call) const {
+  void touch(PriorKernels& known, const program::Call& call) const {
     for (const auto& [formal, actual] : call.tensors) known.touched[root(actual)] = {known.count, known.count};
   }
 
   /// What a statement of a kernel reads or writes; of a loop of the graph, in whichever trip.
-  void touch(Known& known, bool loops, const Statement& inner) const {
+  void touch(PriorKernels& known, bool loops, const Statement& inner) const {
     if (const auto* call = std::get_if<program::Call>(&inner.action)) return touch(known, *call);
     const program::Transfer* transfer = transfer_of(inner);
     if (!transfer) return;

@@ -1,4 +1,4 @@
-// Kernels that may overlap: barriers give way to counters.
+// Lets kernels overlap: counters replace barriers.
 #pragma once
 
 #include "tilesim/machine/share.hpp"

@@ -1,4 +1,4 @@
-// What is done to a program once its kernels are lowered: a list, in order.
+// The ordered list of passes over a program whose kernels are lowered.
 #pragma once
 
 #include <cstdint>

@@ -54,10 +54,9 @@ class ResidentChoice {
   }
 
  private:
-  using Place = KernelPlace;
   struct Taken : Span { const Candidate* by = nullptr; };
 
-  const KernelState& state(const Place& place) const {
+  const KernelState& state(const KernelPlace& place) const {
     const auto found = changed_.find(place);
     return found == changed_.end() ? candidates_.bodies()[place.first].kernels[place.second] : found->second;
   }
@@ -115,7 +114,7 @@ class ResidentChoice {
 
   /// With this value resident beside those that are already. What one core reads from another passes the ports of
   /// both.
-  Price price(const Place& place, const KernelState& kernel, const Candidate* resident) const {
+  Price price(const KernelPlace& place, const KernelState& kernel, const Candidate* resident) const {
     const double times = candidates_.bodies()[place.first].times;
     double memory = 0, copied = 0, fetched = 0;
     if (!kernel.use) return {};
@@ -168,7 +167,7 @@ class ResidentChoice {
   /// Ends of free bytes during its lifetime, from the top.
   std::vector<std::int64_t> tops(const Candidate& one) const {
     std::vector<std::int64_t> ends{capacity_};
-    for (const Place& place : one.places)
+    for (const KernelPlace& place : one.places)
       for (const Taken& other : spans_[place.first][place.second]) ends.push_back(other.low);
     std::sort(ends.rbegin(), ends.rend());
     ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
@@ -176,7 +175,7 @@ class ResidentChoice {
   }
 
   bool crowded(const Candidate& one, const Resident& resident) const {
-    for (const Place& place : one.places)
+    for (const KernelPlace& place : one.places)
       for (const Taken& other : spans_[place.first][place.second])
         if (resident.low < other.high && other.low < resident.high && !follow(one, *other.by)) return true;
     return false;
@@ -187,7 +186,7 @@ class ResidentChoice {
     return a.body == b.body && (a.last < b.first || b.last < a.first);
   }
 
-  std::int64_t gap_beside(const Resident& resident, const Place& place) const {
+  std::int64_t gap_beside(const Resident& resident, const KernelPlace& place) const {
     const std::vector<Taken>& taken = spans_[place.first][place.second];
     std::vector<Span> spans(taken.begin(), taken.end());
     spans.push_back({resident.low, resident.high});
@@ -196,7 +195,7 @@ class ResidentChoice {
   }
 
   bool fits(const Candidate& one, const Resident& resident) const {
-    for (const Place& place : one.places)
+    for (const KernelPlace& place : one.places)
       if (gap_beside(resident, place) < state(place).held) return false;
     return true;
   }
@@ -211,19 +210,19 @@ class ResidentChoice {
   /// Cycles that it saves if no kernel changes; below 0 where cores read from each other through a slow network.
   double saved(const Candidate& one) const {
     Price before, after;
-    for (const Place& place : one.places) {
+    for (const KernelPlace& place : one.places) {
       before += price(place, state(place), nullptr);
       after += price(place, state(place), &one);
     }
     return before.cycles - after.cycles + tolerance(before, after);
   }
 
-  void take(const Candidate& one, const Resident& resident, std::map<Place, KernelState> smaller) {
+  void take(const Candidate& one, const Resident& resident, std::map<KernelPlace, KernelState> smaller) {
     lowering_.residents.push_back(resident);
-    for (const Place& place : one.places)
+    for (const KernelPlace& place : one.places)
       spans_[place.first][place.second].push_back({{resident.low, resident.high}, &one});
     std::set<std::size_t> called;
-    for (const Place& place : one.places)
+    for (const KernelPlace& place : one.places)
       if (place.first != one.body && called.insert(place.first).second) {
         const Candidates::Body& body = candidates_.bodies()[place.first];
         lowering_.residents.push_back(
@@ -236,9 +235,9 @@ class ResidentChoice {
   /// With smaller tiles for kernels that it leaves too little; false where that is not worth it.
   bool shrink(const Candidate& one, const Resident& resident) {
     if (!one.wanted && saved(one) <= 0) return false;
-    std::map<Place, KernelState> smaller;
+    std::map<KernelPlace, KernelState> smaller;
     Price before, after;
-    for (const Place& place : one.places) {
+    for (const KernelPlace& place : one.places) {
       const KernelState& now = state(place);
       const std::int64_t gap = gap_beside(resident, place);
       before += price(place, now, nullptr);
@@ -261,7 +260,8 @@ class ResidentChoice {
 
   /// Smaller tiles, of this value's kernels or for one that stays already, may divide them over the cores in another
   /// way.
-  bool still_own(const Candidate& added, const Resident& resident, const std::map<Place, KernelState>& smaller) const {
+  bool still_own(const Candidate& added, const Resident& resident,
+                 const std::map<KernelPlace, KernelState>& smaller) const {
     const auto states = [&](std::size_t body, std::size_t kernel) -> const KernelState& {
       const auto found = smaller.find({body, kernel});
       return found == smaller.end() ? state({body, kernel}) : found->second;
@@ -285,7 +285,7 @@ class ResidentChoice {
     for (std::size_t body = 0; body < candidates_.bodies().size(); ++body) {
       const std::size_t kernels = candidates_.bodies()[body].kernels.size();
       for (std::size_t kernel = 0; kernel < kernels && kernels > 1; ++kernel) {
-        const Place place{body, kernel};
+        const KernelPlace place{body, kernel};
         const KernelState& now = state(place);
         const std::vector<Taken>& taken = spans_[body][kernel];
         const Span gap = longest_gap(std::vector<Span>(taken.begin(), taken.end()), capacity_);
@@ -301,7 +301,7 @@ class ResidentChoice {
     }
   }
 
-  const KernelState* lowered_again(const Place& place, std::int64_t bytes) {
+  const KernelState* lowered_again(const KernelPlace& place, std::int64_t bytes) {
     const std::int64_t step = std::max(granule, capacity_ / rungs), rung = bytes / step;
     if (rung == 0 || !lowering_.again) return nullptr;
     const auto [entry, fresh] = again_.try_emplace({place, rung});
@@ -327,8 +327,8 @@ class ResidentChoice {
   double streams_ = 1, memory_rate_ = 1, copy_rate_ = 1, port_rate_ = 1;
   std::vector<std::vector<std::vector<Taken>>> spans_;  ///< by body and kernel
   std::map<std::string, const Candidate*> taken_;
-  std::map<Place, KernelState> changed_;
-  std::map<std::pair<Place, std::int64_t>, std::optional<KernelState>> again_;
+  std::map<KernelPlace, KernelState> changed_;
+  std::map<std::pair<KernelPlace, std::int64_t>, std::optional<KernelState>> again_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Values that stay in the scratchpads between the kernels that make and read them.
+// Keeps values in the scratchpads between the kernels that produce and read them.
 #pragma once
 
 #include <cstdint>

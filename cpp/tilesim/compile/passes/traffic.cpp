@@ -45,10 +45,10 @@ struct TrafficStep {
 }  // namespace
 
 struct Traffic::Walk {
-  Walk(const Traffic& traffic, bool with_regions) : of(traffic), regions(with_regions) {
+  Walk(const Traffic& given, bool with_regions) : traffic(given), regions(with_regions) {
     for (const char* name : {"core", "context", ""}) names.push_back(name);
     environment.resize(names.size());
-    for (const auto& [name, value] : of.program_.parameters) {
+    for (const auto& [name, value] : traffic.program_.parameters) {
       names.push_back(name);
       environment.resize(names.size());
       environment.back() = value;
@@ -121,8 +121,8 @@ struct Traffic::Walk {
     }
     step.transfer = load ? &load->transfer : &store->transfer;
     step.store = store != nullptr;
-    const auto tensor = of.tensors_.find(step.transfer->tensor);
-    if (tensor == of.tensors_.end()) return false;  // a formal one: bound to what is not a value of this body
+    const auto tensor = traffic.tensors_.find(step.transfer->tensor);
+    if (tensor == traffic.tensors_.end()) return false;  // a formal one: bound to what is not a value of this body
     step.tensor = tensor->second;
     if (regions) find_owner(step);
     step.use = &uses[step.transfer->tensor];
@@ -136,8 +136,8 @@ struct Traffic::Walk {
 
   void find_owner(TrafficStep& step) const {
     const program::Tensor* owner = step.tensor;
-    for (auto found = of.tensors_.end(); !owner->alias_of.empty(); owner = found->second)
-      if (found = of.tensors_.find(owner->alias_of); found == of.tensors_.end()) return;
+    for (auto found = traffic.tensors_.end(); !owner->alias_of.empty(); owner = found->second)
+      if (found = traffic.tensors_.find(owner->alias_of); found == traffic.tensors_.end()) return;
     step.recast = owner->dtype != step.tensor->dtype;
     if (owner == step.tensor || owner->shape == step.tensor->shape) return;
     const auto constant = [](const std::vector<Expr>& extents) {
@@ -214,7 +214,7 @@ struct Traffic::Walk {
     for (const TrafficStep::Dim& dim : step.dims) bytes *= static_cast<double>(dim.extent(environment.data()));
     uses.sent.resize(streams);
     uses.sent[stream] += bytes;
-    const std::size_t contexts = at(of.program_.contexts), own = stream / contexts;
+    const std::size_t contexts = at(traffic.program_.contexts), own = stream / contexts;
     for (const CompiledExpr& core : step.cores)
       if (const std::size_t other = at(core(environment.data())); other != own && other * contexts < streams)
         uses.sent[other * contexts] += bytes;
@@ -253,7 +253,7 @@ struct Traffic::Walk {
   }
 
   static constexpr int nameless = 2;  ///< symbol that stands for unknown names
-  const Traffic& of;
+  const Traffic& traffic;
   bool regions;
   std::vector<std::string> names;
   std::vector<std::int64_t> environment;
@@ -278,7 +278,7 @@ Traffic::Traffic(const program::Program& program) : program_(program) {
     program::for_each(function->body, bind);
 }
 
-KernelUse Traffic::of(const program::Scope& kernel, bool regions) const {
+KernelUse Traffic::use_of(const program::Scope& kernel, bool regions) const {
   Walk walk(*this, regions);
   for (const program::Slot& slot : kernel.slots) walk.slot_bytes[slot.name] = bits(slot.dtype) / 8.0;
   try {

@@ -1,4 +1,4 @@
-// Which elements of which tensors the cores load and store in a kernel, found by walking its loops.
+// Finds the elements of tensors that the cores load and store in a kernel, by walking its loops.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ class Traffic {
  public:
   explicit Traffic(const program::Program& program);
   /// `regions`: of programs of several cores, which core touches what.
-  KernelUse of(const program::Scope& kernel, bool regions) const;
+  KernelUse use_of(const program::Scope& kernel, bool regions) const;
 
  private:
   struct Walk;

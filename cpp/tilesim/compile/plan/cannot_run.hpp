@@ -1,4 +1,5 @@
-// Why a machine cannot run an operation, as a value: which operation of the graph as it was given, and what is lacking.
+// The reason why a machine cannot run an operation, as a value: the operation of the input graph and the missing
+// feature.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a core, and each context of it, has of a machine that several share. Contexts of a core share a kernel, so that
+// The share that each core, and each context of a core, has of a machine. Contexts of a core share a kernel, so that
 // one loads while another computes.
 #pragma once
 

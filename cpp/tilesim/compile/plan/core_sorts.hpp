@@ -1,4 +1,4 @@
-// Programs that cores of several sorts share: what all of them can run, and how fast each is.
+// Programs that cores of several types share: the operations that all of them support, and the speed of each type.
 #pragma once
 
 #include <vector>

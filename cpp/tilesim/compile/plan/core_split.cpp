@@ -9,11 +9,11 @@ namespace tilesim::lower {
 
 std::int64_t CoreSplit::used() const {
   std::int64_t product = 1;
-  for (const Part& part : parts) product *= part.parts;
+  for (const DimSplit& part : parts) product *= part.parts;
   return product;
 }
 
-std::int64_t CoreSplit::Part::least() const {
+std::int64_t CoreSplit::DimSplit::least() const {
   if (stretches.empty()) return whole - (parts - 1) * chunk;
   std::int64_t left = whole, least = chunk;
   for (const Stretch& stretch : stretches) {
@@ -26,10 +26,12 @@ std::int64_t CoreSplit::Part::least() const {
   return least;
 }
 
-bool CoreSplit::Part::same_steps(std::int64_t step) const { return ceil_div(least(), step) == ceil_div(chunk, step); }
+bool CoreSplit::DimSplit::same_steps(std::int64_t step) const {
+  return ceil_div(least(), step) == ceil_div(chunk, step);
+}
 
-const CoreSplit::Part* CoreSplit::find(int dim) const {
-  for (const Part& part : parts)
+const CoreSplit::DimSplit* CoreSplit::find(int dim) const {
+  for (const DimSplit& part : parts)
     if (part.dim == dim) return &part;
   return nullptr;
 }
@@ -45,13 +47,13 @@ Expr CoreSplit::index(int dim) const {
 }
 
 Expr CoreSplit::base(int dim) const {
-  const Part* part = find(dim);
+  const DimSplit* part = find(dim);
   if (!part) return 0;
   return part->stretches.empty() ? index(dim) * Expr(part->chunk) : shares_before(part->stretches);
 }
 
 Expr CoreSplit::extent(int dim) const {
-  const Part& part = *find(dim);
+  const DimSplit& part = *find(dim);
   if (!part.stretches.empty()) return min(share_of(part.stretches), Expr(part.whole) - base(dim));
   return part.even() ? Expr(part.chunk) : min(Expr(part.chunk), Expr(part.whole) - base(dim));
 }

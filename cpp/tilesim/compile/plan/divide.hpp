@@ -1,4 +1,4 @@
-// One program over several cores: which part of a kernel each core takes.
+// Splits a kernel over the cores: which part of its loops each core takes.
 #pragma once
 
 #include <algorithm>
@@ -12,57 +12,56 @@
 
 namespace tilesim::lower {
 
-/// Dims of a product's domain cut into parts, one per core. The core's number is a mixed radix of its parts: `parts[0]`
+/// A split of a product's dims into parts, one per core. The core's number is a mixed radix of its parts; `parts[0]`
 /// varies slowest. Cores from `used()` on have no part.
 struct CoreSplit {
-  struct Part {
+  struct DimSplit {
     int dim = -1;
     std::int64_t parts = 1;
-    std::int64_t chunk = 0;  ///< extent of a part, of the largest where they differ; the last one may be shorter
-    std::int64_t whole = 0;  ///< extent of the dim
-    std::vector<Stretch> stretches = {};  ///< cores of several sorts: their extents; the only part then
+    std::int64_t chunk = 0;               ///< extent of the largest part; the last one may be shorter
+    std::int64_t whole = 0;               ///< extent of the dim
+    std::vector<Stretch> stretches = {};  ///< core types with different extents; then the only part
     bool even() const { return stretches.empty() && chunk * parts == whole; }
     std::int64_t least() const;  ///< extent of the smallest part
-    /// Whether every part takes as many steps of so many elements.
+    /// Whether every part has the same number of steps of `step` elements.
     bool same_steps(std::int64_t step) const;
   };
-  std::vector<Part> parts;
-  /// Operands that several cores need are fetched by one of them and sent to all: faster by the estimate.
+  std::vector<DimSplit> parts;
+  /// One core fetches shared operands and sends them to all, because the estimate is faster.
   bool multicast = false;
-  bool counted = false;  ///< loops over dims of uneven parts go around the contraction's
+  bool counted = false;  ///< loops over dims of uneven parts enclose those of the contraction
 
   std::int64_t used() const;
-  const Part* find(int dim) const;
-  /// Which part of `dim` the core has, as an expression of "core".
+  const DimSplit* find(int dim) const;
+  /// Index of the core's part of `dim`, as an expression of "core".
   Expr index(int dim) const;
   Expr base(int dim) const;
-  /// Extent of the core's part of `dim`; the dim must be cut.
+  /// Extent of the core's part of `dim`; the dim must be split.
   Expr extent(int dim) const;
 };
 
-/// Bytes per second that one core takes from the network, or gives to it.
+/// Bytes per second that one core exchanges with the network.
 double port_rate(const Share& machine);
-/// Whether operands that several cores need are fetched once and sent on. Only where a multicast passes the sender's
-/// port once: networks of routers copy no packets, so there a send to each core takes longer than fetching.
+/// Whether shared operands are fetched once and multicast. This requires that a multicast passes the sender's port
+/// once; networks of routers copy no packets, so that sending to each core takes longer than fetching.
 bool multicasts(const Share& machine);
 
-/// Which parts a division may have: any; uneven ones only with their loops outside of the contraction's; even ones.
-enum class Parts : std::uint8_t { any, counted, even };
+/// Parts that a split may have: any; uneven parts only with loops outside the contraction's; only even parts.
+enum class AllowedSplit : std::uint8_t { any, counted, even };
 
-/// How a product is divided, and what each core at work has of the machine.
+/// The split of a product, and the share of the machine that each working core has.
 struct Divided {
   CoreSplit split;
   Share seen;  ///< the context's has an equal share for each of all cores
 };
 
-/// The fastest way to divide the product over the machine's cores, by the cost model; of ways that take as long, the
-/// one that leaves fewest cores idle, then the one of fewest bytes. Leaves in problem.domain the extents of one part.
-/// `kept`: dims that stay whole.
+/// The fastest split of the product over the machine's cores, by the cost model. Ties go to the split with the fewest
+/// idle cores, then the fewest bytes. Sets problem.domain to the extents of one part. `kept`: dims that are not split.
 Divided split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
-                      const std::vector<int>& kept, Parts allowed);
+                      const std::vector<int>& kept, AllowedSplit allowed);
 
-/// One dim of a product in equal parts over all cores (those of the first sort), none of which sends to another unless
-/// that is wanted. Leaves in problem.domain the extents of one part.
+/// Splits one dim of a product into equal parts over all cores (of the first type). Cores multicast only on request.
+/// Sets problem.domain to the extents of one part.
 Divided split_along(const Context& context, mapping::Problem& problem, int dim, bool multicast = false);
 
 /// Contractions that are longer than the results are many: where the estimate says that it is clearly faster, each core

@@ -23,7 +23,7 @@ std::int64_t place(const std::vector<ValueId>& values, ValueId value) {
 }
 
 /// What is known of the values of a function.
-struct Known {
+struct FunctionFacts {
   RunAs role = RunAs::other;
   std::vector<int> readers;                            ///< by value; outputs read too
   std::map<ValueId, std::pair<const Op*, int>> maker;  ///< and the place among its results
@@ -31,16 +31,16 @@ struct Known {
 
 class InPlace {
  public:
-  explicit InPlace(Graph& graph) : graph_(graph), known_(graph.functions.size()), pairs_(graph.functions.size()) {
-    for (std::size_t i = 0; i < known_.size(); ++i) known_[i] = look(graph.functions[i]);
-    known_[at(graph.main)].role = RunAs::entry;
+  explicit InPlace(Graph& graph) : graph_(graph), facts_(graph.functions.size()), pairs_(graph.functions.size()) {
+    for (std::size_t i = 0; i < facts_.size(); ++i) facts_[i] = look(graph.functions[i]);
+    facts_[at(graph.main)].role = RunAs::entry;
     std::set<std::int32_t> others;
     for (const GraphFunction& function : graph.functions)
       for (const Op& op : function.ops)
         for (std::size_t i = 0; i < op.functions.size(); ++i) {
           const bool body = op.kind == Kind::while_loop && i == 1;
           const RunAs role = op.kind == Kind::call ? RunAs::called : body ? RunAs::body : RunAs::other;
-          RunAs& known = known_[at(op.functions[i])].role;
+          RunAs& known = facts_[at(op.functions[i])].role;
           if (!others.insert(op.functions[i]).second && known != role)
             known = RunAs::other;
           else if (known != RunAs::entry)
@@ -58,8 +58,8 @@ class InPlace {
   }
 
  private:
-  static Known look(const GraphFunction& function) {
-    Known known;
+  static FunctionFacts look(const GraphFunction& function) {
+    FunctionFacts known;
     known.readers.assign(function.values.size(), 0);
     for (const ValueId output : function.outputs) ++known.readers[at(output)];
     for (const Op& op : function.ops) {
@@ -75,7 +75,7 @@ class InPlace {
 
   /// The value that a result is an update of, nothing else reading it; no_value: none.
   ValueId old(std::size_t function, ValueId result) const {
-    const Known& known = known_[function];
+    const FunctionFacts& known = facts_[function];
     const auto made = known.maker.find(result);
     if (made == known.maker.end()) return no_value;
     const auto& [op, place] = made->second;
@@ -95,8 +95,8 @@ class InPlace {
   bool carried(const Op& loop, std::size_t state) const {
     const auto index = at(loop.functions[1]);
     const GraphFunction& body = graph_.functions[index];
-    return known_[index].role == RunAs::body && old(index, body.outputs[state]) == body.inputs[state] &&
-           known_[index].readers[at(body.outputs[state])] >= 1 &&
+    return facts_[index].role == RunAs::body && old(index, body.outputs[state]) == body.inputs[state] &&
+           facts_[index].readers[at(body.outputs[state])] >= 1 &&
            std::count(body.outputs.begin(), body.outputs.end(), body.outputs[state]) == 1;
   }
 
@@ -104,7 +104,7 @@ class InPlace {
   bool grow() {
     bool changed = false;
     for (std::size_t i = 0; i < graph_.functions.size(); ++i) {
-      if (known_[i].role != RunAs::called) continue;
+      if (facts_[i].role != RunAs::called) continue;
       const GraphFunction& function = graph_.functions[i];
       for (std::size_t o = 0; o < function.outputs.size(); ++o) {
         const ValueId output = function.outputs[o];
@@ -135,7 +135,7 @@ class InPlace {
     const ValueId before = result == no_value ? no_value : old(function, result);
     if (before == no_value) return false;
     const GraphFunction& within = graph_.functions[function];
-    const Known& known = known_[function];
+    const FunctionFacts& known = facts_[function];
     if (known.role == RunAs::entry && chained_.count(result)) return true;
     const std::int64_t output = place(within.outputs, result), input = place(within.inputs, before);
     if (output >= 0 && input >= 0 && known.role == RunAs::called) {
@@ -185,7 +185,7 @@ class InPlace {
   }
 
   Graph& graph_;
-  std::vector<Known> known_;               ///< by function
+  std::vector<FunctionFacts> facts_;       ///< by function
   std::vector<std::map<int, int>> pairs_;  ///< by function: output, input that it updates
   std::set<ValueId> chained_;              ///< of the entry
 };

@@ -1,4 +1,4 @@
-// Results that lie where the value was that they replace.
+// In-place reuse: results that take the bytes of the operand that they replace.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a caller of `compile` asks for, and what it may be told of the choices.
+// The options of `compile`, and the reports about choices that a caller may request.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace tilesim {
 
-/// A product that was lowered: where it is, what was to be mapped, and the nest it got.
+/// A lowered product: its operation, its mapping problem and the chosen nest.
 struct ProductChoice {
   std::string function, operation;
   mapping::Problem problem;
   mapping::Nest nest;
-  Share machine;  ///< as the kernel sees it: its share of memory and bandwidth
+  Share machine;  ///< with the kernel's share of memory and bandwidth
 };
 
-/// A kernel of the vector unit that was lowered: its name is that of its last operation.
+/// A lowered kernel of the vector unit. Its name is that of its last operation.
 struct VectorChoice {
   std::string function, operation;
   mapping::VectorProblem problem;
@@ -30,12 +30,12 @@ struct VectorChoice {
   Share machine;
 };
 
-/// A group of operations that a rule looked at, whether or not it became a kernel.
+/// A group of operations that a fusion rule considered, whether or not it became a kernel.
 struct FusionCandidate {
-  std::string candidate;  ///< the kernel's name, behind that of its function where that is not the entry
+  std::string candidate;  ///< name of the kernel; prefixed with the function unless that is the entry
   std::string rule;
   std::vector<std::string> operations;
-  double bytes_saved = 0, cycles_saved = 0;  ///< of the group, against its parts
+  double bytes_saved = 0, cycles_saved = 0;  ///< of the group, compared with separate kernels
   double recomputed_flops = 0;
   std::string decision;  ///< taken | not worth it | not legal
   std::string reason;
@@ -45,30 +45,31 @@ namespace program {
 struct Program;
 }
 
-/// How long a program takes, in cycles, and how long one core alone could compute: the busiest sort of unit of all
-/// cores together.
+/// Cycles of a program, and a lower bound from work: busy cycles of the busiest type of unit, summed over all cores.
 struct Timed { std::int64_t cycles = 0, work = 0; };
 
 struct CompileOptions {
-  std::string fuse = "all";                             ///< all | none | names of rules with commas between
-  std::string layout = "auto";                          ///< auto | given: orders of bytes in memory, see assign_layouts
-  mapping::Table mappings;                              ///< tile sizes by operation name; others as `mapping` says
+  std::string fuse = "all";                             ///< all | none | comma-separated names of rules
+  std::string layout = "auto";                          ///< auto | given: layouts in memory, see assign_layouts
+  mapping::Table mappings;                              ///< nests by operation name; all others follow `mapping`
   std::string mapping = "profile";                      ///< one of mapping::strategies()
   std::map<std::string, mapping::VectorTiles> vectors;  ///< tiles of vector kernels, by name
-  std::string only;                              ///< lower only the kernel of this name (and calls): to time it alone
-  std::vector<ProductChoice>* record = nullptr;  ///< gets every product
+  std::string only;  ///< lower only the kernel of this name (and calls), to time it standalone
+  std::vector<ProductChoice>* record = nullptr;           ///< gets every product
   std::vector<VectorChoice>* record_vectors = nullptr;    ///< gets every vector kernel
   std::vector<FusionCandidate>* record_fusion = nullptr;  ///< gets every group that a rule looked at
-  std::int64_t cores = 0;  ///< that share the work; 0: all of the machine, or fewer where that is timed as faster
-  std::int64_t slower_memory = 1;  ///< times that kernels are lowered for, so that more stays where it is computed
-  std::int64_t contexts = 0;       ///< of a core, that the program has; 0: as many as a given mapping asks for
-  std::int64_t each = 0;  ///< contexts that share a kernel without a given mapping; 0: all that the program has
-  /// auto | none | fitting (as many as fit): which values stay in scratchpads between kernels
+  std::int64_t cores = 0;          ///< that share the work; 0: all of the machine, or fewer if that is faster
+  std::int64_t slower_memory = 1;  ///< kernels are lowered for a memory this many times slower, to keep more on chip
+  std::int64_t contexts = 0;       ///< per core; 0: the number that a given mapping requests
+  std::int64_t each = 0;           ///< contexts that share a kernel without a given mapping; 0: all contexts
+  /// Values that stay in scratchpads between kernels: auto | none | fitting (as many as fit).
   std::string residency = "none";
-  std::map<std::string, std::string> levels;  ///< of values by name: memory | scratchpad, whatever `residency` says
-  std::map<std::string, std::string>* unused = nullptr;  ///< gets products whose tiles of zeros are multiplied, and why
-  std::vector<std::string> notes;                        ///< with which those of the program begin
-  /// Runs a program in simulated time: of small ones the fastest of several is taken. Empty: estimates decide.
+  std::map<std::string, std::string> levels;  ///< of values by name: memory | scratchpad; overrides `residency`
+  std::map<std::string, std::string>* unused =
+      nullptr;                     ///< gets products whose zero tiles are multiplied, with the reason
+  std::vector<std::string> notes;  ///< put before the program's notes
+  /// Simulates a program. The compiler uses it to choose the fastest of several small programs; empty: estimates
+  /// decide.
   std::function<Timed(const program::Program&)> timed = {};
   CancelToken* cancel = nullptr;
 };

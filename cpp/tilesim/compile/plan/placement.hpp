@@ -1,4 +1,4 @@
-// Which values get separate bytes, and how tensors lie in memory.
+// Decides which values have separate bytes, and the layout of tensors in memory.
 #pragma once
 
 #include <map>

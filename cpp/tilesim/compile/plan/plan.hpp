@@ -1,4 +1,4 @@
-// What lowering works on: where values live, which operations form a kernel, and the tools to emit statements.
+// The data that lowering works on: placements of values, kernels with their operations, and helpers to emit statements.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 
 namespace tilesim::lower {
 
-/// Where a value lives: `tensor` of the program and, per axis of that tensor, an affine function of the value's axes.
-/// A view of another value shares its tensor.
+/// The placement of a value: a tensor of the program and, per axis of that tensor, an affine function of the value's
+/// axes. A view shares the tensor of its source.
 struct Placement {
   std::string tensor;
   Shape tensor_shape;
@@ -28,36 +28,36 @@ struct Placement {
   std::vector<AxisAccess> axes;
   bool identity = true;             ///< tensor has the value's own shape and axes
   std::vector<Expr> moved = {};     ///< per axis of the tensor, what a loop's counter adds to its start; empty: nothing
-  std::optional<double> fill = {};  ///< what lies outside of the tensor, where the value reaches over its ends
+  std::optional<double> fill = {};  ///< value of the elements beyond the tensor's ends
 };
 
 enum class Family : std::uint8_t { product, vector, movement, call, chain };
 
-/// One kernel: operations of the function in order, what it reads and what it must store.
+/// One kernel: its operations in order, the values that it reads and those that it stores.
 struct Kernel {
   Family family = Family::vector;
   std::string name;      ///< unique in the function
   std::vector<int> ops;  ///< indices into function.ops, in order; `call` and `movement` have one
   int anchor = -1;       ///< product: index into function.ops of the contract or convolution
-  /// Products that read one first operand, in order, each with what it would be a kernel of; empty: one product. The
-  /// first one is the anchor.
-  struct Part {
+  /// Products that share their first operand, each with the operations that it would be a kernel of. Empty: one
+  /// product. The first one is the anchor.
+  struct SiblingProduct {
     int product = -1;
     std::vector<int> ops;
   };
-  std::vector<Part> parts;
+  std::vector<SiblingProduct> parts;
   std::vector<ValueId>
       inputs;  ///< read from off-chip memory (constants of one element may be folded into the DAG instead)
   std::vector<ValueId> outputs;  ///< stored to off-chip memory
-  /// Of a product's kernel: the anchor, and products that read the same.
+  /// The products of the kernel: the anchor and its siblings.
   std::vector<int> products() const {
     if (parts.empty()) return anchor >= 0 ? std::vector<int>{anchor} : std::vector<int>{};
     std::vector<int> all;
-    for (const Part& part : parts) all.push_back(part.product);
+    for (const SiblingProduct& part : parts) all.push_back(part.product);
     return all;
   }
   bool multiplies(int op) const {
-    for (const Part& part : parts)
+    for (const SiblingProduct& part : parts)
       if (part.product == op) return true;
     return op == anchor;
   }
@@ -65,14 +65,14 @@ struct Kernel {
   /// whether there would be one only for that.
   double spared_bytes = 0;
   bool spares_kernel = false;
-  std::vector<Kernel> stages;  ///< chain: the products one behind the other, as they would be alone
+  std::vector<Kernel> stages;  ///< chain: the consecutive products as separate kernels
 };
 
-/// Operations that run functions of the graph: whole tensors are bound.
+/// Whether an operation runs functions of the graph, to which tensors are bound as a whole.
 inline bool runs_functions(Kind kind) { return kind == Kind::call || kind == Kind::while_loop || kind == Kind::branch; }
 
-/// Finds tensors of a program that is being made by name. Tensors are added at the end only; `forget` after they were
-/// replaced.
+/// Finds tensors of a program under construction by name. Tensors are only appended; call `forget` after replacing
+/// them.
 class TensorIndex {
  public:
   /// Null for an unknown name.
@@ -86,7 +86,7 @@ class TensorIndex {
 
 struct AttentionPlans;  ///< attention/attention.hpp
 
-/// What was chosen for problems of this program: equal ones are solved once.
+/// Solutions of mapping problems of this program. Equal problems are solved once.
 struct Division;
 struct Choices {
   TensorIndex tensors;
@@ -102,10 +102,10 @@ struct Choices {
   }
 };
 
-/// A contract whose float operands are not rounded to what an array multiplies.
+/// Whether a contract needs exact float operands, without rounding to the type that an array multiplies.
 inline bool is_exact(const Op& op) { return op.attributes.text("precision", "default") == "exact"; }
 
-/// Shared by all lowerings of one function.
+/// The data that all lowerings of one function share.
 struct Context {
   const Graph& graph;
   const GraphFunction& function;
@@ -127,8 +127,8 @@ inline program::Tensor* find_tensor(const Context& context, const std::string& n
   return context.choices.tensors.find(context.program, name);
 }
 
-/// How products and vector kernels without a given mapping are mapped: "profile" only where the machine's file has a
-/// profile of its own, "cost" in its place elsewhere.
+/// The strategy for kernels without a given mapping: "profile" if the machine file has a lowering profile, else
+/// "cost".
 const std::string& mapping_rule(const Context& context);
 
 /// Statement helpers; queue names are those of program.hpp.
@@ -142,22 +142,22 @@ program::Transfer region_transfer(const Placement& placement, const std::vector<
                                   const std::vector<Expr>& extents, const std::vector<std::int64_t>& slot_strides,
                                   const std::string& slot);
 
-/// Whether what lies outside of the value lies outside of its tensor too, so that reading there gives a fill value.
+/// Whether elements beyond the value are also beyond its tensor, so that reading them gives a fill value.
 bool ends_with_tensor(const Context& context, ValueId value);
 
-/// Why a kernel is not lowered as it was grouped: a value, on which the compiler takes it apart. In words as for the
-/// user, who reads it where there is nothing left to split.
+/// The reason why a kernel is not lowered as grouped. The compiler then splits it; the user sees the text if nothing is
+/// left to split.
 struct Refusal {
   UserError::Parts why;
-  bool by_price = false;  ///< it could be lowered so, and the estimate says that its parts take less
-  bool siblings = false;  ///< products that read the same, not what stands before and behind them
+  bool by_price = false;  ///< lowering is possible, but separate kernels are estimated to be faster
+  bool siblings = false;  ///< concerns sibling products, not the operations around them
   /// The reason without the operation.
   std::string text() const;
 };
 using Lowered = std::variant<program::Scope, Refusal>;
 
-/// Families. Each returns the kernel as one named Scope (launch cost and barrier as the machine says), its slots
-/// without addresses.
+/// Lowerings of the families. Each returns the kernel as one named Scope, with launch cost and barrier of the machine
+/// and slots without addresses.
 Lowered lower_product(Context& context, const Kernel& kernel);
 Lowered lower_vector(Context& context, const Kernel& kernel);
 program::Scope lower_movement(Context& context, const Kernel& kernel);

@@ -79,7 +79,7 @@ double RowBytes::inputs_of(const Op& op, const std::vector<std::int64_t>& dims) 
   double bytes = 0;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const ValueId value = op.operands[i];
-    if (value == no_value || made_.count(value) || read_.count(value) || context_.scalars.count(value)) continue;
+    if (value == no_value || produced_.count(value) || read_.count(value) || context_.scalars.count(value)) continue;
     if (std::find(op.operands.begin(), op.operands.begin() + static_cast<std::ptrdiff_t>(i), value) ==
         op.operands.begin() + static_cast<std::ptrdiff_t>(i))
       bytes += bytes_of(value, dims);
@@ -132,8 +132,8 @@ void RowBytes::add(int i) {
   output_bytes_ = output_of(op);
   sums_bytes_ += sums_of(op);
   for (ValueId value : op.operands)
-    if (value != no_value && !made_.count(value) && !context_.scalars.count(value)) read_.insert(value);
-  for (ValueId value : op.results) made_.insert(value);
+    if (value != no_value && !produced_.count(value) && !context_.scalars.count(value)) read_.insert(value);
+  for (ValueId value : op.results) produced_.insert(value);
 }
 
 }  // namespace tilesim::lower

@@ -1,4 +1,4 @@
-// What a vector kernel keeps on chip, counted while operations join it.
+// Counts the on-chip bytes of a vector kernel while operations join it.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class RowBytes {
   const Context& context_;
   Shape space_;
   std::vector<std::int64_t> dims_;  ///< that the kernel's reductions take
-  std::set<ValueId> made_, read_;
+  std::set<ValueId> produced_, read_;
   std::int64_t reductions_ = 0;
   bool closed_ = false;  ///< nothing joins
   double output_bytes_ = 0, sums_bytes_ = 0;

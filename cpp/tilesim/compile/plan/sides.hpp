@@ -1,4 +1,4 @@
-// Which operations run on the machine and which on its host, so that the whole takes the least time.
+// Chooses which operations run on the machine and which on its host, to minimise total time.
 #pragma once
 
 #include <cstdint>

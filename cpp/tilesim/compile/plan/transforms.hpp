@@ -1,4 +1,4 @@
-// Passes that write operations of linear algebra as operations that have a lowering.
+// Passes that rewrite linear algebra as operations that have a lowering.
 #pragma once
 
 #include "tilesim/graph/graph.hpp"

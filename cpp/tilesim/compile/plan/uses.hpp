@@ -1,4 +1,4 @@
-// Who makes and who reads the values of a function, and which kinds the vector unit computes element by element.
+// Producers and readers of the values of a function, and the kinds that the vector unit computes element by element.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Which values of a function are views of others, and what a concat puts together where it is made.
+// Finds values that are views of others, and values that are stored directly into the result of a concat.
 #pragma once
 
 #include <optional>

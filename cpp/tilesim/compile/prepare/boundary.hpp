@@ -1,4 +1,4 @@
-// What a program takes and gives: tensors of the main function's inputs and outputs.
+// The input and output tensors of a program: those of the main function.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What is checked before a graph is lowered, and what is put in order behind it.
+// Checks of a graph before lowering: empty operations, mappings that the user gave, and element types.
 #pragma once
 
 #include "tilesim/compile/plan/options.hpp"

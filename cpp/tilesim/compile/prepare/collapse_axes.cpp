@@ -192,14 +192,14 @@ class Collapse {
   }
 
   ValueId add_value(const std::string& stem, ValueId like, Shape own) {
-    function_.values.push_back({names_.of(stem), TensorType{function_.value(like).type.dtype, std::move(own)}});
+    function_.values.push_back({names_.unique(stem), TensorType{function_.value(like).type.dtype, std::move(own)}});
     return static_cast<ValueId>(function_.values.size()) - 1;
   }
 
   void reshape(std::vector<Op>& ops, const Op& near, ValueId from, ValueId to) {
     Op view;
     view.kind = Kind::reshape;
-    view.name = names_.of(near.name + ".view");
+    view.name = names_.unique(near.name + ".view");
     view.source = near.source;
     view.operands = {from};
     view.attributes.set("shape", shape(to));

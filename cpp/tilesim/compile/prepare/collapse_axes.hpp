@@ -1,4 +1,4 @@
-// Elementwise operations over fewer axes, where layout tiles leave lanes empty.
+// Merges axes of elementwise operations if layout tiles would leave lanes empty.
 #pragma once
 
 #include <set>

@@ -12,7 +12,7 @@ namespace tilesim::lower {
 
 namespace {
 
-using Axes = Writer::Axes;
+using Axes = OpWriter::Axes;
 
 bool is_cholesky(const Op& op) { return op.attributes.text("mode") == "cholesky"; }
 
@@ -98,7 +98,7 @@ class Halving {
     return w_.joined(x[0], x[1], along);
   }
 
-  Writer w_;
+  OpWriter w_;
   const Op& op_;
   std::int64_t block_, rank_ = 0;
 };

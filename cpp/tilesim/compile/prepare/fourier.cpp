@@ -17,7 +17,7 @@ namespace tilesim::lower {
 
 namespace {
 
-using Axes = Writer::Axes;
+using Axes = OpWriter::Axes;
 
 struct Complex { ValueId re = no_value, im = no_value; };
 
@@ -219,7 +219,7 @@ class Fourier {
     return scaled(y, along_dim(end + ".cos", out_cos), along_dim(end + ".sin", out_sin), wanted);
   }
 
-  Writer w_;
+  OpWriter w_;
   const Op& op_;
   const Share& machine_;
   Shape shape_;

@@ -1,4 +1,4 @@
-// How a transform of one extent is split. Internal to this room.
+// How a Fourier transform of one extent is split into stages. Internal to this module.
 #pragma once
 
 #include <cstdint>

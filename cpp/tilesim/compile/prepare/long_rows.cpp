@@ -88,7 +88,7 @@ class Splitting {
     return ceil_div(extent(), std::max<std::int64_t>(1, sorts ? fit / 2 : fit));
   }
 
-  std::string fresh(const std::string& stem) { return names_.of(stem); }
+  std::string fresh(const std::string& stem) { return names_.unique(stem); }
 
   std::vector<ValueId> add(Kind kind, std::vector<ValueId> operands, Attributes attributes,
                            const std::vector<TensorType>& types) {

@@ -1,4 +1,4 @@
-// Rows to be sorted that exceed the scratchpad.
+// Sorts of rows that exceed the scratchpad.
 #pragma once
 
 #include "tilesim/graph/graph.hpp"

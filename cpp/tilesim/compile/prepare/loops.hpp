@@ -1,4 +1,4 @@
-// Loops of the graph (kind while): how often they run, and how their state is carried from trip to trip.
+// Loops of the graph (kind while): their trip counts, and how state is carried from trip to trip.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The loops of a graph whose number of trips only data know.
+// Loops of a graph whose trip count depends on data.
 #pragma once
 
 #include <string>

@@ -117,7 +117,7 @@ class Sinking {
   }
 
   ValueId add_value(const std::string& stem, TensorType type) {
-    function_.values.push_back({names_.of(stem), std::move(type)});
+    function_.values.push_back({names_.unique(stem), std::move(type)});
     return static_cast<ValueId>(function_.values.size()) - 1;
   }
 
@@ -214,7 +214,7 @@ void keep_reduced_axes(GraphFunction& function, bool entry) {
     view.attributes.set("shape", function.value(result).type.shape);
     view.results = {result};
     const Value& old = function.value(result);
-    function.values.push_back({names.of(old.name + ".kept"), TensorType{old.type.dtype, kept}});
+    function.values.push_back({names.unique(old.name + ".kept"), TensorType{old.type.dtype, kept}});
     op.results[0] = static_cast<ValueId>(function.values.size()) - 1;
     view.operands = {op.results[0]};
     op.attributes.set("keep_dims", true);
@@ -270,7 +270,7 @@ void read_through_broadcasts(GraphFunction& function) {
       view.source = op.source;
       view.attributes.set("shape", spread);
       view.operands = {repeated};
-      function.values.push_back({names.of(view.name), TensorType{function.value(repeated).type.dtype, spread}});
+      function.values.push_back({names.unique(view.name), TensorType{function.value(repeated).type.dtype, spread}});
       operand = static_cast<ValueId>(function.values.size()) - 1;
       view.results = {operand};
       ops.push_back(std::move(view));

@@ -1,4 +1,4 @@
-// Reshapes stand behind elementwise operations instead of before them.
+// Moves reshapes from before elementwise operations to behind them.
 #pragma once
 
 #include <vector>

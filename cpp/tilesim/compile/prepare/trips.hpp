@@ -1,4 +1,4 @@
-// How often a loop of the graph runs, as far as that is known before it does.
+// Trip counts of the graph's loops, if they are known before the loop runs.
 #pragma once
 
 #include <cstdint>

@@ -4,35 +4,35 @@
 
 namespace tilesim::lower {
 
-ValueId Writer::add(const char* name, Kind kind, std::vector<ValueId> operands, Attributes attributes) {
+ValueId OpWriter::add(const char* name, Kind kind, std::vector<ValueId> operands, Attributes attributes) {
   return builder_.op(kind, std::move(operands), std::move(attributes), op_.name + "." + name)[0];
 }
 
-ValueId Writer::apply(const char* name, Function function, std::vector<ValueId> operands) {
+ValueId OpWriter::apply(const char* name, Function function, std::vector<ValueId> operands) {
   return builder_.elementwise(function, std::move(operands), op_.name + "." + name);
 }
 
-ValueId Writer::converted(ValueId x, DType to) {
+ValueId OpWriter::converted(ValueId x, DType to) {
   if (dtype(x) == to) return x;
   Attributes attributes;
   attributes.set("dtype", to);
   return add("convert", Kind::convert, {x}, std::move(attributes));
 }
 
-ValueId Writer::reshaped(ValueId x, Shape to) {
+ValueId OpWriter::reshaped(ValueId x, Shape to) {
   if (shape(x) == to) return x;
   Attributes attributes;
   attributes.set("shape", std::move(to));
   return add("reshape", Kind::reshape, {x}, std::move(attributes));
 }
 
-ValueId Writer::transposed(ValueId x, Axes permutation) {
+ValueId OpWriter::transposed(ValueId x, Axes permutation) {
   Attributes attributes;
   attributes.set("permutation", std::move(permutation));
   return add("transpose", Kind::transpose, {x}, std::move(attributes));
 }
 
-ValueId Writer::part(ValueId x, std::int64_t dim, std::int64_t first, std::int64_t last) {
+ValueId OpWriter::part(ValueId x, std::int64_t dim, std::int64_t first, std::int64_t last) {
   Shape start(shape(x).size(), 0), limit = shape(x);
   start[at(dim)] = first;
   limit[at(dim)] = last;
@@ -42,20 +42,20 @@ ValueId Writer::part(ValueId x, std::int64_t dim, std::int64_t first, std::int64
   return add("part", Kind::slice, {x}, std::move(attributes));
 }
 
-ValueId Writer::joined(ValueId a, ValueId b, std::int64_t dim) {
+ValueId OpWriter::joined(ValueId a, ValueId b, std::int64_t dim) {
   Attributes attributes;
   attributes.set("dim", dim);
   return add("joined", Kind::concat, {a, b}, std::move(attributes));
 }
 
-ValueId Writer::zeros(DType dtype, const Shape& shape) {
+ValueId OpWriter::zeros(DType dtype, const Shape& shape) {
   Attributes attributes;
   attributes.set("shape", shape);
   attributes.set("dims", Axes{});
   return add("zeros", Kind::broadcast, {builder_.scalar(0, dtype)}, std::move(attributes));
 }
 
-ValueId Writer::extended(ValueId x, std::int64_t dim, std::int64_t extent) {
+ValueId OpWriter::extended(ValueId x, std::int64_t dim, std::int64_t extent) {
   const Axes none(shape(x).size(), 0);
   Axes high = none;
   high[at(dim)] = extent - shape(x)[at(dim)];
@@ -67,7 +67,7 @@ ValueId Writer::extended(ValueId x, std::int64_t dim, std::int64_t extent) {
   return add("extended", Kind::pad, {x}, std::move(attributes));
 }
 
-ValueId Writer::constant(const std::string& name, DType dtype, Shape shape, const std::vector<double>& values) {
+ValueId OpWriter::constant(const std::string& name, DType dtype, Shape shape, const std::vector<double>& values) {
   Array wide(DType::f64, shape);
   std::copy(values.begin(), values.end(), wide.as<double>());
   Weight weight;
@@ -78,8 +78,8 @@ ValueId Writer::constant(const std::string& name, DType dtype, Shape shape, cons
   return builder_.weight(name + "." + std::string(tilesim::name(dtype)), std::move(weight));
 }
 
-ValueId Writer::product(const char* name, ValueId a, ValueId b, Axes a_contract, Axes b_contract, Axes batch,
-                        ValueId bias) {
+ValueId OpWriter::product(const char* name, ValueId a, ValueId b, Axes a_contract, Axes b_contract, Axes batch,
+                          ValueId bias) {
   Attributes attributes;
   attributes.set("a_batch", batch);
   attributes.set("b_batch", std::move(batch));

@@ -1,4 +1,4 @@
-// Shorthands over a Builder for passes that write an operation as several: their names begin with its name.
+// Helpers over a Builder for passes that rewrite one operation as several. The new names begin with its name.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace tilesim::lower {
 
-class Writer {
+class OpWriter {
  public:
   using Axes = std::vector<std::int64_t>;
 
-  Writer(Builder& builder, const Op& op) : builder_(builder), op_(op) {}
+  OpWriter(Builder& builder, const Op& op) : builder_(builder), op_(op) {}
   const Op& op() const { return op_; }
   const Shape& shape(ValueId x) const { return builder_.type(x).shape; }
   DType dtype(ValueId x) const { return builder_.type(x).dtype; }

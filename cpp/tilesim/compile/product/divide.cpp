@@ -118,7 +118,7 @@ std::vector<SortAtWork> sorts_at_work(const mapping::Problem& part, const Share&
   for (std::size_t i = 0; i < machine.sorts.size() && first < split.used(); ++i) {
     const Share own = machine.of_sort(i);
     mapping::Problem largest = part;
-    for (const CoreSplit::Part& cut : split.parts)
+    for (const CoreSplit::DimSplit& cut : split.parts)
       if (!cut.stretches.empty())
         largest.domain.extents[static_cast<std::size_t>(cut.dim)] = std::min(cut.stretches[i].each, cut.whole);
     const double cycle = static_cast<double>(machine.core.clock.hertz) / static_cast<double>(own.core.clock.hertz);
@@ -138,7 +138,7 @@ mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& 
   result.parts.assign(dims, 1);
   result.first.assign(dims, 0);
   result.least = result.domain.extents;
-  for (const CoreSplit::Part& part : split.parts) {
+  for (const CoreSplit::DimSplit& part : split.parts) {
     const auto d = static_cast<std::size_t>(part.dim);
     result.domain.extents[d] = part.chunk;
     result.parts[d] = part.parts;
@@ -167,7 +167,7 @@ struct Ranked {
 
 double spread(const CoreSplit& split, std::int64_t cores) {
   double equal_parts = 1;
-  for (const CoreSplit::Part& part : split.parts)
+  for (const CoreSplit::DimSplit& part : split.parts)
     equal_parts *= static_cast<double>(part.whole) / static_cast<double>(part.chunk);
   return std::min(1.0, equal_parts / static_cast<double>(cores));
 }
@@ -248,7 +248,7 @@ Divided split_along(const Context& context, mapping::Problem& problem, int dim, 
   CoreSplit split;
   for (const CutChoice& choice : cut_choices(context, problem, {}))
     if (choice.dim == dim && cores > 1) split.parts.push_back(part_of(choice, cores));
-  std::erase_if(split.parts, [](const CoreSplit::Part& part) { return part.parts < 2; });
+  std::erase_if(split.parts, [](const CoreSplit::DimSplit& part) { return part.parts < 2; });
   split.multicast = multicast;
   problem = part_problem(problem, split, machine);
   split.multicast = problem.multicast;
@@ -256,15 +256,15 @@ Divided split_along(const Context& context, mapping::Problem& problem, int dim, 
 }
 
 Divided split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
-                      const std::vector<int>& kept, Parts allowed) {
+                      const std::vector<int>& kept, AllowedSplit allowed) {
   const std::int64_t cores = context.machine.core.count;
   if (cores < 2) return {{}, context.machine};
   std::vector<Ranked> ways;
   for (CoreSplit& split : ways_to_cut(context, problem, kept)) {
-    const auto uneven = [](const CoreSplit::Part& part) { return !part.even(); };
-    if (allowed == Parts::even && std::any_of(split.parts.begin(), split.parts.end(), uneven)) continue;
+    const auto uneven = [](const CoreSplit::DimSplit& part) { return !part.even(); };
+    if (allowed == AllowedSplit::even && std::any_of(split.parts.begin(), split.parts.end(), uneven)) continue;
     split.multicast = true;  // if that promises more
-    split.counted = allowed == Parts::counted;
+    split.counted = allowed == AllowedSplit::counted;
     const mapping::Problem part = part_problem(problem, split, context.machine);
     Ranked way{0, 0, spread(split, cores), std::move(split)};
     for (const SortAtWork& sort : sorts_at_work(part, context.machine, way.split))

@@ -34,7 +34,7 @@ void ProductLowering::emit_operands(const std::vector<int>& operands, Block& blo
 
 void ProductLowering::emit_load(int index, Block& block) {
   const Operand& operand = operands_[index];
-  const mapping::KernelPlan::Buffer& buffer = plan_.buffers[static_cast<std::size_t>(index)];
+  const mapping::KernelPlan::TileRing& buffer = plan_.buffers[static_cast<std::size_t>(index)];
   const Access& access = domain_.operands[static_cast<std::size_t>(index)];
   std::vector<Expr> start, extent;
   bool leaves_tensor = false;

@@ -66,7 +66,7 @@ void ProductLowering::emit_multicast(int index, std::vector<program::Transfer> t
   const bool both = plan_.buffers[0].sent && plan_.buffers[1].sent;
   std::int64_t stride = 1, turns = std::max<std::int64_t>(0, leader_[index]) * (both ? 2 : 1);
   for (std::size_t i = split_.parts.size(); i-- > 0; stride *= split_.parts[i].parts) {
-    const CoreSplit::Part& part = split_.parts[i];
+    const CoreSplit::DimSplit& part = split_.parts[i];
     if (depends_on(access, part.dim)) {
       first = first + split_.index(part.dim) * Expr(stride);
       continue;

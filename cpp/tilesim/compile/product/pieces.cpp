@@ -86,7 +86,7 @@ void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& bl
     const Access& access = domain_.operands[static_cast<std::size_t>(index)];
     const std::string queue = load_queue(index);
     block.push_back(on("", program::Acquire{operand.slot, {queue}}));
-    const mapping::KernelPlan::Buffer& buffer = plan_.buffers[static_cast<std::size_t>(index)];
+    const mapping::KernelPlan::TileRing& buffer = plan_.buffers[static_cast<std::size_t>(index)];
     const std::vector<int>& dims = buffer.cut;
     at_piece_.insert(dims.begin(), dims.end());
     std::vector<Expr> from, size;

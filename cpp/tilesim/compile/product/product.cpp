@@ -77,7 +77,7 @@ std::string ProductLowering::division_key() const {
 
 void ProductLowering::search_division() {
   const mapping::Problem whole = problem_;
-  for (const Parts allowed : {Parts::any, Parts::counted, Parts::even}) {
+  for (const AllowedSplit allowed : {AllowedSplit::any, AllowedSplit::counted, AllowedSplit::even}) {
     problem_ = whole;
     Divided divided = split_product(context_, kernel_, problem_, reduced_result_dims(), allowed);
     split_ = std::move(divided.split);
@@ -103,7 +103,7 @@ std::vector<int> ProductLowering::reduced_result_dims() const {
   return dims;
 }
 
-bool ProductLowering::same_trips(const CoreSplit::Part& part) const {
+bool ProductLowering::same_trips(const CoreSplit::DimSplit& part) const {
   return part.same_steps(nest_.tiles[static_cast<std::size_t>(part.dim)]);
 }
 
@@ -133,7 +133,7 @@ Expr ProductLowering::own_extent(int dim) const {
 Expr ProductLowering::trips_here(int dim) const {
   if (ragged() && dim == ragged_row)
     return ceil_div(row_count(), std::min(nest_.tiles[ragged_row], domain_.extents[ragged_row]));
-  const CoreSplit::Part* part = split_.find(dim);
+  const CoreSplit::DimSplit* part = split_.find(dim);
   if (!part || same_trips(*part)) return trips(dim);
   return ceil_div(own_extent(dim), nest_.tiles[static_cast<std::size_t>(dim)]);
 }
@@ -163,7 +163,7 @@ Expr ProductLowering::tile_extent(int dim) const {
   const auto d = static_cast<std::size_t>(dim);
   if (ragged() && dim == ragged_row)
     return min(Expr(std::min(nest_.tiles[d], domain_.extents[d])), row_count() - start(dim));
-  const CoreSplit::Part* part = split_.find(dim);
+  const CoreSplit::DimSplit* part = split_.find(dim);
   const bool even = !part || part->even();
   const std::int64_t own = domain_.extents[d], tile = std::min(nest_.tiles[d], own);
   if (!loops(dim)) return own_extent(dim);

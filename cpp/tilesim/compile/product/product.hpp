@@ -1,4 +1,4 @@
-// Lowering of contract and convolution: parts that the files of this folder share.
+// The lowering of contract and convolution, shared by the files of this folder.
 #pragma once
 
 #include <optional>
@@ -141,10 +141,10 @@ class ProductLowering {
     double between = 0, ends = 0, alone = 0, bytes = 0;
     std::string refusal = {};  ///< why it would not compute its operand
   };
-  std::set<ValueId> inner_values(const Kernel::Part& part) const;
+  std::set<ValueId> inner_values(const Kernel::SiblingProduct& part) const;
   Stay staying() const;
   Taken taken(double kept_bytes) const;
-  Taken taken_by(const Kernel::Part& part, Stay stay) const;
+  Taken taken_by(const Kernel::SiblingProduct& part, Stay stay) const;
   double first_bytes() const;
   bool saves_nothing() const;
   std::vector<program::Transfer> transfers_of(int index, const std::vector<Expr>& start,
@@ -160,7 +160,7 @@ class ProductLowering {
   void search_division();
   std::vector<int> reduced_result_dims() const;
   bool counts_windows() const;
-  bool same_trips(const CoreSplit::Part& part) const;  ///< of all parts
+  bool same_trips(const CoreSplit::DimSplit& part) const;  ///< of all parts
   program::Block level(std::size_t depth);
   bool loops(int dim) const;
   std::int64_t trips(int dim) const;

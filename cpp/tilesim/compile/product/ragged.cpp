@@ -24,9 +24,9 @@ AxisAccess axis_of(int dim) {
   return axis;
 }
 
-struct Extents { std::int64_t groups, rows, columns, depth; };
+struct RaggedExtents { std::int64_t groups, rows, columns, depth; };
 
-Extents extents_of(const Context& context, const Op& op) {
+RaggedExtents extents_of(const Context& context, const Op& op) {
   const Shape& a = context.value(op.operands[0]).type.shape;
   const Shape& b = context.value(op.operands[1]).type.shape;
   return {b[0], a[0], context.value(op.results[0]).type.shape[1], a[1]};
@@ -34,7 +34,7 @@ Extents extents_of(const Context& context, const Op& op) {
 
 /// Groups that have rows, and rows of each, when the rows are spread evenly. Two for a single row: the kernel has a
 /// loop over groups wherever there are several, since data says which one has it.
-std::pair<std::int64_t, std::int64_t> even(const Extents& e) {
+std::pair<std::int64_t, std::int64_t> even(const RaggedExtents& e) {
   const std::int64_t groups = std::max<std::int64_t>(1, std::min(e.groups, std::max<std::int64_t>(2, e.rows)));
   return {groups, ceil_div(e.rows, groups)};
 }
@@ -62,7 +62,7 @@ Domain ragged_domain(const Op& op, std::int64_t groups, std::int64_t rows, std::
 
 mapping::Problem ragged_problem(const Context& context, const Kernel& kernel) {
   const Op& op = context.function.ops[at(kernel.anchor)];
-  const Extents e = extents_of(context, op);
+  const RaggedExtents e = extents_of(context, op);
   const auto [groups, rows] = even(e);
   mapping::Problem problem;
   problem.operation = op.name;
@@ -158,7 +158,7 @@ mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const ma
 
 /// From the problem's typical rows to those that data gives.
 void ProductLowering::prepare_ragged() {
-  const Extents e = extents_of(context_, anchor_);
+  const RaggedExtents e = extents_of(context_, anchor_);
   Divided divided = split_along(context_, problem_, ragged_column);  // each core takes columns of all groups
   split_ = std::move(divided.split);
   seen_ = std::make_shared<const Share>(divided.seen);

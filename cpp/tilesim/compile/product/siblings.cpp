@@ -44,7 +44,7 @@ std::string why_no_siblings(const Context& context, const Kernel& kernel) {
 }
 
 /// Values that only the ends of other products read.
-std::set<ValueId> ProductLowering::inner_values(const Kernel::Part& part) const {
+std::set<ValueId> ProductLowering::inner_values(const Kernel::SiblingProduct& part) const {
   std::set<ValueId> read, inner;
   for (int i : kernel_.ops)
     if (std::ranges::count(part.ops, i) == 0)
@@ -66,7 +66,7 @@ ProductLowering::Stay ProductLowering::staying() const {
     return static_cast<double>(element_count(type.shape) * bits(type.dtype)) / 8;
   };
   double made = 0;
-  for (const Kernel::Part& part : kernel_.parts)
+  for (const Kernel::SiblingProduct& part : kernel_.parts)
     for (ValueId value : inner_values(part)) made += bytes(value);
   const double inner = made;
   for (ValueId value : kernel_.outputs) made += bytes(value);
@@ -99,7 +99,7 @@ ProductLowering::Taken ProductLowering::taken(double kept_bytes) const {
 }
 
 /// Of a kernel of one of the products, with what it would store for the others.
-ProductLowering::Taken ProductLowering::taken_by(const Kernel::Part& part, Stay stay) const {
+ProductLowering::Taken ProductLowering::taken_by(const Kernel::SiblingProduct& part, Stay stay) const {
   Context apart = context_;
   Kernel alone;
   alone.family = Family::product;
@@ -110,14 +110,14 @@ ProductLowering::Taken ProductLowering::taken_by(const Kernel::Part& part, Stay 
   std::set<ValueId> inner = inner_values(part);
   for (int i : kernel_.ops) {
     const bool elsewhere = std::ranges::any_of(
-        kernel_.parts, [&](const Kernel::Part& other) { return std::ranges::count(other.ops, i) > 0; });
+        kernel_.parts, [&](const Kernel::SiblingProduct& other) { return std::ranges::count(other.ops, i) > 0; });
     if (own.count(i) || !elsewhere) alone.ops.push_back(i);  // its own, and what computes the first operand
   }
   for (int i : part.ops)
     if (const ValueId value = context_.function.ops[at(i)].results[0];
         std::ranges::count(kernel_.outputs, value) > 0 || inner.count(value))
       alone.outputs.push_back(value);
-  for (const Kernel::Part& other : kernel_.parts)
+  for (const Kernel::SiblingProduct& other : kernel_.parts)
     if (other.product != part.product)
       for (ValueId value : inner_values(other))
         for (int i : part.ops)
@@ -153,7 +153,7 @@ void ProductLowering::keep_siblings_worth() {
   if (refuses_siblings_ || context_.options.mappings.count(anchor_.name)) return;
   const Stay stay = staying();
   double apart = 0, ends = 0, bytes = 0;
-  for (const Kernel::Part& part : kernel_.parts) {
+  for (const Kernel::SiblingProduct& part : kernel_.parts) {
     const Taken one = taken_by(part, stay);
     if (!one.refusal.empty()) {  // what no kernel computes is stored for all
       refusal_ = one.refusal;
@@ -179,7 +179,8 @@ void ProductLowering::keep_siblings_worth() {
 /// Whether one kernel would save nothing: the operand stays on the chip, and no product's end reads another's result.
 bool ProductLowering::saves_nothing() const {
   if (context_.options.mappings.count(anchor_.name) || !staying().first) return false;
-  return std::ranges::all_of(kernel_.parts, [&](const Kernel::Part& part) { return inner_values(part).empty(); });
+  return std::ranges::all_of(kernel_.parts,
+                             [&](const Kernel::SiblingProduct& part) { return inner_values(part).empty(); });
 }
 
 /// Of a tile of an operand, or of each product's where they lie side by side.

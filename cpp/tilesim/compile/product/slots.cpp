@@ -24,7 +24,7 @@ void ProductLowering::make_operand(int index) {
   operand.value = anchor_.operands[static_cast<std::size_t>(index)];
   operand.slot = index == 0 ? "a" : "b";
   operand.prologue = !context_.placed(operand.value);
-  const mapping::KernelPlan::Buffer& buffer = plan_.buffers[static_cast<std::size_t>(index)];
+  const mapping::KernelPlan::TileRing& buffer = plan_.buffers[static_cast<std::size_t>(index)];
   const Shape& extents = buffer.extents;
   operand.slot_strides = row_major_strides(extents);
   if (index == 0 && nest_.pack >= 0) {
@@ -63,7 +63,7 @@ void ProductLowering::make_leaves() {
 }
 
 void ProductLowering::make_accumulator() {
-  const mapping::KernelPlan::Buffer& sums = plan_.buffers[2];
+  const mapping::KernelPlan::TileRing& sums = plan_.buffers[2];
   accumulator_strides_ = row_major_strides(sums.extents);
   direct_ = stores_sums(context_, kernel_, problem_.dtypes[2]);
   add_slot("c", problem_.dtypes[2], sums.elements, sums.depth,

@@ -23,7 +23,7 @@ bool lies_inside(const mapping::Problem& problem, int dim) {
 
 }  // namespace
 
-CoreSplit::Part part_of(const CutChoice& choice, std::int64_t wanted) {
+CoreSplit::DimSplit part_of(const CutChoice& choice, std::int64_t wanted) {
   std::int64_t chunk = ceil_div(choice.extent, wanted);
   if (chunk > choice.granule) chunk = round_up(chunk, choice.granule);
   return {choice.dim, ceil_div(choice.extent, chunk), chunk, choice.extent};
@@ -69,8 +69,8 @@ std::vector<CutChoice> cut_choices(const Context& context, const mapping::Proble
 namespace {
 
 /// The dim cut in proportion to the cores' speeds.
-CoreSplit::Part weighted_part(const CutChoice& choice, const Share& machine, const std::vector<double>& speeds) {
-  CoreSplit::Part part{choice.dim, 0, 0, choice.extent};
+CoreSplit::DimSplit weighted_part(const CutChoice& choice, const Share& machine, const std::vector<double>& speeds) {
+  CoreSplit::DimSplit part{choice.dim, 0, 0, choice.extent};
   double all = 0;
   for (std::size_t i = 0; i < speeds.size(); ++i) all += speeds[i] * static_cast<double>(machine.sorts[i].core.count);
   std::int64_t first = 0, at = 0;
@@ -94,7 +94,7 @@ CoreSplit::Part weighted_part(const CutChoice& choice, const Share& machine, con
 std::vector<CoreSplit> candidates(const std::vector<CutChoice>& dims, std::int64_t cores) {
   std::vector<CoreSplit> result{CoreSplit{}};
   const auto add = [&](CoreSplit split) {
-    std::erase_if(split.parts, [](const CoreSplit::Part& part) { return part.parts < 2; });
+    std::erase_if(split.parts, [](const CoreSplit::DimSplit& part) { return part.parts < 2; });
     const auto known = [&](const CoreSplit& other) { return same_parts(split, other); };
     if (std::none_of(result.begin(), result.end(), known)) result.push_back(std::move(split));
   };
@@ -127,7 +127,7 @@ std::vector<CoreSplit> ways_to_cut(const Context& context, const mapping::Proble
   for (CoreSplit& split : candidates(dims, machine.sorts.front().core.count)) result.push_back(std::move(split));
   const std::vector<double> speeds = product_speeds(machine, problem.dtypes[0], problem.on_vector);
   for (const CutChoice& choice : dims)
-    if (CoreSplit::Part part = weighted_part(choice, machine, speeds); part.parts > 1)
+    if (CoreSplit::DimSplit part = weighted_part(choice, machine, speeds); part.parts > 1)
       result.push_back({{std::move(part)}});
   return result;
 }

@@ -1,4 +1,4 @@
-// Ways to cut a product into parts for the cores.
+// Enumerates the ways to split a product over the cores.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ std::vector<CutChoice> cut_choices(const Context& context, const mapping::Proble
                                    const std::vector<int>& kept);
 
 /// The dim in about so many equal parts, of whole granules where they are longer than one.
-CoreSplit::Part part_of(const CutChoice& choice, std::int64_t wanted);
+CoreSplit::DimSplit part_of(const CutChoice& choice, std::int64_t wanted);
 
 /// Elements of a dim that memory moves together: where the dim lies over the lanes or rows of layout tiles, parts that
 /// begin within one move it twice.

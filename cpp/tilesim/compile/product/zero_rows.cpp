@@ -43,7 +43,7 @@ mapping::Nest tile_by_tile(const mapping::Problem& part, int depth, int across, 
 
 /// How much longer the core with most tiles left takes than the mean.
 double ProductLowering::uneven_zeros() const {
-  const CoreSplit::Part* part = split_.find(zero_across_);
+  const CoreSplit::DimSplit* part = split_.find(zero_across_);
   if (!part || finds_zero_tiles(anchor_)) return 1;
   return most_over_mean(context_.graph.weights.at(zeros_.before), part->chunk / zero_tile);
 }

@@ -96,7 +96,7 @@ std::string ProductLowering::plan_zero_tiles() {
   if (!reduced_result_dims().empty()) return "its epilogue needs whole rows";
   zero_depth_ = problem_.k_dims[0];
   zero_across_ = others[0];
-  const bool within = std::any_of(split_.parts.begin(), split_.parts.end(), [&](const CoreSplit::Part& part) {
+  const bool within = std::any_of(split_.parts.begin(), split_.parts.end(), [&](const CoreSplit::DimSplit& part) {
     return (part.dim == zero_depth_ || part.dim == zero_across_) &&
            (part.chunk % zero_tile != 0 || !part.stretches.empty());
   });

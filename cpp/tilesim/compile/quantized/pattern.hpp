@@ -1,4 +1,4 @@
-// Weights that arrays take as two of four values.
+// Weights in the 2:4 pattern, which arrays multiply without the zeros.
 #pragma once
 
 #include <string>

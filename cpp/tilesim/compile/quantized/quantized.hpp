@@ -1,4 +1,4 @@
-// Products with operands of narrow floats, or of numbers that share a scale in blocks.
+// Products whose operands are narrow floats, or numbers in blocks that share a scale.
 #pragma once
 
 #include "tilesim/compile/plan/plan.hpp"

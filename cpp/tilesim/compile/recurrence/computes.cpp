@@ -200,7 +200,7 @@ void RecurrenceComputes::add_output(const RecurrenceStage& stage, std::size_t re
   compute.op.outputs.push_back(std::move(output));
 }
 
-int RecurrenceComputes::made(std::size_t number) const {
+int RecurrenceComputes::level_of_state(std::size_t number) const {
   for (const RecurrenceStage& stage : plan_.stages)
     for (const RecurrenceStage::Result& result : stage.results)
       if (std::ranges::count(result.buffers, number) > 0) return stage.level;

@@ -1,4 +1,4 @@
-// What the vector unit computes in each trip of a recurrence.
+// Vector computes of one trip of a recurrence.
 #pragma once
 
 #include <map>
@@ -42,7 +42,7 @@ class RecurrenceComputes {
   bool multiplies_all() const;
 
   /// Level of the stage that makes a state.
-  int made(std::size_t number) const;
+  int level_of_state(std::size_t number) const;
 
  private:
   Expr offset_of(const RecurrenceBuffer& buffer, bool makes, std::size_t number) const;

@@ -281,7 +281,7 @@ class RecurrenceLowering {
         const RecurrenceBuffer& buffer = plan_.buffers[number];
         if (buffer.use == Use::sum) block.push_back(on("vector", program::Wait{buffer.slot, 0, {}, 0, 1}));
         if (buffer.use != Use::state) continue;
-        const bool fresh = computes_.made(number) < stage.level;
+        const bool fresh = computes_.level_of_state(number) < stage.level;
         const Expr pieces = Expr(loaded_pieces(number)) + tile_.trip + Expr(fresh ? 1 : 0);
         block.push_back(on("vector", program::Wait{buffer.slot, 0, {}, 0, pieces}));
       }

@@ -1,4 +1,4 @@
-// What a recurrence holds on chip, in which tiles, and what the vector unit computes in a trip.
+// The plan of a recurrence: on-chip buffers, tiles and the vector computes of a trip.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Where the trips of a loop read and write: positions that follow from its counter.
+// Positions that the trips of a loop read and write, as functions of the loop counter.
 #pragma once
 
 #include <cstdint>

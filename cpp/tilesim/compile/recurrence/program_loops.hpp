@@ -1,4 +1,4 @@
-// Loops of the functions of one program: how they run, and which are one kernel.
+// The loops of all functions of a program: how they run, and which become one kernel.
 #pragma once
 
 #include <map>

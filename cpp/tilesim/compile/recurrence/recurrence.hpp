@@ -1,5 +1,5 @@
-// Counted loops whose trips are functions along axes that all trips share (selective scans, gated averages): one
-// kernel. Its state stays on chip from the first trip to the last, what trips take in passes by in chunks of them.
+// Lowers counted loops whose trips apply functions along shared axes (selective scans, gated averages) to one kernel.
+// The state stays on chip during all trips; inputs of the trips stream by in chunks.
 #pragma once
 
 #include <cstdint>

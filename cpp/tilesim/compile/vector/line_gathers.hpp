@@ -1,4 +1,4 @@
-// Elements that change places along an axis of a tile: line by line, or all lines that lie together by one gather.
+// Moves elements along one axis of a tile: line by line, or one gather for all contiguous lines.
 #pragma once
 
 #include <string>

@@ -3,7 +3,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
-#include "tilesim/machine/own_operation.hpp"
+#include "tilesim/machine/custom_operation.hpp"
 
 namespace tilesim::lower {
 
@@ -101,7 +101,7 @@ class OpaqueLowering {
   const Kernel& kernel_;
   const Op& op_;
   const std::string& target_;
-  std::shared_ptr<const OwnOperation> operation_;
+  std::shared_ptr<const CustomOperation> operation_;
   std::vector<Ring> rings_;
 };
 

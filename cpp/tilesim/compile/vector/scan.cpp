@@ -120,7 +120,7 @@ class ScanLowering {
 
   /// Strides of the tile in its slot as it comes from memory or leaves for it.
   std::vector<std::int64_t> moved(const Ring& ring) const {
-    const mapping::VectorPlan::Buffer& buffer = plan_.buffers[ring.operand];
+    const mapping::VectorPlan::OperandRing& buffer = plan_.buffers[ring.operand];
     return buffer.turned ? memory_strides(context_, placed(ring), t_.tiles) : buffer.strides;
   }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* step_name = "step";
 
 /// The matrix axes of a view; the axes before them are a batch.
-struct Part { Expr offset = 0, rows = 1, row_stride = 0, columns = 1, column_stride = 0; };
+struct MatrixView { Expr offset = 0, rows = 1, row_stride = 0, columns = 1, column_stride = 0; };
 
 class SolveLowering {
  public:
@@ -107,7 +107,7 @@ class SolveLowering {
     load(slot, a_, start, extent, matrix_tiles(), block);
   }
 
-  View view(const std::string& slot, const Shape& tiles, const Part& part) const {
+  View view(const std::string& slot, const Shape& tiles, const MatrixView& part) const {
     View result{slot, 0, part.offset, {}};
     const Shape strides = row_major_strides(tiles);
     for (std::size_t axis = 0; axis < batch(); ++axis) result.dims.push_back({t_.extent[axis], strides[axis]});
@@ -151,7 +151,7 @@ class SolveLowering {
   void cholesky(Block& block) {
     const Shape tiles = matrix_tiles();
     const Expr n(n_), step = Expr::symbol(step_name), rest = Expr(n_ - 1) - step, diagonal = step * Expr(n_ + 1);
-    const Part straight{0, n, n, n, 1}, turned{0, n, 1, n, n};
+    const MatrixView straight{0, n, n, n, 1}, turned{0, n, 1, n, n};
     load_matrices("x", block);
     add_ring("w", wide_, tiles, 1);
     program::VectorOp begin = over(n, n);
@@ -184,7 +184,7 @@ class SolveLowering {
   }
 
   /// y = the factor; the other triangle is zero.
-  void triangle(const Shape& tiles, const Part& part, Block& block) {
+  void triangle(const Shape& tiles, const MatrixView& part, Block& block) {
     add_ring("y", y_.dtype, tiles);
     program::VectorOp op = over(n_, n_);
     const int factor = input(op, view("w", tiles, part), wide_);
@@ -208,7 +208,7 @@ class SolveLowering {
     if (t.unit) return;
     const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()];
     const std::int64_t width = t_.tiles[column_axis()];
-    const Part known = left_ ? Part{at * Expr(width), 1, 0, columns, 1} : Part{at, rows, width, 1, 0};
+    const MatrixView known = left_ ? MatrixView{at * Expr(width), 1, 0, columns, 1} : MatrixView{at, rows, width, 1, 0};
     program::VectorOp op = over(known.rows, known.columns);
     op.lane_dim = static_cast<int>(left_ ? column_axis() : row_axis());
     const View in_place = view("w", t_.tiles, known);
@@ -225,7 +225,7 @@ class SolveLowering {
     const Expr at = t.forward ? step : rest, first = t.forward ? step + Expr(1) : Expr(0);
     const std::int64_t width = t_.tiles[column_axis()], down = t.turned ? 1 : n_, right = t.turned ? n_ : 1;
     const Expr place = first * Expr(down) + at * Expr(right);
-    Part open{first * Expr(width), rest, width, columns, 1}, known{at * Expr(width), rest, 0, columns, 1},
+    MatrixView open{first * Expr(width), rest, width, columns, 1}, known{at * Expr(width), rest, 0, columns, 1},
         factor{place, rest, down, columns, 0};
     if (!left_) {
       open = {first, rows, width, rest, 1};
@@ -248,7 +248,7 @@ class SolveLowering {
     load("b", b, t_.start, t_.extent, tiles, block);
     add_ring("w", wide_, tiles, 1);
     const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()];
-    const Part whole{0, rows, tiles[column_axis()], columns, 1};
+    const MatrixView whole{0, rows, tiles[column_axis()], columns, 1};
     program::VectorOp begin = over(rows, columns);
     input(begin, view("b", tiles, whole), b.dtype);
     into_work(std::move(begin), view("w", tiles, whole), block);

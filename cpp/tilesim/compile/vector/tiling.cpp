@@ -12,7 +12,7 @@ namespace {
 
 std::int64_t needed(const TileChoice& choice) {
   std::int64_t bytes = 0;
-  for (const TileChoice::Buffer& buffer : choice.buffers) {
+  for (const TileChoice::BufferNeed& buffer : choice.buffers) {
     std::int64_t elements = 1;
     for (std::size_t axis = 0; axis < choice.space.size(); ++axis)
       if (buffer.spans[axis] && __builtin_mul_overflow(elements, choice.tiles[axis], &elements)) return INT64_MAX / 2;
@@ -160,7 +160,7 @@ program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t eleme
 
 Ring planned_ring(const std::string& name, const mapping::VectorProblem& problem, const mapping::VectorPlan& plan,
                   std::size_t operand) {
-  const mapping::VectorPlan::Buffer& buffer = plan.buffers[operand];
+  const mapping::VectorPlan::OperandRing& buffer = plan.buffers[operand];
   return {name, problem.operands[operand].dtype, buffer.elements, buffer.depth,
           static_cast<std::int64_t>(buffer.queue)};
 }

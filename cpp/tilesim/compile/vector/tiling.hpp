@@ -1,4 +1,4 @@
-// Tile sizes of vector and movement kernels, and parts that their lowerings share.
+// Tile sizes of vector and movement kernels, and helpers that both lowerings share.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 namespace tilesim::lower {
 
 struct TileChoice {
-  struct Buffer {
+  struct BufferNeed {
     std::vector<bool> spans;  ///< axes that the buffer spans; it has extent 1 along the others
     std::int64_t bytes;       ///< per element, all buffers of its ring together
   };
   Shape space;
-  std::vector<Buffer> buffers;
+  std::vector<BufferNeed> buffers;
   std::vector<bool> whole;  ///< axes that must not be cut
   Shape tiles;              ///< the answer
   std::vector<std::size_t>

@@ -135,7 +135,7 @@ Expr VectorLowering::tile_extent(std::size_t axis) const {
 
 VectorLowering::Held VectorLowering::hold(ValueId value, std::size_t operand, const std::string& slot,
                                           const std::string& consumer) {
-  const mapping::VectorPlan::Buffer& buffer = plan_.buffers[operand];
+  const mapping::VectorPlan::OperandRing& buffer = plan_.buffers[operand];
   scope_.slots.push_back(ring_slot(slot, problem_.operands[operand].dtype, buffer.elements, consumer, buffer.depth));
   Held held{value, operand, slot, spans(value), buffer.strides, buffer.turned};
   find_shuffle(held);

@@ -1,4 +1,4 @@
-// The slices of a cache before all channels of a memory, and what of it belongs to which tensor.
+// One cache level: a slice before each memory channel, with counts per tensor.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ void Slice::collect() {
     Pending& pending = pending_[one.tag];
     pending.ready = std::max(pending.ready, one.cycle);
     if (--pending.left > 0) continue;
-    for (const Reader& reader : pending.readers)
+    for (const PendingRead& reader : pending.readers)
       if (pending.fetch) {
         answer(reader, pending.ready);
       } else if (reader.tag != no_tag) {
@@ -109,7 +109,7 @@ std::int64_t Slice::wait_at_door(std::int64_t at, std::uint64_t sector, bool fet
   }
 }
 
-void Slice::answer(const Reader& reader, std::int64_t ready) {
+void Slice::answer(const PendingRead& reader, std::int64_t ready) {
   const std::int64_t latency = std::max(ready - reader.asked, spec_.hit_cycles);
   counters_.latency_sum += latency;
   counters_.latency_max = std::max(counters_.latency_max, latency);
@@ -143,7 +143,7 @@ void Slice::fetch(std::int64_t at, std::uint64_t sector, const Access& request) 
 }
 
 /// A hit; its sector may be on its way.
-void Slice::found(std::int64_t at, std::uint64_t sector, const Access& request) {
+void Slice::serve_hit(std::int64_t at, std::uint64_t sector, const Access& request) {
   tags_.touch(sector, request.write && spec_.write_back);
   const auto on_its_way = fetches_.empty() ? fetches_.end() : fetches_.find(sector);
   if (on_its_way == fetches_.end()) {
@@ -174,7 +174,7 @@ Slice::Outcome Slice::access(const Access& request) {
   ++(hit ? counters_.hits : counters_.misses);
   Outcome outcome{hit, at, 0, 0};
   if (hit) {
-    found(at, sector, request);
+    serve_hit(at, sector, request);
   } else if (allocates) {
     for (const Tags::Victim& victim : tags_.insert(sector, request.write && spec_.write_back, request.owner)) {
       below_.offer(at + spec_.hit_cycles, victim.address, spec_.sector_bytes, true, no_tag);
@@ -219,7 +219,7 @@ void Slice::outlook(std::vector<Below::Returned>& found) {
   below_.outlook(returns);
   for (const Below::Returned& one : returns) {  // the last return of a tag decides: each is answered anew
     const Pending& pending = pending_[one.tag];
-    for (const Reader& reader : pending.readers) {
+    for (const PendingRead& reader : pending.readers) {
       const std::int64_t ready = std::max(one.cycle, pending.ready);
       const std::int64_t cycle = pending.fetch ? std::max(ready, reader.asked + spec_.hit_cycles) : ready;
       if (reader.tag != no_tag) found.push_back({reader.tag, cycle});

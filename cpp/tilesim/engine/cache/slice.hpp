@@ -73,7 +73,7 @@ class Slice {
   std::vector<Below::Returned> answers;  ///< the owner clears it
 
  private:
-  struct Reader {
+  struct PendingRead {
     std::int64_t asked = 0;
     std::uint32_t tag = no_tag;
   };
@@ -83,7 +83,7 @@ class Slice {
     std::int64_t left = 0, ready = -1;  ///< parts on their way; when the last came
     std::int64_t targets = 0;
     bool fetch = false;
-    std::vector<Reader> readers;
+    std::vector<PendingRead> readers;
   };
   std::int64_t enter(std::int64_t due);
   void take_port(std::int64_t at, std::int64_t bytes);
@@ -93,8 +93,8 @@ class Slice {
   void collect();
   Pending& open(std::uint32_t& tag);
   void fetch(std::int64_t at, std::uint64_t sector, const Access& request);
-  void found(std::int64_t at, std::uint64_t sector, const Access& request);
-  void answer(const Reader& reader, std::int64_t ready);
+  void serve_hit(std::int64_t at, std::uint64_t sector, const Access& request);
+  void answer(const PendingRead& reader, std::int64_t ready);
 
   Spec spec_;
   Tags tags_;

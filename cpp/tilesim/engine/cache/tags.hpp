@@ -1,4 +1,4 @@
-// What a sectored cache holds: tags, valid and dirty sectors, least recently used first out. No time.
+// Tags of a sectored cache: valid and dirty sectors with least-recently-used replacement. Tags have no notion of time.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The chip of a simulation: the machine with the fidelity that was asked for, its cores by sort.
+// The chip of a simulation: the machine at the requested fidelity, with its cores by type.
 #pragma once
 
 #include <cstdint>

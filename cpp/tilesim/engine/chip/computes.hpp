@@ -1,4 +1,4 @@
-// Units that time computes themselves: a core that is run live, a model of its instructions.
+// Units that time computes themselves: a core at instruction level, or a model of its instructions.
 #pragma once
 
 #include <cstdint>

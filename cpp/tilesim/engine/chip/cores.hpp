@@ -1,4 +1,4 @@
-// What cores of one sort have in common in a simulation: settings, clock, tile latencies, pieces of transfers.
+// Data that all cores of one type share in a simulation: settings, clock, tile latencies and transfer sizes.
 #pragma once
 
 #include <cstdint>

@@ -118,16 +118,16 @@ OffChip::OffChip(const Chip& chip) : chip_(chip), send_ports_(chip.machine) {
 
 /// Tensors that share their bytes lie where the one that owns them does. Every job begins on the first channel and
 /// without a separate address bit, so that its bytes fall on the channels as they do alone, but for their names.
-OffChip::Place OffChip::place(TensorPlan& plan) {
+OffChip::JobMemory OffChip::place(TensorPlan& plan) {
   const MemorySpec& memory = chip_.machine.memory;
   const std::int64_t turn = std::max(memory.interleave_bytes, memory.burst_bytes) * memory.channels;
   const std::int64_t whole = std::lcm(RegionMap::page, std::max<std::int64_t>(1, turn));
   const auto own = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(plan.map.end)));
-  Place place{round_up(next_base_, std::lcm(whole, own)), 0};
+  JobMemory place{round_up(next_base_, std::lcm(whole, own)), 0};
   next_base_ = place.base + plan.map.end;
   for (const std::size_t i : plan.owners) {
     if (plan.placements.empty()) break;
-    const MemoryMap::Entry& entry = plan.map.entries[i];
+    const MemoryMap::MappedTensor& entry = plan.map.entries[i];
     const std::int64_t low = place.base + entry.base;
     memory_->place(low, low + entry.bytes, plan.placements[i]);
   }
@@ -138,7 +138,7 @@ OffChip::Place OffChip::place(TensorPlan& plan) {
   return place;
 }
 
-void OffChip::forget(TensorPlan& plan, const Place& place) {
+void OffChip::forget(TensorPlan& plan, const JobMemory& place) {
   if (tensors_) plan.free_tensors.push_back(place.first_tensor);
   if (plan.placements.empty()) return;
   memory_->forget(place.base, place.base + plan.map.end);

@@ -1,4 +1,4 @@
-// Off-chip memory of a simulation and the way to it, whichever they are, and what it knows of tensors.
+// Off-chip memory of a simulation with the network to it, and the tensors that it holds.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,13 @@ class OffChip {
  public:
   explicit OffChip(const Chip& chip);
 
-  struct Place {
+  struct JobMemory {
     std::int64_t base = 0;
     std::int32_t first_tensor = 0;
   };  ///< address; number among the cache's
   /// A job's tensors. UserError where those that stay in the cache exceed it.
-  Place place(TensorPlan& plan);
-  void forget(TensorPlan& plan, const Place& place);
+  JobMemory place(TensorPlan& plan);
+  void forget(TensorPlan& plan, const JobMemory& place);
   void drop(std::span<const std::int64_t> completions);  ///< that nobody will ask for
   std::int64_t end() const { return next_base_; }        ///< bytes that tensors have taken
 

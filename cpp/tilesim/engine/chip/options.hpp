@@ -1,4 +1,4 @@
-// What is asked of a simulation: its options and jobs.
+// Options and jobs of a simulation.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@
 namespace tilesim {
 
 struct SimulateOptions {
-  std::optional<std::string> memory;               ///< fidelity instead of the machine's: "ideal" | "simple" | "bank"
-  std::shared_ptr<const engine::dram::Part> dram;  ///< of memory "bank": what each channel is
-  std::optional<std::string> network;              ///< instead of the machine's: "simple", or the name of `topology`
-  std::shared_ptr<const engine::noc::Topology> topology;  ///< of any network but "simple"
+  std::optional<std::string> memory;               ///< overrides the machine's fidelity: "ideal" | "simple" | "bank"
+  std::shared_ptr<const engine::dram::Part> dram;  ///< for memory "bank": the part of each channel
+  std::optional<std::string> network;              ///< overrides the machine's: "simple", or the name of `topology`
+  std::shared_ptr<const engine::noc::Topology> topology;  ///< for all networks except "simple"
   bool timeline = false;                                  ///< record intervals
   std::int64_t max_intervals = 1000000;
   std::uint64_t shuffle_seed = 0;  ///< tests: insert equal-time events in another order; cycles must not change
@@ -32,24 +32,24 @@ struct SimulateOptions {
   std::map<std::string, Array> tensors;
   /// Memory of several regions: where tensors lie, by name: "interleaved", "local" or a region's number.
   std::map<std::string, std::string> placement;
-  /// Machines with a cache: tensors that stay in it; everything else passes by. None: the cache's own choice.
+  /// Machines with a cache: tensors that stay in it; all others bypass it. Empty: the cache chooses.
   std::vector<std::string> resident;
-  std::shared_ptr<LatencyBook> latencies;  ///< of tile computes, asked before the closed forms
-  std::map<std::string, std::shared_ptr<LatencyBook>> sort_latencies;  ///< instead, by sort, where there are sorts
-  /// Makes the model of kernels for cores of a machine, which is asked for what a book of source "instruction" lacks;
-  /// null: closed forms are.
+  std::shared_ptr<LatencyBook> latencies;  ///< of tile computes; preferred over the closed forms
+  std::map<std::string, std::shared_ptr<LatencyBook>> sort_latencies;  ///< by core type, on machines with several types
+  /// Creates the kernel model of a machine's cores. It supplies latencies that a book of source "instruction" is
+  /// missing; null: closed forms do.
   std::function<std::unique_ptr<LatencyModel>(const Machine&)> kernels;
-  bool live = false;  ///< cores run kernels beside each other, in place of `latencies` and `computes`
-  std::shared_ptr<engine::ComputePort> computes;  ///< times computes of the units that it takes; null: none
-  /// Tile operations of all cores beyond which a program is replayed; none: every operation is simulated. Never with a
-  /// timeline.
+  bool live = false;  ///< cores run at instruction level, in place of `latencies` and `computes`
+  std::shared_ptr<engine::ComputePort> computes;  ///< times the computes of some units; null: none
+  /// Number of tile operations beyond which a program is replayed; none: every operation is simulated. Programs with a
+  /// timeline are never replayed.
   std::optional<std::int64_t> replay_beyond;
-  /// Told before a run: tile operations of all cores that are simulated, and those that there are.
+  /// Receives before a run the number of simulated tile operations and the number of all, over all cores.
   std::function<void(std::int64_t simulated, std::int64_t all)> expected;
   CancelToken* cancel = nullptr;
 };
 
-/// Program + bindings + arrival, queue, priority.
+/// A program to run, with its cores, arrival, priority and tensors.
 struct Job {
   std::shared_ptr<const program::CompiledProgram> program;
   std::vector<std::int64_t> cores;  ///< physical core of each virtual one

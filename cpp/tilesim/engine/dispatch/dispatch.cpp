@@ -64,10 +64,10 @@ namespace {
 bool is_compute(Opcode opcode) { return opcode >= Opcode::mma && opcode <= Opcode::opaque; }
 
 /// What a model of kernels sees of a compute.
-void sign(Stream& stream, const program::Instruction& instruction, Entry& entry) {
+void sign(Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   const SignedCompute& own = stream.job->loaded->computes.find(stream.cursor, stream.virtual_core, instruction);
-  entry.descriptor.signature = own.signature;
-  entry.source = &own;
+  statement.descriptor.signature = own.signature;
+  statement.source = &own;
 }
 
 }  // namespace
@@ -95,13 +95,13 @@ bool Dispatch::hand_out(Stream& stream, const program::Instruction& instruction)
   const std::span<const std::int32_t> queues =
       several ? std::span<const std::int32_t>(instruction.queues) : std::span<const std::int32_t>(single);
   for (const std::int32_t queue : queues)
-    if (stream.queues[at(queue)].entries.full()) return false;
+    if (stream.queues[at(queue)].statements.full()) return false;
   for (const std::int32_t queue : queues) {
     Queue& target = stream.queues[at(queue)];
-    const bool idle = target.entries.empty();
-    Entry& entry = target.entries.push();
-    resolve(stream, instruction, entry);
-    if (stream.kind->signs() && is_compute(instruction.opcode)) sign(stream, instruction, entry);
+    const bool idle = target.statements.empty();
+    ResolvedStatement& statement = target.statements.push();
+    resolve(stream, instruction, statement);
+    if (stream.kind->signs() && is_compute(instruction.opcode)) sign(stream, instruction, statement);
     ++stream.entries_in_queues;
     if (idle) wake(agenda_, stream, queue, agenda_.now());
   }

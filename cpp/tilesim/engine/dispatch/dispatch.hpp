@@ -1,4 +1,4 @@
-// From a stream's cursor into its queues: statements are resolved here, in text order.
+// Resolves the statements of a stream in text order and pushes them into its queues.
 #pragma once
 
 #include "tilesim/engine/jobs/job.hpp"
@@ -19,9 +19,9 @@ class Dispatch {
   void end_scope(Stream& stream, const program::Instruction& instruction);
   void receive(Stream& stream, const program::Instruction& instruction);
   // resolve.cpp: what depends on loop indices
-  void resolve(Stream& stream, const program::Instruction& instruction, Entry& entry);
-  void resolve_transfer(Stream& stream, const program::Instruction& instruction, Entry& entry);
-  void resolve_mma(Stream& stream, const program::Instruction& instruction, Entry& entry) const;
+  void resolve(Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement);
+  void resolve_transfer(Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement);
+  void resolve_mma(Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) const;
 
   const Chip& chip_;
   OffChip& memory_;

@@ -52,20 +52,20 @@ void check_packed(const std::string& slot, const program::MmaOp& op, const progr
 }
 
 /// A vector compute over its extents.
-void resolve_vector(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+void resolve_vector(const Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   const auto& op = std::get<program::VectorOp>(instruction.statement->action);
   const std::ptrdiff_t number = &instruction - stream.program->instructions().data();
   const StaticCost& cost = stream.job->loaded->costs[at(number)];
-  entry.descriptor =
-      vector_descriptor(entry.descriptor.dtype, cost.work, static_cast<int>(instruction.extents.size()), op.lane_dim,
-                        [&](int dim) { return stream.cursor.value(instruction.extents[at(dim)]); });
-  entry.work = static_cast<double>(entry.descriptor.elements) * cost.functions_total;
+  statement.descriptor =
+      vector_descriptor(statement.descriptor.dtype, cost.work, static_cast<int>(instruction.extents.size()),
+                        op.lane_dim, [&](int dim) { return stream.cursor.value(instruction.extents[at(dim)]); });
+  statement.work = static_cast<double>(statement.descriptor.elements) * cost.functions_total;
 }
 
 /// A sort: over the elements of its first view.
-void resolve_sort(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+void resolve_sort(const Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   const program::CompiledView& view = instruction.views[0];
-  Descriptor& d = entry.descriptor;
+  Descriptor& d = statement.descriptor;
   d.kind = ComputeKind::sort;
   d.elements = elements_of(stream.cursor, view);
   if (!view.dims.empty()) d.lane_extent = stream.cursor.value(view.dims.back().first);
@@ -81,15 +81,15 @@ TileView placed_view(const Stream& stream, const program::CompiledView& view) {
   return tile;
 }
 
-void resolve_permute(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+void resolve_permute(const Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   const program::CompiledView &from = instruction.views[0], &to = instruction.views[1];
   const TileView in = placed_view(stream, from), out = placed_view(stream, to);
   const bool one_buffer = from.slot == to.slot && from.back == to.back;
-  entry.descriptor = permute_descriptor(in.dtype, move_of(in.dims, out.dims), one_buffer && share_bytes(in, out));
+  statement.descriptor = permute_descriptor(in.dtype, move_of(in.dims, out.dims), one_buffer && share_bytes(in, out));
 }
 
 /// A gather or scatter: over the rows that are picked.
-void resolve_indexed(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+void resolve_indexed(const Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   const auto& op = std::get<program::IndexedOp>(instruction.statement->action);
   const TileView in = placed_view(stream, instruction.views[0]), index = placed_view(stream, instruction.views[1]),
                  out = placed_view(stream, instruction.views[2]);
@@ -99,12 +99,12 @@ void resolve_indexed(const Stream& stream, const program::Instruction& instructi
   };
   IndexedRows rows{1, move_of(row(in), row(out)), op.scatter ? op.combiner : std::nullopt};
   if (!index.dims.empty()) rows.count = std::max<std::int64_t>(0, index.dims[0].extent);
-  entry.descriptor = indexed_descriptor(in.dtype, index.dtype, rows);
+  statement.descriptor = indexed_descriptor(in.dtype, index.dtype, rows);
 }
 
-void resolve_opaque(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+void resolve_opaque(const Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   constexpr std::int64_t longest = std::int64_t{1} << 50;
-  Descriptor& d = entry.descriptor;
+  Descriptor& d = statement.descriptor;
   d.kind = ComputeKind::opaque;
   d.duration = stream.cursor.value(instruction.count);
   if (d.duration < 0 || d.duration > longest)
@@ -115,118 +115,120 @@ void resolve_opaque(const Stream& stream, const program::Instruction& instructio
                      {}});
   constexpr std::size_t products = 1;  // among the numbers of a sparse product
   if (instruction.extents.size() > products)
-    entry.work = static_cast<double>(stream.cursor.value(instruction.extents[products]));
+    statement.work = static_cast<double>(stream.cursor.value(instruction.extents[products]));
 }
 
-void resolve_send(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+void resolve_send(const Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   const program::CompiledView& view = instruction.views[0];
-  entry.bytes = packed_bytes(stream.program->slots[at(view.slot)].dtype, elements_of(stream.cursor, view));
-  entry.pieces = instruction.pieces;
+  statement.bytes = packed_bytes(stream.program->slots[at(view.slot)].dtype, elements_of(stream.cursor, view));
+  statement.pieces = instruction.pieces;
   for (const CompiledExpr& core : instruction.cores) {
     const std::int64_t target = stream.cursor.value(core);
     check_index(stream.cursor, "core", target, std::min<std::int64_t>(64, stream.program->program().cores));
-    entry.core |= std::int64_t{1} << target;
+    statement.core |= std::int64_t{1} << target;
   }
 }
 
-void resolve_signal(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
-  entry.pieces = stream.cursor.value(instruction.count);
-  entry.index = counter_index(stream, instruction);
-  entry.core = stream.cursor.value(instruction.core);
-  check_index(stream.cursor, "core", entry.core, stream.program->program().cores);
+void resolve_signal(const Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
+  statement.pieces = stream.cursor.value(instruction.count);
+  statement.index = counter_index(stream, instruction);
+  statement.core = stream.cursor.value(instruction.core);
+  check_index(stream.cursor, "core", statement.core, stream.program->program().cores);
 }
 
-void resolve_wait(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
-  entry.pieces = stream.cursor.value(instruction.count);
+void resolve_wait(const Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
+  statement.pieces = stream.cursor.value(instruction.count);
   if (instruction.counter >= 0)
-    entry.index = counter_index(stream, instruction);
+    statement.index = counter_index(stream, instruction);
   else
-    entry.version = stream.cursor.version(instruction.slot, instruction.back);
+    statement.version = stream.cursor.version(instruction.slot, instruction.back);
 }
 
 }  // namespace
 
-void Dispatch::resolve(Stream& stream, const program::Instruction& instruction, Entry& entry) {
+void Dispatch::resolve(Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   const program::Cursor& cursor = stream.cursor;
-  entry.opcode = instruction.opcode;
-  entry.slot = instruction.slot;
-  entry.counter = instruction.counter;
+  statement.opcode = instruction.opcode;
+  statement.slot = instruction.slot;
+  statement.counter = instruction.counter;
   if (!stream.scopes.empty()) {
-    entry.scope = stream.scopes.front();
-    entry.kernel = stream.kernels.enter();
+    statement.scope = stream.scopes.front();
+    statement.kernel = stream.kernels.enter();
   }
   switch (instruction.opcode) {
     case Opcode::acquire:
-      entry.version = cursor.version(instruction.slot, 0);
-      entry.epoch = stream.slots.epoch();
-      stream.slots.announce(instruction.slot, entry.version);
+      statement.version = cursor.version(instruction.slot, 0);
+      statement.epoch = stream.slots.epoch();
+      stream.slots.announce(instruction.slot, statement.version);
       return;
     case Opcode::commit:
-      entry.version = cursor.version(instruction.slot, instruction.back);
-      entry.pieces = instruction.pieces;
-      entry.sequence = stream.slots.commits(instruction.slot, entry.version);
+      statement.version = cursor.version(instruction.slot, instruction.back);
+      statement.pieces = instruction.pieces;
+      statement.sequence = stream.slots.commits(instruction.slot, statement.version);
       return;
     case Opcode::release:
-      entry.version = cursor.version(instruction.slot, instruction.back);
+      statement.version = cursor.version(instruction.slot, instruction.back);
       return;
     case Opcode::wait:
-      return resolve_wait(stream, instruction, entry);
+      return resolve_wait(stream, instruction, statement);
     case Opcode::signal:
-      return resolve_signal(stream, instruction, entry);
+      return resolve_signal(stream, instruction, statement);
     case Opcode::load:
     case Opcode::store:
-      return resolve_transfer(stream, instruction, entry);
+      return resolve_transfer(stream, instruction, statement);
     case Opcode::send:
-      return resolve_send(stream, instruction, entry);
+      return resolve_send(stream, instruction, statement);
     case Opcode::mma:
-      return resolve_mma(stream, instruction, entry);
+      return resolve_mma(stream, instruction, statement);
     default:
       break;
   }
-  if (!instruction.views.empty()) entry.descriptor.dtype = stream.program->slots[at(instruction.views[0].slot)].dtype;
+  if (!instruction.views.empty())
+    statement.descriptor.dtype = stream.program->slots[at(instruction.views[0].slot)].dtype;
   switch (instruction.opcode) {
     case Opcode::vector:
-      return resolve_vector(stream, instruction, entry);
+      return resolve_vector(stream, instruction, statement);
     case Opcode::permute:
-      return resolve_permute(stream, instruction, entry);
+      return resolve_permute(stream, instruction, statement);
     case Opcode::indexed:
-      return resolve_indexed(stream, instruction, entry);
+      return resolve_indexed(stream, instruction, statement);
     case Opcode::sort:
-      return resolve_sort(stream, instruction, entry);
+      return resolve_sort(stream, instruction, statement);
     default:
-      return resolve_opaque(stream, instruction, entry);
+      return resolve_opaque(stream, instruction, statement);
   }
 }
 
-void Dispatch::resolve_transfer(Stream& stream, const program::Instruction& instruction, Entry& entry) {
+void Dispatch::resolve_transfer(Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   const JobState& job = *stream.job;
   const program::CompiledTransfer& transfer = instruction.transfer;
   Pattern* pattern = nullptr;
   const int storage = stream.program->tensors[at(stream.cursor.tensor(transfer.tensor))].storage;
   if (stream.program->tensors[at(storage)].tensor->level == program::Level::scratchpad) {
-    entry.on_chip = true;
+    statement.on_chip = true;
     OnChip moved = on_chip_bytes(*stream.program, stream.cursor, transfer, stream.virtual_core);
-    entry.bytes = moved.bytes;
-    if (!moved.held.empty()) entry.held = std::make_shared<const decltype(moved.held)>(std::move(moved.held));
-    if (instruction.counter >= 0) entry.index = counter_index(stream, instruction);
+    statement.bytes = moved.bytes;
+    if (!moved.held.empty()) statement.held = std::make_shared<const decltype(moved.held)>(std::move(moved.held));
+    if (instruction.counter >= 0) statement.index = counter_index(stream, instruction);
     return;
   }
   const bool named = chip_.memory != MemoryKind::ideal && std::any_of(transfer.dims.begin(), transfer.dims.end(),
                                                                       [](const auto& d) { return d.through >= 0; });
   if (memory_.patterned() || named) {
-    entry.pattern = memory_.new_pattern(job.place.first_tensor + storage);
-    pattern = &memory_.pattern(entry.pattern);
+    statement.pattern = memory_.new_pattern(job.place.first_tensor + storage);
+    pattern = &memory_.pattern(statement.pattern);
   }
   const Moved moved = moved_bytes(*stream.program, job.loaded->tensors.map, job.place.base, stream.cursor, transfer,
                                   chip_.machine.memory.burst_bytes, pattern, job.reader.get());
-  entry.address = moved.address;
-  entry.bytes = moved.bytes;
-  entry.index_bytes = moved.index_bytes;
-  entry.padding_bytes = moved.padding;
-  if (instruction.counter >= 0) entry.index = counter_index(stream, instruction);
+  statement.address = moved.address;
+  statement.bytes = moved.bytes;
+  statement.index_bytes = moved.index_bytes;
+  statement.padding_bytes = moved.padding;
+  if (instruction.counter >= 0) statement.index = counter_index(stream, instruction);
 }
 
-void Dispatch::resolve_mma(Stream& stream, const program::Instruction& instruction, Entry& entry) const {
+void Dispatch::resolve_mma(Stream& stream, const program::Instruction& instruction,
+                           ResolvedStatement& statement) const {
   const program::Cursor& cursor = stream.cursor;
   const auto& op = std::get<program::MmaOp>(instruction.statement->action);
   const program::CompiledView &a = instruction.views[0], &b = instruction.views[1];
@@ -247,12 +249,12 @@ void Dispatch::resolve_mma(Stream& stream, const program::Instruction& instructi
     return extent;
   });
   if (op.packed > 1) check_packed(stream.program->slots[at(a.slot)].name, op, a, cursor);
-  entry.descriptor = d;
-  entry.work = is_two_of_four(d.second) ? work / 2 : work;
+  statement.descriptor = d;
+  statement.work = is_two_of_four(d.second) ? work / 2 : work;
   const ArraySpec& array = stream.kind->core.array;
   if (!kept_whole(array, d)) return;
   const program::CompiledView& kept = kept_operand(array, op.stationary_a) == 0 ? a : b;
-  entry.weights = (cursor.version(kept.slot, kept.back) << 24 | kept.slot) ^ cursor.value(kept.offset) << 40;
+  statement.weights = (cursor.version(kept.slot, kept.back) << 24 | kept.slot) ^ cursor.value(kept.offset) << 40;
 }
 
 }  // namespace tilesim::engine

@@ -139,7 +139,7 @@ class ChannelOf {
   [[gnu::always_inline]] inline bool accept(const Request& request, Tick c);
   /// A request refused for want of room stays refused until its queue has some.
   bool may_accept() const { return !offers_.empty() && queues_.count[refused_] != refused_at_; }
-  [[gnu::always_inline]] inline void finish_read(const Entry& entry, std::int64_t tick);
+  [[gnu::always_inline]] inline void finish_read(const QueuedRequest& entry, std::int64_t tick);
   [[gnu::always_inline]] inline void issue(Command command, int bank, Tick t);
   void issue_all(Command command, int scope, Tick t);
   [[gnu::always_inline]] inline void take_column(std::size_t queue, int bank, bool opener, Tick t);

@@ -1,5 +1,5 @@
-// Long stretches in which nothing waits: refreshes repeat, and whole repetitions are counted in one step. Included by
-// channel_run.hpp alone.
+// Fast path for long idle periods: refreshes repeat, and whole repetitions are counted in one step. Included only by
+// channel_run.hpp.
 #pragma once
 
 #include "tilesim/engine/dram/channel_tick.hpp"

@@ -1,4 +1,4 @@
-// What a channel's commands change. Included by channel_run.hpp alone.
+// State changes of a channel for each command. Included only by channel_run.hpp.
 #pragma once
 
 #include "tilesim/engine/dram/channel.hpp"
@@ -30,7 +30,7 @@ inline void ChannelOf<Mask>::issue_all(Command command, int scope, Tick t) {
 }
 
 template <class Mask>
-[[gnu::always_inline]] inline void ChannelOf<Mask>::finish_read(const Entry& entry, std::int64_t tick) {
+[[gnu::always_inline]] inline void ChannelOf<Mask>::finish_read(const QueuedRequest& entry, std::int64_t tick) {
   last_return_ = std::max(last_return_, tick);  // returned in the order of issue
   const std::int64_t latency = last_return_ - 1 - entry.arrival;
   counters_.latency_sum += latency;
@@ -42,7 +42,7 @@ template <class Mask>
 /// A column command, but for the timing.
 template <class Mask>
 [[gnu::always_inline]] inline void ChannelOf<Mask>::take_column(std::size_t queue, int bank, bool opener, Tick t) {
-  const Entry& entry = opener ? queues_.opened_entry(bank) : queues_.oldest_hit(queue, bank);
+  const QueuedRequest& entry = opener ? queues_.opened_entry(bank) : queues_.oldest_hit(queue, bank);
   if (!entry.counted) ++counters_.hits;
   if (queue == Queues::reads) {
     --reads_waiting_;
@@ -68,7 +68,7 @@ inline void ChannelOf<Mask>::issue_column(std::size_t queue, int bank, bool open
 
 template <class Mask>
 inline void ChannelOf<Mask>::issue_activate(std::size_t queue, int bank, Tick t) {
-  Entry& entry = queues_.oldest_miss(queue, bank);
+  QueuedRequest& entry = queues_.oldest_miss(queue, bank);
   if (!entry.counted) ++counters_.misses;
   entry.counted = true;
   ++bank_counters_[static_cast<std::size_t>(bank)].activates;
@@ -94,7 +94,7 @@ inline void ChannelOf<Mask>::issue_second_activate() {
 
 template <class Mask>
 inline void ChannelOf<Mask>::issue_precharge(std::size_t queue, int bank, Tick t) {
-  Entry& entry = queues_.oldest_miss(queue, bank);
+  QueuedRequest& entry = queues_.oldest_miss(queue, bank);
   if (!entry.counted) ++counters_.conflicts;
   entry.counted = true;
   issue(Command::precharge, bank, t);

@@ -44,7 +44,7 @@ template <class Mask>
   newcomer_leads_ = false;
   const auto queue = static_cast<std::size_t>(request.write);
   if (queues_.count[1] != 0 && queues_.holds_write(request.address, request.bank)) {
-    Entry entry;
+    QueuedRequest entry;
     entry.arrival = base_ + c;
     entry.tag = request.tag;
     if (request.write) {

@@ -1,5 +1,5 @@
-// What a channel chooses in a tick, and when the next tick comes in which it can choose anything. Included by
-// channel_run.hpp alone: a header so that the choice is compiled together with its loop.
+// The decisions of a channel in one tick, and the next tick in which it can decide anything. Included only by
+// channel_run.hpp; it is a header so that it is compiled together with the loop.
 #pragma once
 
 #include <string>

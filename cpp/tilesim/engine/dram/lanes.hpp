@@ -1,4 +1,4 @@
-// Searches over banks: all sixteen of a block at a time where the processor can, else bit by bit.
+// Searches over banks: sixteen banks at a time with vector instructions, otherwise bit by bit.
 #pragma once
 // Functions are static: files compiled for different processors must not share them.
 

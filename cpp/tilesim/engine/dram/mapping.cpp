@@ -136,7 +136,7 @@ AddressMap::AddressMap(const Part& part, const std::string& order, const std::ve
     const int width = token->width >= 0 ? token->width : field->bits - field->placed;
     if (field->placed + width > field->bits)
       fail("the mapping gives " + field->name + " too many bits", std::to_string(field->bits) + " bits");
-    const Piece piece{shift, (1ULL << width) - 1, field->to + field->placed};
+    const BitField piece{shift, (1ULL << width) - 1, field->to + field->placed};
     if (width > 0 && field->name == "row")
       row_pieces_.push_back(piece);
     else if (width > 0 && field->name != "column" && field->name != "offset")
@@ -174,7 +174,7 @@ std::vector<std::uint8_t> AddressMap::banks_within(std::uint64_t unit, std::uint
 
 void AddressMap::tabulate() {
   int low = 64, bits = 0, end = 0;
-  for (const Piece& p : bank_pieces_) {
+  for (const BitField& p : bank_pieces_) {
     low = std::min(low, p.shift);
     bits += std::popcount(p.mask);
     end = std::max(end, p.shift + std::popcount(p.mask));
@@ -188,7 +188,7 @@ void AddressMap::tabulate() {
   bank_mask_ = (1ULL << bits) - 1;
   for (std::uint64_t value = 0; value <= bank_mask_; ++value) {
     std::uint64_t bank = 0;
-    for (const Piece& p : bank_pieces_) bank |= (value << low >> p.shift & p.mask) << p.to;
+    for (const BitField& p : bank_pieces_) bank |= (value << low >> p.shift & p.mask) << p.to;
     bank_table_[value] = static_cast<std::uint8_t>(bank);
   }
 }

@@ -57,8 +57,8 @@ class AddressMap {
       bank = bank_table_[address >> bank_shift_ & bank_mask_];
     } else {
       row = 0;
-      for (const Piece& p : bank_pieces_) bank |= (address >> p.shift & p.mask) << p.to;
-      for (const Piece& p : row_pieces_) row |= (address >> p.shift & p.mask) << p.to;
+      for (const BitField& p : bank_pieces_) bank |= (address >> p.shift & p.mask) << p.to;
+      for (const BitField& p : row_pieces_) row |= (address >> p.shift & p.mask) << p.to;
     }
     if (!mixes_.empty()) bank ^= mixed(row);
     return {static_cast<std::int32_t>(bank), static_cast<std::int32_t>(row)};
@@ -69,7 +69,7 @@ class AddressMap {
   std::int64_t capacity_bytes() const { return capacity_; }
 
  private:
-  struct Piece {
+  struct BitField {
     int shift = 0;
     std::uint64_t mask = 0;
     int to = 0;
@@ -85,7 +85,7 @@ class AddressMap {
   }
   void tabulate();
 
-  std::vector<Piece> bank_pieces_, row_pieces_;
+  std::vector<BitField> bank_pieces_, row_pieces_;
   std::vector<Mix> mixes_;
   std::int64_t capacity_ = 0;
   // Where the bank's bits lie together, and the row's: one table.

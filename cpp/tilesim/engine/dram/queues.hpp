@@ -11,7 +11,7 @@
 
 namespace tilesim::engine::dram {
 
-struct Entry {
+struct QueuedRequest {
   std::int64_t arrival = 0;  ///< absolute
   std::uint64_t address = 0;
   Tick key = 0;  ///< age * banks of the mask + bank: one minimum gives both
@@ -40,7 +40,7 @@ class Queues : public QueueNames {
     const std::uint16_t slot = free_.back();
     free_.pop_back();
     if (next_age_ == age_limit) renumber();
-    Entry& entry = entries_[slot];
+    QueuedRequest& entry = entries_[slot];
     entry = {arrival, address, next_age_++ * mask_banks<Mask> + bank, row, tag, none, false};
     ++count[queue];
     if (queue == writes) ++filter_[bucket(address)];
@@ -69,11 +69,13 @@ class Queues : public QueueNames {
     return contains(hit_[writes][b], address) || contains(miss_[writes][b], address);
   }
 
-  Entry& oldest_hit(std::size_t queue, int bank) { return entries_[hit_[queue][static_cast<std::size_t>(bank)].head]; }
-  Entry& oldest_miss(std::size_t queue, int bank) {
+  QueuedRequest& oldest_hit(std::size_t queue, int bank) {
+    return entries_[hit_[queue][static_cast<std::size_t>(bank)].head];
+  }
+  QueuedRequest& oldest_miss(std::size_t queue, int bank) {
     return entries_[miss_[queue][static_cast<std::size_t>(bank)].head];
   }
-  Entry& opened_entry(int bank) { return entries_[opened_slot_[static_cast<std::size_t>(bank)]]; }
+  QueuedRequest& opened_entry(int bank) { return entries_[opened_slot_[static_cast<std::size_t>(bank)]]; }
 
   /// The column command of the oldest hit is issued.
   void take_hit(std::size_t queue, int bank) {
@@ -127,7 +129,7 @@ class Queues : public QueueNames {
   void refresh_keys(std::size_t queue, int bank);
   void renumber();
 
-  std::vector<Entry> entries_;
+  std::vector<QueuedRequest> entries_;
   std::vector<std::uint16_t> free_;
   std::array<std::array<List, width>, 2> hit_, miss_;
   std::array<std::uint16_t, width> opened_slot_{};

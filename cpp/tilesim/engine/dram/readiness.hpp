@@ -1,4 +1,4 @@
-// When each command may next go to each bank, kept by maximum at every issue.
+// The earliest tick at which each command may go to each bank. Every issue raises these ticks.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The constraints of a part, flattened for the channel: after a command, one row of delays to every bank.
+// The timing constraints of a part, flattened for the channel: each command has a row of delays to every bank.
 #pragma once
 
 #include <array>

@@ -9,9 +9,9 @@ namespace tilesim::engine::dram {
 
 namespace {
 
-class Reader {
+class TimingParser {
  public:
-  Reader(const Json& json, const std::map<std::string, std::int64_t>& names, std::int64_t clock_ps)
+  TimingParser(const Json& json, const std::map<std::string, std::int64_t>& names, std::int64_t clock_ps)
       : json_(json), text_(json.as_string()), names_(names), clock_ps_(clock_ps) {}
 
   std::int64_t read() {
@@ -127,7 +127,7 @@ class Reader {
 std::int64_t evaluate_timing(const Json& value, const std::map<std::string, std::int64_t>& names,
                              std::int64_t clock_ps) {
   constexpr std::int64_t longest = 1 << 26;
-  const std::int64_t ticks = value.is_string() ? Reader(value, names, clock_ps).read() : value.as_int();
+  const std::int64_t ticks = value.is_string() ? TimingParser(value, names, clock_ps).read() : value.as_int();
   if (ticks < 0 || ticks > longest) {
     const std::string text = value.is_string() ? "'" + value.as_string() + "' = " : "";
     throw UserError({"a time is out of range",

@@ -1,4 +1,4 @@
-// Request streams: generators by name, and files.
+// Memory request streams: named generators and files.
 #pragma once
 
 #include <cstdint>

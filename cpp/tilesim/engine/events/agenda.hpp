@@ -1,4 +1,4 @@
-// What happens when: events by (time, phase, component, port), never by insertion.
+// The event queue. Events are ordered by (time, phase, component, port), never by insertion.
 #pragma once
 
 #include <cstdint>

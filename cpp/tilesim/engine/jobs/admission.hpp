@@ -1,5 +1,5 @@
-// Which job starts when: in order of (arrival, priority, submission), as soon as its cores have room for it. One that
-// waits keeps its cores from those behind it.
+// Admission of jobs, in order of (arrival, priority, submission), as soon as their cores have room. A waiting job keeps
+// its cores from the jobs behind it.
 #pragma once
 
 #include <cstdint>

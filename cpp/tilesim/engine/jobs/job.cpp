@@ -5,7 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
-#include "tilesim/engine/jobs/own_instructions.hpp"
+#include "tilesim/engine/jobs/custom_instructions.hpp"
 
 namespace tilesim::engine {
 
@@ -33,8 +33,8 @@ std::vector<StaticCost> costs_of(const program::CompiledProgram& program, const 
     for (const std::int32_t count : cost.work.functions) cost.functions_total += count;
     const auto types = types_of(program, instruction);
     const program::DTypeOf dtype_of = [&](const program::View& view) { return types.at(view.slot); };
-    program::OwnInstructions own;
-    if (!taken.empty()) own = own_instructions(op, dtype_of, taken), cost.work = program::work_of(op, own);
+    program::CustomInstructions own;
+    if (!taken.empty()) own = custom_instructions(op, dtype_of, taken), cost.work = program::work_of(op, own);
     cost.work.pattern = program::pattern_of(op, dtype_of, own);
   }
   return costs;
@@ -47,7 +47,7 @@ std::string numbers_of(const UserInstruction& one) {
   };
   std::string text;
   if (one.cycles()) text += ", " + of(*one.cycles()) + (one.whole ? " cycles" : " cycles for each register");
-  text += " on unit " + (one.own ? one.own->name : one.unit);
+  text += " on unit " + (one.custom ? one.custom->name : one.unit);
   if (one.latency) text += ", latency " + of(*one.latency);
   return text;
 }
@@ -60,7 +60,7 @@ std::vector<std::string> notes_of(const program::CompiledProgram& program, const
       if (instruction.opcode != program::Opcode::vector) continue;
       const auto types = types_of(program, instruction);
       const auto& op = std::get<program::VectorOp>(instruction.statement->action);
-      const auto own = own_instructions(op, [&](const program::View& view) { return types.at(view.slot); }, taken);
+      const auto own = custom_instructions(op, [&](const program::View& view) { return types.at(view.slot); }, taken);
       for (std::size_t i = 0; i < own.size(); ++i)
         if (op.nodes[i].node.op == VectorNode::Op::function)
           ++(own[i] != nullptr ? counts : others)[op.nodes[i].node.function];

@@ -1,4 +1,4 @@
-// A job that waits or is under way, and what of its program does not depend on the job.
+// A waiting or running job, and the data of its program that all jobs of the program share.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ struct JobState {
   std::vector<std::int64_t> contexts;
   std::unique_ptr<ArrayReader> reader;
   bool started = false;
-  OffChip::Place place;
+  OffChip::JobMemory place;
   std::vector<std::vector<std::int64_t>> counters;               ///< per counter
   std::map<Cell, std::vector<std::pair<Stream*, int>>> waiters;  ///< queues, by cell
   JobKernels kernels;

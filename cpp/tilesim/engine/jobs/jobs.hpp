@@ -1,4 +1,4 @@
-// Jobs from submission to their end.
+// The life of jobs, from submission to their end.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What stays of jobs: a row each, and of each program the sums of its kernels.
+// Records of ended jobs: one row per job, and per program the sums of its kernels.
 #pragma once
 
 #include <cstdint>

@@ -24,13 +24,13 @@ void SignedComputes::describe(const program::Cursor& cursor, const program::Inst
 
 const SignedCompute& SignedComputes::find(const program::Cursor& cursor, std::int64_t core,
                                           const program::Instruction& instruction) {
-  if (of_.empty()) of_.resize(program_.instructions().size());
-  OfInstruction& own = of_[at(&instruction - program_.instructions().data())];
+  if (by_instruction_.empty()) by_instruction_.resize(program_.instructions().size());
+  OfInstruction& own = by_instruction_[at(&instruction - program_.instructions().data())];
   describe(cursor, instruction);
   if (own.last && own.last->first == key_) return own.last->second;
-  auto found = own.known.find(key_);
-  if (found == own.known.end())
-    found = own.known.try_emplace(key_, program::tile_compute(program_, cursor, core, instruction)).first;
+  auto found = own.cached.find(key_);
+  if (found == own.cached.end())
+    found = own.cached.try_emplace(key_, program::tile_compute(program_, cursor, core, instruction)).first;
   own.last = &*found;
   return found->second;
 }

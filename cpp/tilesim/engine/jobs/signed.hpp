@@ -1,4 +1,4 @@
-// Computes of a program as a model of kernels sees them.
+// Signatures of a program's computes, by which a model of kernels identifies them.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +29,14 @@ class SignedComputes {
  private:
   using Key = std::vector<std::int64_t>;  ///< all numbers that the compute depends on
   struct OfInstruction {
-    std::map<Key, SignedCompute> known;
+    std::map<Key, SignedCompute> cached;
     const std::pair<const Key, SignedCompute>* last = nullptr;
   };
   void describe(const program::Cursor& cursor, const program::Instruction& instruction);
 
   const program::CompiledProgram& program_;
-  std::vector<OfInstruction> of_;  ///< per instruction, from the first use on
-  Key key_;                        ///< of the one that is looked for
+  std::vector<OfInstruction> by_instruction_;  ///< per instruction, from the first use on
+  Key key_;                                    ///< of the one that is looked for
 };
 
 }  // namespace tilesim::engine

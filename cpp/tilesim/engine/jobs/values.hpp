@@ -1,4 +1,4 @@
-// Values of integer tensors that loops and addresses of a program read while it is timed.
+// Values of integer tensors that loop bounds and addresses of a program read while it is timed.
 #pragma once
 
 #include <map>

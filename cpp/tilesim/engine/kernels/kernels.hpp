@@ -1,4 +1,4 @@
-// Time of kernels (outermost named scopes), which may overlap, in a stream and over all streams of a job.
+// Times of kernels (outermost named scopes), per stream and over all streams of a job. Kernels may overlap.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,9 @@ class KernelRuns {
 class JobKernels {
  public:
   void start(std::size_t scopes, std::int64_t now);
-  KernelCounters* of(std::int32_t scope) { return scope < 0 ? nullptr : &counters_[static_cast<std::size_t>(scope)]; }
+  KernelCounters* counters_of(std::int32_t scope) {
+    return scope < 0 ? nullptr : &counters_[static_cast<std::size_t>(scope)];
+  }
   const std::vector<KernelCounters>& counters() const { return counters_; }  ///< per scope
   void launch(std::int32_t scope, std::int64_t cycles);
   /// Kernels of a stream that are over get their time once all `streams` have done their part. A stream without a share

@@ -160,11 +160,11 @@ void LiveCores::tell(Core& core, std::int64_t& until) {
   for (const isa::LiveEvent& event : events_) {
     const std::int64_t cycle = core.kind->chip(event.cycle);
     until = std::min(until, cycle);
-    Done::Part part = Done::Part::whole;
-    if (event.kind == isa::LiveEvent::consumed) part = Done::Part::operands;
-    if (event.kind == isa::LiveEvent::free) part = Done::Part::unit;
+    Done::Milestone part = Done::Milestone::complete;
+    if (event.kind == isa::LiveEvent::consumed) part = Done::Milestone::operands_read;
+    if (event.kind == isa::LiveEvent::free) part = Done::Milestone::unit_free;
     if (event.kind == isa::LiveEvent::done) over(event.tag, cycle);
-    told_.push_back({event.tag, cycle, part});
+    milestones_.push_back({event.tag, cycle, part});
   }
   events_.clear();
 }
@@ -179,7 +179,7 @@ void LiveCores::over(std::uint64_t tag, std::int64_t cycle) {
 }
 
 void LiveCores::drain(std::int64_t until, CancelToken* cancel, std::vector<Done>& done) {
-  for (const Done& one : told_) until = std::min(until, one.cycle);
+  for (const Done& one : milestones_) until = std::min(until, one.cycle);
   while (!busy_.empty()) {
     Core* first = nullptr;
     std::int64_t at_first = until, second = until;
@@ -199,8 +199,8 @@ void LiveCores::drain(std::int64_t until, CancelToken* cancel, std::vector<Done>
     if (units_ && !first->busy) show_pipes(*first, true);
     if (cancel) cancel->poll();
   }
-  done.insert(done.end(), told_.begin(), told_.end());
-  told_.clear();
+  done.insert(done.end(), milestones_.begin(), milestones_.end());
+  milestones_.clear();
 }
 
 ComputeReport LiveCores::report() const {

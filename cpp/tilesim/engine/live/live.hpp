@@ -1,4 +1,5 @@
-// Cores that run live: arrays, vector and cross-lane queues are sequencers whose kernels share a core's units.
+// Cores at instruction level: array, vector and cross-lane queues are sequencers whose kernels share the units of a
+// core.
 #pragma once
 
 #include <map>
@@ -24,7 +25,7 @@ class LiveCores final : public ComputePort {
   bool tells_parts() const override { return true; }
   Offered offer(const Compute& compute, std::uint64_t tag, std::int64_t now) override;
   void drain(std::int64_t until, CancelToken* cancel, std::vector<Done>& done) override;
-  bool idle() const override { return busy_.empty() && told_.empty(); }
+  bool idle() const override { return busy_.empty() && milestones_.empty(); }
   ComputeReport report() const override;
 
  private:
@@ -74,7 +75,7 @@ class LiveCores final : public ComputePort {
   std::vector<std::unique_ptr<Core>> cores_;
   std::vector<Core*> busy_;  ///< with instructions to issue
   std::vector<isa::LiveEvent> events_;
-  std::vector<Done> told_;
+  std::vector<Done> milestones_;
   std::map<std::uint64_t, Under> under_way_;    ///< by tag
   std::map<std::int32_t, std::int64_t> ended_;  ///< by unit: the end of the last compute
   ComputeReport report_;

@@ -1,4 +1,4 @@
-// Bytes over time of several channels, in a bounded number of steps: when they run out, two become one.
+// Bytes over time of several channels in a bounded number of steps. When the steps run out, pairs of them are merged.
 #pragma once
 
 #include <cstdint>

@@ -74,7 +74,7 @@ class BankMemory final : public MemorySystem {
     if (given >= 0) return given;
     const auto tag = static_cast<std::uint32_t>(-given - 1);
     note();
-    Piece& piece = pieces_[tag];
+    BankRequest& piece = requests_[tag];
     if (piece.left > 0)
       for (std::size_t which = 0; which < channels_.size(); ++which)
         try_alone(which, [&](std::uint32_t other, std::int64_t tick) {
@@ -87,8 +87,8 @@ class BankMemory final : public MemorySystem {
   void drop(std::int64_t given) override {
     if (given >= 0) return;
     const auto tag = static_cast<std::uint32_t>(-given - 1);
-    pieces_[tag].open = false;
-    if (pieces_[tag].left == 0) free_.push_back(tag);
+    requests_[tag].open = false;
+    if (requests_[tag].left == 0) free_.push_back(tag);
   }
 
   std::vector<Channel> channels() const override {
@@ -162,7 +162,7 @@ class BankMemory final : public MemorySystem {
     std::int64_t serial = 0, last = 0, through = 0;  ///< data of what is complete, and through the port, so far
     std::vector<bool> channels;                      ///< those it touches
   };
-  struct Piece {
+  struct BankRequest {
     Transfer* transfer = nullptr;
     std::int64_t serial = 0;  ///< of its transfer: the queue may be at a later one
     std::int64_t left = 0, last = 0, through = 0;
@@ -217,13 +217,13 @@ class BankMemory final : public MemorySystem {
     }
     transfer.through = std::max(transfer.through, through);
     if (free_.empty()) {
-      free_.push_back(static_cast<std::uint32_t>(pieces_.size()));
-      pieces_.emplace_back();
+      free_.push_back(static_cast<std::uint32_t>(requests_.size()));
+      requests_.emplace_back();
     }
     const std::uint32_t tag = free_.back();
     free_.pop_back();
-    pieces_[tag] = {&transfer, transfer.serial, 0, 0, through, true};
-    pieces_[tag].left = enqueue(request, arrival, tag);
+    requests_[tag] = {&transfer, transfer.serial, 0, 0, through, true};
+    requests_[tag].left = enqueue(request, arrival, tag);
     for_touched([&](std::size_t which) {
       channels_[which].advance_until_accepted();
       transfer.channels[which] = true;
@@ -233,11 +233,11 @@ class BankMemory final : public MemorySystem {
     for (std::size_t which = 0; which < channels_.size(); ++which)
       if (transfer.channels[which])
         try_alone(which, [&](std::uint32_t other, std::int64_t tick) {
-          if (pieces_[other].serial == transfer.serial) transfer.last = std::max(transfer.last, tick);
+          if (requests_[other].serial == transfer.serial) transfer.last = std::max(transfer.last, tick);
         });
     const std::int64_t complete = std::max(cycle_of(transfer.last), transfer.through) + one_way_;
-    pieces_[tag].open = false;
-    if (pieces_[tag].left == 0) free_.push_back(tag);
+    requests_[tag].open = false;
+    if (requests_[tag].left == 0) free_.push_back(tag);
     transfer = {};
     return complete;
   }
@@ -246,7 +246,7 @@ class BankMemory final : public MemorySystem {
   void note() {
     for (const dram::Completion& one : reported_) {
       if (one.write) continue;
-      Piece& piece = pieces_[one.tag];
+      BankRequest& piece = requests_[one.tag];
       piece.last = std::max(piece.last, one.tick);
       if (piece.transfer->serial == piece.serial) piece.transfer->last = std::max(piece.transfer->last, one.tick);
       if (--piece.left == 0 && !piece.open) free_.push_back(one.tag);
@@ -284,7 +284,7 @@ class BankMemory final : public MemorySystem {
   BandwidthSeries series_;
   std::vector<dram::Completion> reported_, tried_;
   std::unordered_map<std::int64_t, Transfer> transfers_;
-  std::vector<Piece> pieces_;  ///< by the tag of their bursts
+  std::vector<BankRequest> requests_;  ///< by the tag of their bursts
   std::vector<std::uint32_t> free_;
   std::int64_t serials_ = 0;
 };

@@ -1,4 +1,4 @@
-// Memory channels with a slice of a cache before each, in cycles of the network's clock.
+// Memory channels with a cache slice before each, in cycles of the network's clock.
 #pragma once
 
 #include <deque>

@@ -44,7 +44,7 @@ class CachedMemory final : public MemorySystem {
     if (given >= 0) return given;
     const auto tag = static_cast<std::uint32_t>(-given - 1);
     for (std::size_t i = 0; i < cached_.level.size(); ++i) note(i);
-    Piece& piece = pieces_[tag];
+    CacheRequest& piece = requests_[tag];
     if (piece.left > 0)
       for (std::size_t i = 0; i < cached_.level.size(); ++i) look_ahead(i);
     const std::int64_t complete = std::max(to_core(std::max(piece.last, piece.expected)), piece.through) + one_way_;
@@ -54,8 +54,8 @@ class CachedMemory final : public MemorySystem {
   void drop(std::int64_t given) override {
     if (given >= 0) return;
     const auto tag = static_cast<std::uint32_t>(-given - 1);
-    pieces_[tag].open = false;
-    if (pieces_[tag].left == 0) free_.push_back(tag);
+    requests_[tag].open = false;
+    if (requests_[tag].left == 0) free_.push_back(tag);
   }
 
   std::vector<Channel> channels() const override { return cached_.channels(); }
@@ -71,7 +71,7 @@ class CachedMemory final : public MemorySystem {
     std::int64_t serial = 0, last = 0, through = 0;  ///< last: slice cycle of what is answered; through: core cycle
     std::vector<bool> slices;                        ///< those it touches
   };
-  struct Piece {
+  struct CacheRequest {
     Transfer* transfer = nullptr;
     std::int64_t serial = 0;  ///< of its transfer: the queue may be at a later one
     std::int64_t left = 0, last = 0, expected = 0, through = 0;
@@ -119,8 +119,8 @@ class CachedMemory final : public MemorySystem {
   /// Core cycle at which a transfer has all its data; where more of it follows, the piece's place below zero.
   std::int64_t read(const Request& request, std::int64_t arrival, std::int64_t through) {
     if (free_.empty()) {
-      free_.push_back(static_cast<std::uint32_t>(pieces_.size()));
-      pieces_.emplace_back();
+      free_.push_back(static_cast<std::uint32_t>(requests_.size()));
+      requests_.emplace_back();
     }
     const std::uint32_t tag = free_.back();
     free_.pop_back();
@@ -130,9 +130,9 @@ class CachedMemory final : public MemorySystem {
       transfer.slices.assign(cached_.level.size(), false);
     }
     transfer.through = std::max(transfer.through, through);
-    pieces_[tag] = {&transfer, transfer.serial, 0, 0, 0, through, true};
+    requests_[tag] = {&transfer, transfer.serial, 0, 0, 0, through, true};
     for_blocks(request, [&](std::size_t slice, std::uint64_t, std::int64_t) { transfer.slices[slice] = true; });
-    pieces_[tag].left = enter(request, arrival, tag).answers;
+    requests_[tag].left = enter(request, arrival, tag).answers;
     for (std::size_t i = 0; i < cached_.level.size(); ++i)
       if (transfer.slices[i]) note(i);
     if (request.more) return -static_cast<std::int64_t>(tag) - 1;
@@ -140,8 +140,8 @@ class CachedMemory final : public MemorySystem {
     for (std::size_t i = 0; i < cached_.level.size(); ++i)
       if (transfer.slices[i]) last = std::max(last, look_ahead(i, transfer.serial));
     const std::int64_t complete = std::max(to_core(std::max(last, transfer.last)), transfer.through) + one_way_;
-    pieces_[tag].open = false;
-    if (pieces_[tag].left == 0) free_.push_back(tag);
+    requests_[tag].open = false;
+    if (requests_[tag].left == 0) free_.push_back(tag);
     transfer = {};
     return complete;
   }
@@ -150,7 +150,7 @@ class CachedMemory final : public MemorySystem {
   void note(std::size_t index) {
     std::vector<cache::Below::Returned>& answers = cached_.level.slice(index).answers;
     for (const cache::Below::Returned& one : answers) {
-      Piece& piece = pieces_[one.tag];
+      CacheRequest& piece = requests_[one.tag];
       piece.last = std::max(piece.last, one.cycle);
       if (piece.transfer->serial == piece.serial) piece.transfer->last = std::max(piece.transfer->last, one.cycle);
       if (--piece.left == 0 && !piece.open) free_.push_back(one.tag);
@@ -166,7 +166,7 @@ class CachedMemory final : public MemorySystem {
     expected_.clear();
     slice.outlook(expected_);
     for (const cache::Below::Returned& one : expected_) {
-      Piece& piece = pieces_[one.tag];
+      CacheRequest& piece = requests_[one.tag];
       piece.expected = std::max(piece.expected, one.cycle);
       if (piece.serial == serial) last = std::max(last, one.cycle);
     }
@@ -180,7 +180,7 @@ class CachedMemory final : public MemorySystem {
   BandwidthSeries series_;
   std::vector<std::int64_t> moved_;
   std::unordered_map<std::int64_t, Transfer> transfers_;
-  std::vector<Piece> pieces_;
+  std::vector<CacheRequest> requests_;
   std::vector<std::uint32_t> free_;
   std::int64_t serials_ = 0;
   std::vector<cache::Below::Returned> expected_;

@@ -1,4 +1,4 @@
-// What a memory tells of itself, for results.
+// Statistics of a memory, for results.
 #pragma once
 
 #include <cstdint>

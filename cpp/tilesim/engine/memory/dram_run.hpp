@@ -1,4 +1,4 @@
-// A standalone memory of some channels, fed from a trace.
+// A standalone DRAM of several channels that replays a trace.
 #pragma once
 
 #include <cstdint>

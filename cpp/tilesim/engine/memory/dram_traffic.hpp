@@ -1,4 +1,4 @@
-// What a DRAM channel moves, from its counters.
+// Traffic of a DRAM channel, from its counters.
 #pragma once
 
 #include "tilesim/engine/dram/channel.hpp"

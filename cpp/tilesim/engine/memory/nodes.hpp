@@ -1,4 +1,4 @@
-// Memory channels behind a network of routers, in its cycles.
+// Memory channels as nodes of a network of routers, in cycles of that network.
 #pragma once
 
 #include <cstdint>

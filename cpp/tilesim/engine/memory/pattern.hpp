@@ -1,4 +1,4 @@
-// Where the bytes of a transfer lie: runs at regular distances. Wanted where addresses matter beyond their number.
+// The addresses of a transfer: runs at regular distances. Memories use them whose time depends on addresses.
 #pragma once
 
 #include <algorithm>

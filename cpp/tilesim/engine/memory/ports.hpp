@@ -1,4 +1,4 @@
-// The simple network: latency, bandwidth of each core's port, a finite buffer in front of it.
+// The simple network: a latency, and for each core a port with a bandwidth and a finite buffer.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Where bytes lie in a memory of several regions: address -> placement -> region and its own address.
+// Maps addresses to the regions of a memory, by the placement of tensors, and to addresses within them.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace tilesim::engine {
 class RegionMap {
  public:
   static constexpr std::int64_t page = 4096;
-  struct Piece { std::int64_t region = 0, address = 0, bytes = 0; };  ///< address: within the region
+  struct RegionRange { std::int64_t region = 0, address = 0, bytes = 0; };  ///< address: within the region
 
   explicit RegionMap(const Machine& machine)
       : regions_(machine.memory.regions),
@@ -70,7 +70,7 @@ class RegionMap {
     const Range range = found == ranges_.begin() ? Range{} : std::prev(found)->second;
     std::int64_t at = address - range.low, left = size;
     if (range.placement >= 0) {
-      visit(Piece{range.placement, range.base + at, left});
+      visit(RegionRange{range.placement, range.base + at, left});
       return;
     }
     while (left > 0) {
@@ -78,11 +78,11 @@ class RegionMap {
       const std::int64_t bytes = std::min(left, unit - at % unit);
       if (range.placement == local) {
         const Page& own = touched(range.low + at, home);
-        visit(Piece{own.region, own.address + at % page, bytes});
+        visit(RegionRange{own.region, own.address + at % page, bytes});
       } else {
         const std::int64_t row = at / unit / channels_, channel = at / unit % channels_;
-        visit(Piece{channel / channels(), range.base + (row * channels() + channel % channels()) * unit + at % unit,
-                    bytes});
+        visit(RegionRange{channel / channels(),
+                          range.base + (row * channels() + channel % channels()) * unit + at % unit, bytes});
       }
       at += bytes;
       left -= bytes;

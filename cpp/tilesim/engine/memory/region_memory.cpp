@@ -40,12 +40,12 @@ class RegionMemory final : public MemorySystem {
     std::int64_t retry = now + 1;
     if (!ports_.has_room(request.core, now, retry)) return Offered::refuse(retry);
     split(request, home);
-    for (const Piece& piece : pieces_)
+    for (const RegionRange& piece : ranges_)
       if (piece.region != home && refused(link(request, home, piece).free, here, now, retry))
         return Offered::refuse(retry);
     std::int64_t finish = ports_.pass(request.core, request.bytes, now);
     bool first = true;
-    for (const Piece& piece : pieces_) {
+    for (const RegionRange& piece : ranges_) {
       const Offered offered = serve(request, piece, piece.region == home, now, first);
       if (!offered.accepted()) {
         ports_.undo(request.core, request.bytes);
@@ -115,7 +115,7 @@ class RegionMemory final : public MemorySystem {
 
  private:
   struct Link { std::int64_t free = 0, bytes = 0, sent = 0; };  ///< network cycles; of memory, of sends
-  using Piece = RegionMap::Piece;
+  using RegionRange = RegionMap::RegionRange;
 
   /// More than the buffer waits in front of a link.
   bool refused(std::int64_t free, std::int64_t here, std::int64_t now, std::int64_t& retry) const {
@@ -126,13 +126,13 @@ class RegionMemory final : public MemorySystem {
   }
 
   /// Data flows from the region to the core's home when read, the other way when written.
-  Link& link(const Request& request, std::int64_t home, const Piece& piece) {
+  Link& link(const Request& request, std::int64_t home, const RegionRange& piece) {
     const std::int64_t from = request.write ? home : piece.region, to = request.write ? piece.region : home;
     return links_[static_cast<std::size_t>(from * regions_ + to)];
   }
 
   /// The region's answer. Only the first piece of a request may be rejected; the others wait at the region.
-  Offered serve(const Request& request, const Piece& piece, bool is_local, std::int64_t now, bool first) {
+  Offered serve(const Request& request, const RegionRange& piece, bool is_local, std::int64_t now, bool first) {
     MemorySystem& part = *parts_[static_cast<std::size_t>(piece.region)];
     Request own{request.core, piece.address, piece.bytes, request.write};
     own.pattern = request.pattern;
@@ -149,24 +149,24 @@ class RegionMemory final : public MemorySystem {
   }
 
   void add(std::int64_t region, std::int64_t address, std::int64_t bytes) {
-    for (Piece& piece : pieces_)
+    for (RegionRange& piece : ranges_)
       if (piece.region == region && piece.address + piece.bytes == address) {
         piece.bytes += bytes;
         return;
       }
-    pieces_.push_back({region, address, bytes});
+    ranges_.push_back({region, address, bytes});
   }
 
   /// Contiguous pieces in the regions' own addresses.
   void split(const Request& request, std::int64_t home) {
-    pieces_.clear();
+    ranges_.clear();
     if (request.pattern == nullptr || !request.pattern->known) return split(request.address, request.bytes, home);
     request.pattern->for_runs(request.offset, request.bytes,
                               [&](std::int64_t address, std::int64_t bytes) { split(address, bytes, home); });
   }
 
   void split(std::int64_t address, std::int64_t size, std::int64_t home) {
-    map_.split(address, size, home, [&](const Piece& piece) { add(piece.region, piece.address, piece.bytes); });
+    map_.split(address, size, home, [&](const RegionRange& piece) { add(piece.region, piece.address, piece.bytes); });
   }
 
   Clock core_;
@@ -176,7 +176,7 @@ class RegionMemory final : public MemorySystem {
   Ports ports_;
   std::vector<Link> links_;  ///< by from * regions + to
   std::vector<std::unique_ptr<MemorySystem>> parts_;
-  std::vector<Piece> pieces_;
+  std::vector<RegionRange> ranges_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What is asked of off-chip memory, and what it says.
+// Requests to off-chip memory and its answers.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +9,26 @@
 
 namespace tilesim::engine {
 
-/// A piece of a transfer: `bytes` of bursts from `address` on. Times are cycles of the core clock.
+/// A request for a piece of a transfer: `bytes` of bursts from `address` on. Times are core cycles.
 struct Request {
   std::int64_t core = 0;
   std::int64_t address = 0;
   std::int64_t bytes = 0;
   bool write = false;
-  std::int64_t transfer = 0;  ///< pieces with the same number belong together, one transfer after the other
+  std::int64_t transfer = 0;  ///< number of the transfer; the transfers of a queue follow each other
   bool more = false;          ///< another piece of the same transfer follows
-  /// With banks or a cache: where the transfer's bytes lie, and how many came before; none: contiguous.
+  /// With banks or a cache: the addresses of the transfer, and the bytes that came before. Null: contiguous.
   Pattern* pattern = nullptr;
   std::int64_t offset = 0;
   bool placed = false;  ///< contiguous all the same: one of the places that the pattern has been taken to
 };
 
-/// The answer to what was offered, in core cycles.
+/// The answer to an offered request, in core cycles.
 struct Offered {
   enum class Kind : std::uint8_t { refused, complete, later };
   Kind kind = Kind::refused;
-  /// complete: data at the core, a write at the ordering point; refused: queues are full, and this is the first cycle
-  /// at which another try can succeed; later: 0, `drain` will tell.
+  /// complete: when data is at the core, or a write at the ordering point. refused: queues are full; the first cycle at
+  /// which another attempt can succeed. later: 0; `drain` returns the completion.
   std::int64_t cycle = 0;
 
   static Offered refuse(std::int64_t retry) { return {Kind::refused, retry}; }
@@ -37,22 +37,22 @@ struct Offered {
   bool accepted() const { return kind != Kind::refused; }
 };
 
-/// The end of what was answered later.
+/// The completion of a request that is answered later.
 struct Done {
-  /// Of a compute whose unit tells more than its end: its operands have been read; the unit takes another one.
-  enum class Part : std::uint8_t { whole, operands, unit };
-  std::uint64_t tag = 0;  ///< as it was offered
+  /// Milestones of a compute: complete, operands read, or unit free for the next one.
+  enum class Milestone : std::uint8_t { complete, operands_read, unit_free };
+  std::uint64_t tag = 0;  ///< tag of the request
   std::int64_t cycle = 0;
-  Part part = Part::whole;
+  Milestone milestone = Milestone::complete;
 };
 
-/// Who answers later what was offered: memory behind routers, units that time computes themselves.
+/// A component that answers requests later: memory behind routers, or units that time computes themselves.
 class Answering {
  public:
   virtual ~Answering() = default;
-  /// Works until core cycle `until`, or to the end of the cycle in which something is done that was answered later.
+  /// Runs until core cycle `until`, or to the end of the first cycle in which a request completes.
   virtual void drain(std::int64_t /*until*/, CancelToken* /*cancel*/, std::vector<Done>& /*done*/) {}
-  virtual bool idle() const { return true; }  ///< nothing is to be answered later
+  virtual bool idle() const { return true; }  ///< no request is pending
 };
 
 }  // namespace tilesim::engine

@@ -94,13 +94,13 @@ std::uint32_t RoutedMemory::flits(std::int64_t data) const {
 std::uint32_t RoutedMemory::new_piece(std::uint64_t tag, std::int64_t bytes, std::int64_t now) {
   const std::int64_t here = cycles_at_or_after({now, core_.hertz}, spec_.clock);
   if (open_pieces_++ == 0 && network_->now() < here) network_->advance(here);
-  if (free_pieces_.empty()) {
-    free_pieces_.push_back(static_cast<std::uint32_t>(pieces_.size()));
-    pieces_.emplace_back();
+  if (free_requests_.empty()) {
+    free_requests_.push_back(static_cast<std::uint32_t>(requests_.size()));
+    requests_.emplace_back();
   }
-  const std::uint32_t id = free_pieces_.back();
-  free_pieces_.pop_back();
-  pieces_[id] = {tag, bytes};
+  const std::uint32_t id = free_requests_.back();
+  free_requests_.pop_back();
+  requests_[id] = {tag, bytes};
   return id;
 }
 
@@ -124,7 +124,7 @@ Offered RoutedMemory::offer(const Request& request, std::uint64_t tag, std::int6
     });
     const std::uint32_t piece = new_piece(tag, whole, now);
     padding_ += whole - request.bytes;
-    pieces_[piece].pattern = request.pattern;
+    requests_[piece].pattern = request.pattern;
     request.pattern->for_runs(request.offset, request.bytes, [&](std::int64_t address, std::int64_t bytes) {
       const auto [begin, end] = bursts(address, bytes);
       add_run(piece, request, begin, end);
@@ -135,7 +135,7 @@ Offered RoutedMemory::offer(const Request& request, std::uint64_t tag, std::int6
   const std::int64_t end = round_up(request.address + request.bytes, burst_);
   const std::uint32_t piece = new_piece(tag, end - begin, now);
   padding_ += end - begin - request.bytes;
-  pieces_[piece].pattern = request.pattern;
+  requests_[piece].pattern = request.pattern;
   add_run(piece, request, begin, end);
   return Offered::later();
 }
@@ -159,7 +159,7 @@ void RoutedMemory::add_run(std::uint32_t piece, const Request& request, std::int
     add_part(0, begin, end - begin);
   else
     regions_.split(begin, end - begin, home,
-                   [&](const RegionMap::Piece& own) { add_part(own.region, own.address, own.bytes); });
+                   [&](const RegionMap::RegionRange& own) { add_part(own.region, own.address, own.bytes); });
 }
 
 /// A link is busy while it passes flits, whatever they are of; the busiest of those side by side counts.
@@ -272,16 +272,16 @@ void RoutedMemory::deliver() {
     if (delivery.packet.message_class == requests) {
       if (boundary_ < 0) boundary_ = delivery.delivered + memory_->step();
       memory_->take(packet.target,
-                    {id, packet.address, packet.bytes, packet.kind == write, pieces_[packet.piece].pattern},
+                    {id, packet.address, packet.bytes, packet.kind == write, requests_[packet.piece].pattern},
                     delivery.delivered);
       continue;
     }
     free_packets_.push_back(id);
-    Piece& piece = pieces_[packet.piece];
+    RoutedRequest& piece = requests_[packet.piece];
     piece.left -= packet.bytes;
     if (piece.left > 0) continue;
     done_.push_back({piece.tag, cycles_at_or_after({delivery.delivered, spec_.clock.hertz}, core_)});
-    free_pieces_.push_back(packet.piece);
+    free_requests_.push_back(packet.piece);
     --open_pieces_;
   }
   deliveries.clear();

@@ -70,7 +70,7 @@ class RoutedMemory final : public MemorySystem {
     Kind last = write;
     bool active = false, loads_first = false, stores_first = false;
   };
-  struct Piece {
+  struct RoutedRequest {
     std::uint64_t tag = 0;
     std::int64_t left = 0;  ///< bytes
     Pattern* pattern = nullptr;
@@ -107,9 +107,9 @@ class RoutedMemory final : public MemorySystem {
   std::vector<std::uint32_t> places_;
   std::vector<Port> ports_;
   std::vector<std::uint32_t> active_ports_;
-  std::vector<Piece> pieces_;
+  std::vector<RoutedRequest> requests_;
   std::vector<Packet> packets_;
-  std::vector<std::uint32_t> free_pieces_, free_packets_;
+  std::vector<std::uint32_t> free_requests_, free_packets_;
   std::vector<Done> done_;
   Traffic traffic_[2];
   std::int64_t open_pieces_ = 0, boundary_ = -1, quiet_ = 0, padding_ = 0;

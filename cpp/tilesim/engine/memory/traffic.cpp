@@ -27,7 +27,7 @@ std::map<const program::Tensor*, std::int64_t> planned_addresses(const program::
       tensors, [](const program::Tensor& tensor) { return tensor.role == program::Role::temporary; });
   const program::MemoryPlan plan = some ? program::plan_memory(program.program(), page) : program::MemoryPlan{};
   if (!some || !plan.shared) return addresses;
-  for (const program::MemoryPlan::Place& place : plan.places)
+  for (const program::MemoryPlan::Allocation& place : plan.allocations)
     if (place.level == program::Level::memory) addresses[place.tensor] = place.address;
   end = plan.peak_bytes;
   return addresses;
@@ -40,7 +40,7 @@ MemoryMap::MemoryMap(const program::CompiledProgram& program, bool shared) {
   std::map<const program::Tensor*, std::int64_t> planned;
   if (shared) planned = planned_addresses(program, next);
   for (const program::CompiledTensor& tensor : program.tensors) {
-    Entry entry;
+    MappedTensor entry;
     entry.element_bits = bits(tensor.dtype);
     const int rank = static_cast<int>(tensor.shape.size());
     entry.order = tensor.tensor->minor_to_major;
@@ -116,7 +116,7 @@ void add_runs(Pattern& pattern, std::int64_t& run_bits, std::int64_t stride_bits
 
 /// Padded layouts lie tile by tile. Rows that begin or end within tiles of several rows count as equal shares of each
 /// tile's row, from its beginning.
-void tile_runs(Pattern& pattern, const MemoryMap::Entry& entry, const std::array<std::int64_t, max_dims>& lows,
+void tile_runs(Pattern& pattern, const MemoryMap::MappedTensor& entry, const std::array<std::int64_t, max_dims>& lows,
                const std::array<std::int64_t, max_dims>& extents, std::int64_t bytes) {
   const auto minor = static_cast<std::size_t>(entry.order[0]), second = static_cast<std::size_t>(entry.order[1]);
   const std::int64_t height = entry.tile[0], lanes = entry.tile[1], row_bits = lanes * entry.element_bits;
@@ -153,7 +153,7 @@ std::int64_t asked(const program::Cursor& cursor, const program::CompiledTransfe
 }
 
 /// Padded layouts: whole rows of lanes; whole tiles where the region starts at one and ends with the tensor.
-Moved tiled(const MemoryMap::Entry& entry, std::int64_t base, const Shape& shape, const program::Cursor& cursor,
+Moved tiled(const MemoryMap::MappedTensor& entry, std::int64_t base, const Shape& shape, const program::Cursor& cursor,
             const program::CompiledTransfer& t, const std::array<Range, max_dims>& ranges, Pattern* pattern) {
   Moved moved;
   std::int64_t elements = 1, offset = 0, useful = 1;
@@ -201,7 +201,7 @@ using Named = std::optional<std::vector<std::int64_t>>;
 
 /// None: some are unknown. Those outside of a tensor with a fill value move nothing.
 Named named_rows(const program::CompiledProgram& program, const program::Cursor& cursor,
-                 const program::CompiledTransfer& t, const MemoryMap::Entry& entry,
+                 const program::CompiledTransfer& t, const MemoryMap::MappedTensor& entry,
                  const std::array<Range, max_dims>& ranges, const NamedRows& given) {
   const int table = cursor.tensor(t.tensor);
   std::vector<std::int64_t> rows{0};
@@ -233,7 +233,7 @@ Named named_rows(const program::CompiledProgram& program, const program::Cursor&
 }
 
 /// In a padded layout a row of the second minor axis lies in as many pieces as tiles. False: it is another axis.
-bool tiled_rows(Pattern& pattern, const MemoryMap::Entry& entry, const program::CompiledTransfer& t,
+bool tiled_rows(Pattern& pattern, const MemoryMap::MappedTensor& entry, const program::CompiledTransfer& t,
                 const std::array<Range, max_dims>& ranges, const std::vector<std::int64_t>& rows) {
   if (entry.tile.size() != 2) return false;
   const int minor = entry.order[0], second = entry.order[1];
@@ -256,7 +256,7 @@ bool tiled_rows(Pattern& pattern, const MemoryMap::Entry& entry, const program::
 }
 
 /// Dense layouts: contiguous runs, each in whole bursts.
-Moved dense(const MemoryMap::Entry& entry, std::int64_t base, const program::Cursor& cursor,
+Moved dense(const MemoryMap::MappedTensor& entry, std::int64_t base, const program::Cursor& cursor,
             const program::CompiledTransfer& t, const std::array<Range, max_dims>& ranges, std::int64_t burst,
             Pattern* pattern, const Named& rows) {
   std::array<Walk, max_dims> walks;
@@ -343,7 +343,7 @@ Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map,
                   Pattern* pattern, const NamedRows* given) {
   const auto id = static_cast<std::size_t>(cursor.tensor(transfer.tensor));
   const program::CompiledTensor& tensor = program.tensors[id];
-  const MemoryMap::Entry& entry = map.entries[id];
+  const MemoryMap::MappedTensor& entry = map.entries[id];
   require(transfer.at.size() <= max_dims && transfer.at.size() == tensor.shape.size(),
           "a transfer has too many axes or not those of its tensor");
   std::array<Range, max_dims> ranges;

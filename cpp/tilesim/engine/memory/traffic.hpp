@@ -1,4 +1,4 @@
-// What a transfer moves: bursts of off-chip memory.
+// Memory traffic of transfers: where tensors lie, and the bursts that a transfer moves.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace tilesim::engine {
 /// Tensors laid out from address 0 on, each at a page boundary, padded where their layout says so: one after the other,
 /// or (`shared`) with temporaries where the memory plan puts them.
 struct MemoryMap {
-  struct Entry {
+  struct MappedTensor {
     std::int64_t base = 0, bytes = 0;  ///< whole pages; bytes: 0 for a tensor in the bytes of another
     int element_bits = 32;
     std::vector<std::int64_t> strides;  ///< elements, of the padded layout; dense tensors only
@@ -23,7 +23,7 @@ struct MemoryMap {
     Shape tile;                         ///< empty: dense
     Shape padded;                       ///< extents with padding
   };
-  std::vector<Entry> entries;  ///< per tensor of the program
+  std::vector<MappedTensor> entries;  ///< per tensor of the program
   explicit MemoryMap(const program::CompiledProgram& program, bool shared = false);
   std::int64_t end = 0;
 };

@@ -1,4 +1,4 @@
-// Open-loop measurement of a network under synthetic traffic: warm-up, sample periods, drain, detection of saturation.
+// Open-loop measurement of a network under synthetic traffic: warm-up, sample periods, drain and saturation.
 #pragma once
 
 #include <cstdint>

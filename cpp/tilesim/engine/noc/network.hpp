@@ -1,4 +1,4 @@
-// What every on-chip network offers, at whatever fidelity: packets in, deliveries out, by cycles of its clock.
+// The interface of all on-chip networks: packets in, deliveries out, in cycles of the network's clock.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// On-chip networks as values: routers, links, nodes, and the table that routes packets.
+// Topologies of on-chip networks as values: routers, links, nodes and the routing table.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Synthetic traffic: who sends to whom, and when.
+// Synthetic traffic: who sends to whom, and at which time.
 #pragma once
 
 #include <cstdint>

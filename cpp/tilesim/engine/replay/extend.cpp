@@ -61,7 +61,7 @@ bool same_form(const Result& a, const Result& b) {
 }
 
 /// A sum of products: whole ones exactly as long as they fit, the remainders and all else in floating point.
-class Sum {
+class WeightedSum {
  public:
   void add(const Weight& weight, std::int64_t value) {
     Int128 product = 0;
@@ -97,10 +97,10 @@ class Sum {
 };
 
 /// Rows that some parts lack are 0 there.
-std::vector<Count> combined_counts(const Result& like, std::span<const Part> parts) {
+std::vector<Count> combined_counts(const Result& like, std::span<const WeightedResult> parts) {
   using Key = std::tuple<std::string, std::string, std::string, std::string>;
   std::vector<Count> rows;
-  std::vector<Sum> sums;
+  std::vector<WeightedSum> sums;
   std::map<Key, std::size_t> places;
   const auto place = [&](const Count& count) {
     const auto [found, fresh] = places.try_emplace({count.part, count.item, count.level, count.operation}, rows.size());
@@ -111,7 +111,7 @@ std::vector<Count> combined_counts(const Result& like, std::span<const Part> par
     return found->second;
   };
   for (const Count& count : like.counts) place(count);
-  for (const Part& part : parts)
+  for (const WeightedResult& part : parts)
     for (const Count& count : part.result->counts) sums[place(count)].add(part.weight, count.number);
   for (std::size_t i = 0; i < rows.size(); ++i) sums[i].take(rows[i].number);
   return rows;
@@ -119,11 +119,11 @@ std::vector<Count> combined_counts(const Result& like, std::span<const Part> par
 
 }  // namespace
 
-std::optional<Result> combined(const Result& like, std::span<const Part> parts) {
+std::optional<Result> combined(const Result& like, std::span<const WeightedResult> parts) {
   Result result = like;
-  std::vector<Sum> sums;
+  std::vector<WeightedSum> sums;
   numbers(like, [&](Sort, const auto&) { sums.emplace_back(); });
-  for (const Part& part : parts) {
+  for (const WeightedResult& part : parts) {
     if (!same_form(like, *part.result)) return std::nullopt;
     std::size_t i = 0;
     numbers(*part.result, [&](Sort, const auto& value) { sums[i++].add(part.weight, value); });

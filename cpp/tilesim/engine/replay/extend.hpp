@@ -1,4 +1,4 @@
-// The result of a long program out of those of short ones: sums with weights, and how far they may be off.
+// Extrapolates the result of a long program from results of short ones: weighted sums, and bounds on their error.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ struct Weight {
   Weight times(std::int64_t up, std::int64_t down) const { return {numerator * up, denominator * down}; }
 };
 
-struct Part {
+struct WeightedResult {
   Weight weight;
   const Result* result = nullptr;
 };
 
 /// `like` with every number that grows with the work as the weighted sum of the parts', none below 0; ratios and names
 /// stay those of `like`. Nothing where the parts have other units, kernels or energies.
-std::optional<Result> combined(const Result& like, std::span<const Part> parts);
+std::optional<Result> combined(const Result& like, std::span<const WeightedResult> parts);
 
 /// States of units and exclusive times add up again after rounding.
 void balance(Result& result);

@@ -85,7 +85,7 @@ class Loops {
     const Result base = run(without_trips(program_, middle_));
     std::vector<Result> results;
     results.reserve(at(runs(kernels_)));
-    std::array<std::vector<Part>, 2> parts;
+    std::array<std::vector<WeightedResult>, 2> parts;
     for (auto& list : parts) list.push_back({{}, &base});
     for (std::size_t kernel = 0; kernel < kernels_.size(); ++kernel)
       for (int low = 0; low < 2; ++low) {
@@ -110,8 +110,8 @@ class Loops {
     return choice == (low == 0 ? choices(kernel) - 1 : 0);
   }
 
-  Extents kept(std::size_t kernel, int low, std::size_t choice) const {
-    Extents kept = middle_;
+  TripCounts kept(std::size_t kernel, int low, std::size_t choice) const {
+    TripCounts kept = middle_;
     const auto& loops = kernels_[kernel].loops;
     for (std::size_t i = 0; i < loops.size(); ++i)
       kept[loops[i].loop] = kept_trips(loops[i].is, grown_, low + (upper(choice, i) ? 1 : 0));
@@ -130,7 +130,7 @@ class Loops {
     return weight;
   }
 
-  double cost(const Extents& kept) const { return static_cast<double>(program::Executions(program_, &kept).all()); }
+  double cost(const TripCounts& kept) const { return static_cast<double>(program::Executions(program_, &kept).all()); }
 
   bool bounded() const {
     for (const SteadyKernel& kernel : kernels_)
@@ -154,7 +154,7 @@ class Loops {
   const program::Program& program_;
   std::vector<SteadyKernel> kernels_;
   std::int64_t grown_;
-  Extents middle_;
+  TripCounts middle_;
 };
 
 /// Loops whose weights would not fit; nor would what they count.
@@ -207,8 +207,8 @@ std::optional<Result> calls_extended(const program::Program& program, std::int64
     results[count] = found ? std::move(*found) : run(few);
   }
   const auto predicted = [&](std::int64_t low, std::int64_t high) {
-    const std::array<Part, 2> parts{Part{Weight{}.times(high - total, high - low), &results[low]},
-                                    Part{Weight{}.times(total - low, high - low), &results[high]}};
+    const std::array<WeightedResult, 2> parts{WeightedResult{Weight{}.times(high - total, high - low), &results[low]},
+                                              WeightedResult{Weight{}.times(total - low, high - low), &results[high]}};
     return combined(results[4], parts);
   };
   const auto shorter = predicted(1, 2), longer = predicted(2, 4);

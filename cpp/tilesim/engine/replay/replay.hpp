@@ -1,4 +1,4 @@
-// Programs of very many tile operations: steady loops are simulated for a few trips and extended linearly.
+// Simulates programs of very many tile operations: steady loops run for a few trips, and the result is extrapolated.
 #pragma once
 
 #include <functional>

@@ -88,7 +88,7 @@ class Search {
   const program::Program& program_;
   const Places& places_;
   std::int64_t grown_;
-  Extents instead_;
+  TripCounts instead_;
   SteadyLoop best_;
   const Statement* best_kernel_ = nullptr;
   double weight_ = -1;

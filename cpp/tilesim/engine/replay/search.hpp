@@ -1,4 +1,4 @@
-// Which loops of a program to shorten, and which calls to leave out.
+// Chooses which loops of a program to shorten and which calls to leave out.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ using program::Statement;
 
 class Shortener {
  public:
-  explicit Shortener(const Extents& kept) : kept_(kept) {}
+  explicit Shortener(const TripCounts& kept) : kept_(kept) {}
 
   /// `short_one` is a copy of `block`.
   void shorten(const Block& block, Block& short_one) {
@@ -59,13 +59,13 @@ class Shortener {
     if (!expr.is_constant()) expr = expr.substitute(seen_);
   }
 
-  const Extents& kept_;
+  const TripCounts& kept_;
   std::map<std::string, Expr> seen_;  ///< an index of the program -> in terms of the shortened loop's
 };
 
 }  // namespace
 
-program::Program without_trips(const program::Program& program, const Extents& kept) {
+program::Program without_trips(const program::Program& program, const TripCounts& kept) {
   program::Program result = program;
   Shortener shortener(kept);
   shortener.shorten(program.body, result.body);

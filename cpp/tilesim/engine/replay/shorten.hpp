@@ -1,4 +1,4 @@
-// Programs that lack some trips of loops, or some calls.
+// Removes trips of loops, or calls, from a program.
 #pragma once
 
 #include "tilesim/engine/replay/trip.hpp"
@@ -6,7 +6,7 @@
 namespace tilesim::engine::replay {
 
 /// `kept`: how many trips each loop keeps, of its middle ones; the first and the last ones keep their index.
-program::Program without_trips(const program::Program& program, const Extents& kept);
+program::Program without_trips(const program::Program& program, const TripCounts& kept);
 
 /// Of the calls [first, last) in the program's own body the first `count`.
 program::Program with_calls(const program::Program& program, std::size_t first, std::size_t last, std::size_t count);

@@ -153,7 +153,7 @@ void add_turns(const Moved& moved, const std::string& index, const Places& place
 
 bool steady(const Trip& trip) {
   if (trip.unclear) return false;
-  for (const Place& place : trip.places) {
+  for (const IndexedExpression& place : trip.places) {
     worked(64);
     if (place.moves && (place.extent || place.counted)) return false;
     if (!place.expr.reads_tensors()) continue;
@@ -161,7 +161,7 @@ bool steady(const Trip& trip) {
     if (trip.calls || std::any_of(symbols.begin(), symbols.end(), [&](const auto& n) { return trip.last.contains(n); }))
       return false;
   }
-  return std::all_of(trip.places.begin(), trip.places.end(), [&](const Place& place) {
+  return std::all_of(trip.places.begin(), trip.places.end(), [&](const IndexedExpression& place) {
     std::set<std::int64_t> steps;
     bool bent = false;
     if (place.moves) divisors(place.expr, steps, bent);
@@ -172,7 +172,7 @@ bool steady(const Trip& trip) {
 Steady repetition(const Trip& trip, const Places& places) {
   std::set<std::int64_t> turns, later;
   for (const Moved& moved : trip.moved) add_turns(moved, trip.index, places, turns, later);
-  for (const Place& place : trip.places) {
+  for (const IndexedExpression& place : trip.places) {
     bool bent = false;
     if (place.moves) divisors(place.expr, turns, bent);
   }

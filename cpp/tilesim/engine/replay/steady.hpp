@@ -1,4 +1,4 @@
-// Loops whose trips repeat: which, and after how many trips.
+// Finds loops whose trips repeat, and after how many trips.
 #pragma once
 
 #include <cstdint>

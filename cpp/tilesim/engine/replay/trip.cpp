@@ -32,9 +32,9 @@ Names first_actuals(const program::Program& program) {
   return bound;
 }
 
-class Reader {
+class TripReader {
  public:
-  Reader(const program::Program& program, const Extents& instead, Trip& trip)
+  TripReader(const program::Program& program, const TripCounts& instead, Trip& trip)
       : program_(program), instead_(instead), trip_(trip), names_(first_actuals(program)) {}
 
   /// `hidden`: an inner loop uses the name of the index anew.
@@ -54,7 +54,7 @@ class Reader {
     const auto* wait = std::get_if<program::Wait>(&statement.action);
     program::for_each_expression(statement, [&](const Expr& expr) {
       if (expr.is_constant()) return;
-      Place place{resolved(expr), false, loop != nullptr, wait != nullptr && &expr == &wait->pieces};
+      IndexedExpression place{resolved(expr), false, loop != nullptr, wait != nullptr && &expr == &wait->pieces};
       place.moves = !hidden && mentions(place.expr);
       trip_.places.push_back(std::move(place));
     });
@@ -112,7 +112,7 @@ class Reader {
   bool mentions(const Expr& expr) const { return expr.symbols().contains(trip_.index); }
 
   const program::Program& program_;
-  const Extents& instead_;
+  const TripCounts& instead_;
   Trip& trip_;
   Names names_;
   const Values* values_ = nullptr;  ///< of the parameters of the function that is followed
@@ -120,12 +120,12 @@ class Reader {
 
 }  // namespace
 
-Trip trip_of(const program::Program& program, const For& loop, const Extents& instead) {
+Trip trip_of(const program::Program& program, const For& loop, const TripCounts& instead) {
   Trip trip;
   trip.index = loop.index;
   trip.trips = loop.extent.value();
   trip.last[loop.index].insert(trip.trips - 1);
-  Reader(program, instead, trip).read(loop.body, false);
+  TripReader(program, instead, trip).read(loop.body, false);
   return trip;
 }
 

@@ -1,4 +1,4 @@
-// What one trip of a loop says.
+// The statements of one trip of a loop: tensors, expressions and counters that it uses.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace tilesim::engine::replay {
 
-using Extents = program::Executions::Extents;
+using TripCounts = program::Executions::TripCounts;
 
 /// An expression in terms of the indices around it.
-struct Place {
+struct IndexedExpression {
   Expr expr;
   bool moves = false;    ///< the loop's index is in it
   bool extent = false;   ///< of an inner loop
@@ -31,13 +31,13 @@ struct Trip {
   std::string index;
   std::int64_t trips = 0;
   std::map<std::string, std::set<std::int64_t>> last;  ///< index of this and inner loops -> its last values, if known
-  std::vector<Place> places;
+  std::vector<IndexedExpression> places;
   std::vector<Moved> moved;  ///< of loads and stores
   bool calls = false;
   bool unclear = false;  ///< a function that the index decides has an index of the same name
 };
 
 /// Functions are followed where the index decides one of their parameters. `instead`: loops that have other extents.
-Trip trip_of(const program::Program& program, const program::For& loop, const Extents& instead);
+Trip trip_of(const program::Program& program, const program::For& loop, const TripCounts& instead);
 
 }  // namespace tilesim::engine::replay

@@ -6,11 +6,11 @@
 
 namespace tilesim::engine {
 
-std::int64_t network_busy(const Parts& parts) {
-  const Machine& machine = parts.chip.machine;
-  const RoutedMemory* const routed = parts.memory.routed();
-  if (parts.chip.memory == MemoryKind::ideal && !routed) return 0;
-  if (!routed) return parts.memory.longest_port();
+std::int64_t network_busy(const RunState& run) {
+  const Machine& machine = run.chip.machine;
+  const RoutedMemory* const routed = run.memory.routed();
+  if (run.chip.memory == MemoryKind::ideal && !routed) return 0;
+  if (!routed) return run.memory.longest_port();
   // An endpoint passes one flit per cycle, each way, a link as many as its topology says.
   std::int64_t flits = 0;
   const std::vector<std::int64_t> of_links = routed->network().link_flits();
@@ -23,10 +23,10 @@ std::int64_t network_busy(const Parts& parts) {
   return cycles_at_or_after({flits, machine.network.clock.hertz}, machine.core.clock);
 }
 
-std::int64_t network_busy(const Parts& parts, const KernelCounters& kernel, const ProgramRow& program) {
-  const Machine& machine = parts.chip.machine;
-  const bool routed = parts.chip.routed;
-  if (parts.chip.memory == MemoryKind::ideal && !routed) return 0;
+std::int64_t network_busy(const RunState& run, const KernelCounters& kernel, const ProgramRow& program) {
+  const Machine& machine = run.chip.machine;
+  const bool routed = run.chip.routed;
+  if (run.chip.memory == MemoryKind::ideal && !routed) return 0;
   const NetworkSpec& network = machine.network;
   const std::int64_t cores = program.cores;
   std::int64_t cycles = 0;

@@ -25,12 +25,12 @@ Json tensor_json(const cache::TensorUse& use) {
 }  // namespace
 
 /// Counters of all slices; what the channels moved is what of the traffic reached the memory.
-void add_cache(const Parts& parts, Result& result, Busiest& busiest) {
-  const cache::Tensors* const tensors = parts.memory.tensors();
+void add_cache(const RunState& run, Result& result, Busiest& busiest) {
+  const cache::Tensors* const tensors = run.memory.tensors();
   if (!tensors) return;
-  const Machine& machine = parts.chip.machine;
+  const Machine& machine = run.chip.machine;
   const std::int64_t finish = result.cycles;
-  const std::vector<const cache::Level*> levels = parts.memory.caches();
+  const std::vector<const cache::Level*> levels = run.memory.caches();
   cache::Counters sum;
   std::int64_t slices = 0;
   for (const cache::Level* level : levels)
@@ -71,16 +71,16 @@ void add_cache(const Parts& parts, Result& result, Busiest& busiest) {
   result.memory_written_bytes = sum.written_bytes + sum.bypass_written_bytes;
 }
 
-void add_cache_fidelity(const Parts& parts, Result& result) {
-  const CacheSpec& spec = parts.chip.machine.memory.cache;
-  const cache::Tensors* const tensors = parts.memory.tensors();
+void add_cache_fidelity(const RunState& run, Result& result) {
+  const CacheSpec& spec = run.chip.machine.memory.cache;
+  const cache::Tensors* const tensors = run.memory.tensors();
   if (spec.sets == 0) return;
   std::vector<std::string>& said = result.approximations;
   if (!tensors) {
     result.fidelity["cache"] = "none: managed by software, without resident tensors";
     return;
   }
-  if (parts.memory.caches().empty()) {
+  if (run.memory.caches().empty()) {
     result.fidelity["cache"] = "none: ideal memory";
     said.emplace_back("cache: none before an ideal memory");
     return;

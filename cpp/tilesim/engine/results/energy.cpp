@@ -26,10 +26,10 @@ struct Book {
   }
 };
 
-void add_computes(const Parts& parts, Book& book) {
-  const EnergySpec& energy = parts.chip.machine.energy;
+void add_computes(const RunState& run, Book& book) {
+  const EnergySpec& energy = run.chip.machine.energy;
   double cells = 0;
-  for (const Unit& unit : parts.units.all()) cells += unit.array_multiply_adds;
+  for (const Unit& unit : run.units.all()) cells += unit.array_multiply_adds;
   const double useful = book.result.multiply_adds;
   book.count({"arrays", "multiply-adds", {}, {}, useful}, [](const KernelCounters& k) { return k.multiply_adds; });
   book.count({"arrays", "padded multiply-adds", {}, {}, cells - useful},
@@ -41,8 +41,8 @@ void add_computes(const Parts& parts, Book& book) {
 }
 
 /// Bytes that the cores ask of a level, the elements and what lies beside them in bursts and padded layouts.
-void add_asked(const Parts& parts, Book& book, const char* part, const std::string& item, const char* level) {
-  const Totals& totals = parts.totals;
+void add_asked(const RunState& run, Book& book, const char* part, const std::string& item, const char* level) {
+  const Totals& totals = run.totals;
   const auto asked = static_cast<double>(totals.read_bytes + totals.written_bytes);
   const auto padding = static_cast<double>(totals.padding_bytes);
   book.count({part, item, level, {}, asked - padding},
@@ -50,43 +50,43 @@ void add_asked(const Parts& parts, Book& book, const char* part, const std::stri
   book.count({part, "padded " + item, level, {}, padding}, [](const KernelCounters& k) { return k.padding_bytes; });
 }
 
-void add_memory(const Parts& parts, Book& book) {
+void add_memory(const RunState& run, Book& book) {
   Result& result = book.result;
-  const bool cached = !parts.memory.caches().empty();
+  const bool cached = !run.memory.caches().empty();
   if (cached) {
     const std::int64_t below = result.memory_read_bytes + result.memory_written_bytes;
-    add_asked(parts, book, "cache", "cache bytes", "cache");
+    add_asked(run, book, "cache", "cache bytes", "cache");
     book.count({"memory", "memory bytes", "DRAM", {}, static_cast<double>(below)},
                [](const KernelCounters& k) { return k.below_bytes; });
   } else {
-    add_asked(parts, book, "memory", "memory bytes", "DRAM");
+    add_asked(run, book, "memory", "memory bytes", "DRAM");
   }
   // A part's own energies count its commands; the machine's energy per byte would count them again.
-  const std::vector<MemorySystem::Energy> commands = parts.memory.port().energy();
+  const std::vector<MemorySystem::Energy> commands = run.memory.port().energy();
   for (const MemorySystem::Energy& one : commands) {
     result.counts.push_back({"memory", one.part, "DRAM", {}, static_cast<double>(one.count)});
     book.table.push_back({one.part, static_cast<double>(one.each)});
   }
   if (!commands.empty()) return;
-  book.rate("memory bytes", parts.chip.machine.energy.memory_byte);
-  book.rate("padded memory bytes", parts.chip.machine.energy.memory_byte, "memory bytes");
+  book.rate("memory bytes", run.chip.machine.energy.memory_byte);
+  book.rate("padded memory bytes", run.chip.machine.energy.memory_byte, "memory bytes");
 }
 
 }  // namespace
 
-void add_energy(const Parts& parts, const Programs& programs, Result& result) {
-  const EnergySpec& energy = parts.chip.machine.energy;
+void add_energy(const RunState& run, const Programs& programs, Result& result) {
+  const EnergySpec& energy = run.chip.machine.energy;
   Book book{programs, result};
-  add_computes(parts, book);
+  add_computes(run, book);
   constexpr const char* dma = "scratchpad bytes (DMA side)";
   std::int64_t scratchpad = 0;
-  for (const Unit& unit : parts.units.all())
+  for (const Unit& unit : run.units.all())
     if (unit.kind == UnitKind::load || unit.kind == UnitKind::store) scratchpad += unit.bytes;
-  scratchpad += parts.totals.on_chip_bytes;  // read in one place, written in another
+  scratchpad += run.totals.on_chip_bytes;  // read in one place, written in another
   book.count({"scratchpad", dma, "scratchpad", {}, static_cast<double>(scratchpad)},
              [](const KernelCounters& k) { return k.load_bytes + k.store_bytes + 2 * k.on_chip_bytes; });
   book.rate(dma, energy.scratchpad_byte);
-  add_memory(parts, book);
+  add_memory(run, book);
   book.count({"network", "network bytes", {}, {}, static_cast<double>(result.network_bytes)},
              [](const KernelCounters& k) { return k.load_bytes + k.store_bytes + k.send_bytes; });
   book.rate("network bytes", energy.network_byte);

@@ -12,16 +12,16 @@ namespace {
 
 using Said = std::vector<std::string>;
 
-void say_memory(const Parts& parts, Said& said) {
-  const MemorySpec& memory = parts.chip.machine.memory;
-  switch (parts.chip.memory) {
+void say_memory(const RunState& run, Said& said) {
+  const MemorySpec& memory = run.chip.machine.memory;
+  switch (run.chip.memory) {
     case MemoryKind::ideal:
       said.emplace_back("memory: ideal, no latency, no queueing, unlimited bandwidth");
       return;
     case MemoryKind::bank:
       said.emplace_back(
-          "memory: DRAM channels of " + parts.chip.options.dram->name + " with banks, rows, queues and refresh; " +
-          (parts.chip.routed
+          "memory: DRAM channels of " + run.chip.options.dram->name + " with banks, rows, queues and refresh; " +
+          (run.chip.routed
                ? "a write is acknowledged up to a read's latency after its acceptance"
                : "the return time of a read is fixed at its acceptance, so later requests do not delay it"));
       return;
@@ -31,18 +31,18 @@ void say_memory(const Parts& parts, Said& said) {
           "efficiency factor of " +
           std::to_string(memory.efficiency));
   }
-  if (!parts.memory.patterned())
+  if (!run.memory.patterned())
     said.emplace_back(
         "memory: a strided transfer takes the bursts of its pieces at consecutive addresses: the channels and banks of "
         "the individual pieces are not modelled");
 }
 
-void say_dram(const Parts& parts, Said& said) {
-  if (parts.chip.memory != MemoryKind::bank) return;
-  const dram::Part& part = *parts.chip.options.dram;
-  const Machine& machine = parts.chip.machine;
+void say_dram(const RunState& run, Said& said) {
+  if (run.chip.memory != MemoryKind::bank) return;
+  const dram::Part& part = *run.chip.options.dram;
+  const Machine& machine = run.chip.machine;
   const Int128 capacity = static_cast<Int128>(part.capacity_bytes()) * machine.memory.channels;
-  if (const std::int64_t end = parts.memory.end(); end > capacity)
+  if (const std::int64_t end = run.memory.end(); end > capacity)
     said.emplace_back("memory: tensors take " + std::to_string(end) + " B, the parts of all channels hold " +
                       std::to_string(static_cast<std::int64_t>(capacity)) +
                       " B: higher addresses share rows with the lowest ones");
@@ -54,10 +54,10 @@ void say_dram(const Parts& parts, Said& said) {
                                                       : "memory bytes are listed without energy"));
 }
 
-void say_network(const Parts& parts, const std::string& network, Said& said) {
-  const Machine& machine = parts.chip.machine;
+void say_network(const RunState& run, const std::string& network, Said& said) {
+  const Machine& machine = run.chip.machine;
   const bool regions = machine.memory.regions > 1;
-  if (parts.chip.routed) {
+  if (run.chip.routed) {
     said.emplace_back("network: " + network + ", every flit of " + std::to_string(machine.network.flit_bytes) +
                       " B in every router; a multicast is one packet per destination and piece; a DMA engine can "
                       "inject a packet at each port at once");
@@ -67,11 +67,11 @@ void say_network(const Parts& parts, const std::string& network, Said& said) {
           "responses and sends share these links");
     return;
   }
-  if (parts.chip.memory == MemoryKind::ideal) return;
+  if (run.chip.memory == MemoryKind::ideal) return;
   said.emplace_back("network: latency and bandwidth per core port; no routers, requests are not counted");
   if (!regions) return;
   said.emplace_back("memory regions: links carry data and sends, not requests");
-  if (!parts.memory.patterned())
+  if (!run.memory.patterned())
     said.emplace_back("memory regions: the lookup treats a strided transfer as the same number of contiguous bytes");
 }
 
@@ -93,9 +93,9 @@ void say_refused(const std::map<std::string, std::string>& refused, Said& said) 
 }
 
 /// Closed forms that mirror no kernel are far from it where much of its time is not arithmetic.
-void say_arithmetic_alone(const Parts& parts, Said& said) {
-  if (!parts.totals.arithmetic_alone) return;
-  Descriptor first = *parts.totals.arithmetic_alone;
+void say_arithmetic_alone(const RunState& run, Said& said) {
+  if (!run.totals.arithmetic_alone) return;
+  Descriptor first = *run.totals.arithmetic_alone;
   first.signature = 0;
   said.emplace_back(
       "tile computes: closed forms of the arithmetic only for those that read 64-bit integers, accumulate, sort by 64 "
@@ -144,24 +144,24 @@ void add_live(const Chip& chip, Result& result) {
 
 }  // namespace
 
-void add_fidelity(const Parts& parts, Result& result) {
-  const Chip& chip = parts.chip;
+void add_fidelity(const RunState& run, Result& result) {
+  const Chip& chip = run.chip;
   const bool ideal = chip.memory == MemoryKind::ideal;
-  const RoutedMemory* const routed = parts.memory.routed();
+  const RoutedMemory* const routed = run.memory.routed();
   const std::string network = routed ? routed->topology().name : ideal ? "none" : "simple";
   result.fidelity = {
       {"memory", chip.machine.memory.kind},
       {"network", network},
       {"tile latency", chip.options.live ? "live" : std::string(chip.kinds().front()->latencies().name())}};
   Said& said = result.approximations;
-  say_memory(parts, said);
-  add_cache_fidelity(parts, result);
-  say_dram(parts, said);
-  say_network(parts, network, said);
+  say_memory(run, said);
+  add_cache_fidelity(run, result);
+  say_dram(run, said);
+  say_network(run, network, said);
   if (!chip.machine.sorts.empty())
     said.emplace_back("several core types: cycles are those of core.clock; clock-domain crossings are assumed free");
   say_computes(chip, said);
-  if (result.fidelity.at("tile latency") == "closed form") say_arithmetic_alone(parts, said);
+  if (result.fidelity.at("tile latency") == "closed form") say_arithmetic_alone(run, said);
   add_live(chip, result);
   said.emplace_back("instruction dispatch is assumed free");
 }

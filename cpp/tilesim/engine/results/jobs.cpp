@@ -9,9 +9,9 @@ namespace tilesim::engine {
 
 namespace {
 
-OperationUse operation(const Parts& parts, const KernelRow& row, const ProgramRow& program) {
+OperationUse operation(const RunState& run, const KernelRow& row, const ProgramRow& program) {
   const KernelCounters& k = row.counters;
-  const MemorySpec& memory = parts.chip.machine.memory;
+  const MemorySpec& memory = run.chip.machine.memory;
   OperationUse use;
   use.name = row.kernel;
   use.operation = row.operation;
@@ -28,15 +28,15 @@ OperationUse operation(const Parts& parts, const KernelRow& row, const ProgramRo
   use.vector_busy = k.vector_busy / program.cores;
   use.launch = k.launch;
   const double achieved = static_cast<double>(memory.bytes_per_second) * memory.efficiency /
-                          static_cast<double>(parts.chip.machine.core.clock.hertz);
-  const std::int64_t bytes = parts.memory.tensors() ? k.below_bytes : k.load_bytes + k.store_bytes;
-  if (parts.chip.memory != MemoryKind::ideal && achieved > 0)
+                          static_cast<double>(run.chip.machine.core.clock.hertz);
+  const std::int64_t bytes = run.memory.tensors() ? k.below_bytes : k.load_bytes + k.store_bytes;
+  if (run.chip.memory != MemoryKind::ideal && achieved > 0)
     use.memory_busy = static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) / achieved));
   const std::int64_t whole = std::max<std::int64_t>(1, k.cycles);
   const Share bound = largest({{"compute", ratio(use.array_busy, whole)},
                                {"vector", ratio(use.vector_busy, whole)},
                                {"memory", ratio(use.memory_busy, whole)},
-                               {"network", ratio(network_busy(parts, k, program), whole)},
+                               {"network", ratio(network_busy(run, k, program), whole)},
                                {"dma", ratio(k.dma_busy / 1000 / program.cores, whole)},
                                {"launch", ratio(use.launch, whole)}});
   use.bound = bound.name;
@@ -53,23 +53,23 @@ Programs programs_of(const Jobs& jobs) {
   return programs;
 }
 
-void add_jobs(const Parts& parts, const Programs& programs, Result& result, Busiest& busiest) {
-  const Rows& rows = parts.jobs.rows();
+void add_jobs(const RunState& run, const Programs& programs, Result& result, Busiest& busiest) {
+  const Rows& rows = run.jobs.rows();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const JobRow& row = rows[static_cast<int>(i)];
     result.jobs.push_back({rows.programs()[at(row.program)].name, rows.cores(row), row.arrival, row.start, row.finish});
   }
   for (const ProgramRow& program : programs) {
     for (const KernelRow& kernel : program.kernels) {
-      result.operations.push_back(operation(parts, kernel, program));
+      result.operations.push_back(operation(run, kernel, program));
       busiest.launch += kernel.counters.launch;
     }
     result.approximations.insert(result.approximations.end(), program.notes.begin(), program.notes.end());
   }
 }
 
-void add_sources(const Parts& parts, Result& result) {
-  const Rows& rows = parts.jobs.rows();
+void add_sources(const RunState& run, Result& result) {
+  const Rows& rows = run.jobs.rows();
   const auto tell = [&](int id, const Rows::Sources& sources) {
     const std::string start = rows.size() > 1 ? "job " + std::to_string(id) + ": " : "";
     for (const auto& [name, source] : sources) result.data_sources[start + name] = source;
@@ -77,7 +77,7 @@ void add_sources(const Parts& parts, Result& result) {
   std::vector<std::string> assumed = rows.assumed();
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (const Rows::Sources* sources = rows.sources(rows[static_cast<int>(i)])) tell(static_cast<int>(i), *sources);
-  for (const auto& [id, job] : parts.jobs.live()) {
+  for (const auto& [id, job] : run.jobs.live()) {
     if (!job->reader) continue;
     tell(id, job->reader->sources());
     if (std::string own = job->reader->assumed(); !own.empty()) assumed.push_back(std::move(own));

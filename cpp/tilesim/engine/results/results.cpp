@@ -19,27 +19,27 @@ double ratio(std::int64_t part, std::int64_t whole) {
 namespace {
 
 /// Until the last stream has ended; while jobs are under way until now, with what units have begun.
-std::int64_t total_cycles(const Parts& parts) {
-  std::int64_t total = parts.jobs.finish();
-  if (parts.jobs.live().empty()) return total;
-  total = std::max(total, parts.agenda.now());
-  for (const Unit& unit : parts.units.all()) total = std::max(total, unit.busy_until);
+std::int64_t total_cycles(const RunState& run) {
+  std::int64_t total = run.jobs.finish();
+  if (run.jobs.live().empty()) return total;
+  total = std::max(total, run.agenda.now());
+  for (const Unit& unit : run.units.all()) total = std::max(total, unit.busy_until);
   return total;
 }
 
-void add_totals(const Parts& parts, Result& result) {
-  result.machine = parts.chip.machine.name;
-  result.cycles = total_cycles(parts);
-  result.hertz = parts.chip.machine.core.clock.hertz;
-  result.tile_operations = parts.totals.tile_operations;
-  result.events = parts.agenda.taken();
-  result.memory_read_bytes = parts.totals.read_bytes;
-  result.memory_written_bytes = parts.totals.written_bytes;
-  result.network_bytes = parts.totals.network_bytes;
-  result.on_chip_bytes = parts.totals.on_chip_bytes;
-  result.hashes["machine"] = parts.chip.machine.hash();
-  result.configuration = parts.chip.machine.to_json();
-  if (const program::CompiledProgram* first = parts.jobs.first()) {
+void add_totals(const RunState& run, Result& result) {
+  result.machine = run.chip.machine.name;
+  result.cycles = total_cycles(run);
+  result.hertz = run.chip.machine.core.clock.hertz;
+  result.tile_operations = run.totals.tile_operations;
+  result.events = run.agenda.taken();
+  result.memory_read_bytes = run.totals.read_bytes;
+  result.memory_written_bytes = run.totals.written_bytes;
+  result.network_bytes = run.totals.network_bytes;
+  result.on_chip_bytes = run.totals.on_chip_bytes;
+  result.hashes["machine"] = run.chip.machine.hash();
+  result.configuration = run.chip.machine.to_json();
+  if (const program::CompiledProgram* first = run.jobs.first()) {
     result.program = first->program().name;
     result.hashes["program"] = hash_text(first->program().to_json().dump());
   }
@@ -72,23 +72,23 @@ void tell_books(const Chip& chip) {
 
 }  // namespace
 
-Result result_of(const Parts& parts) {
+Result result_of(const RunState& run) {
   Result result;
   Busiest busiest;
-  add_totals(parts, result);
-  add_units(parts, result, busiest);
-  add_channels(parts, result, busiest);
-  add_cache(parts, result, busiest);
-  add_links(parts, result, busiest);
-  const Programs programs = programs_of(parts.jobs);
-  add_jobs(parts, programs, result, busiest);
+  add_totals(run, result);
+  add_units(run, result, busiest);
+  add_channels(run, result, busiest);
+  add_cache(run, result, busiest);
+  add_links(run, result, busiest);
+  const Programs programs = programs_of(run.jobs);
+  add_jobs(run, programs, result, busiest);
   add_bound(busiest, result);
-  add_energy(parts, programs, result);
-  add_fidelity(parts, result);
-  tell_books(parts.chip);
-  add_sources(parts, result);
-  add_views(parts, result);
-  add_intervals(parts, result);
+  add_energy(run, programs, result);
+  add_fidelity(run, result);
+  tell_books(run.chip);
+  add_sources(run, result);
+  add_views(run, result);
+  add_intervals(run, result);
   return result;
 }
 

@@ -1,4 +1,4 @@
-// The Result of a simulation, from contributors that read its parts.
+// Builds the Result of a simulation. Each contributor adds its fields and rows from the state at the end of the run.
 #pragma once
 
 #include "tilesim/engine/jobs/jobs.hpp"
@@ -6,7 +6,7 @@
 namespace tilesim::engine {
 
 /// All of a simulation that a Result tells of.
-struct Parts {
+struct RunState {
   const Chip& chip;
   const Totals& totals;
   const OffChip& memory;
@@ -16,7 +16,7 @@ struct Parts {
   const Jobs& jobs;
 };
 
-Result result_of(const Parts& parts);
+Result result_of(const RunState& run);
 
 /// Programs with the kernels of their jobs, of those that have ended and of those under way.
 using Programs = std::vector<ProgramRow>;
@@ -26,22 +26,22 @@ Programs programs_of(const Jobs& jobs);  // jobs.cpp
 struct Busiest { std::int64_t array = 0, vector = 0, memory = 0, cache = 0, network = 0, dma = 0, launch = 0; };
 
 // Contributors; each adds its own fields and rows.
-void add_units(const Parts& parts, Result& result, Busiest& busiest);                           // units.cpp
-void add_channels(const Parts& parts, Result& result, Busiest& busiest);                        // units.cpp
-void add_links(const Parts& parts, Result& result, Busiest& busiest);                           // units.cpp
-void add_intervals(const Parts& parts, Result& result);                                         // units.cpp
-void add_jobs(const Parts& parts, const Programs& programs, Result& result, Busiest& busiest);  // jobs.cpp
-void add_sources(const Parts& parts, Result& result);                                           // jobs.cpp
-void add_cache(const Parts& parts, Result& result, Busiest& busiest);                           // cache.cpp
-void add_cache_fidelity(const Parts& parts, Result& result);                                    // cache.cpp
-void add_energy(const Parts& parts, const Programs& programs, Result& result);                  // energy.cpp
-void add_fidelity(const Parts& parts, Result& result);                                          // fidelity.cpp
-void add_views(const Parts& parts, Result& result);                                             // views.cpp
+void add_units(const RunState& run, Result& result, Busiest& busiest);                           // units.cpp
+void add_channels(const RunState& run, Result& result, Busiest& busiest);                        // units.cpp
+void add_links(const RunState& run, Result& result, Busiest& busiest);                           // units.cpp
+void add_intervals(const RunState& run, Result& result);                                         // units.cpp
+void add_jobs(const RunState& run, const Programs& programs, Result& result, Busiest& busiest);  // jobs.cpp
+void add_sources(const RunState& run, Result& result);                                           // jobs.cpp
+void add_cache(const RunState& run, Result& result, Busiest& busiest);                           // cache.cpp
+void add_cache_fidelity(const RunState& run, Result& result);                                    // cache.cpp
+void add_energy(const RunState& run, const Programs& programs, Result& result);                  // energy.cpp
+void add_fidelity(const RunState& run, Result& result);                                          // fidelity.cpp
+void add_views(const RunState& run, Result& result);                                             // views.cpp
 
 /// Core cycles for which the port or link that was busy longest passed bytes.
-std::int64_t network_busy(const Parts& parts);  // bounds.cpp
+std::int64_t network_busy(const RunState& run);  // bounds.cpp
 /// Of one kernel, from its bytes: the ports of its program's cores, and behind routers those of the channels.
-std::int64_t network_busy(const Parts& parts, const KernelCounters& kernel, const ProgramRow& program);
+std::int64_t network_busy(const RunState& run, const KernelCounters& kernel, const ProgramRow& program);
 
 struct Share {
   const char* name;

@@ -24,16 +24,16 @@ UnitUse part(std::string name, const char* kind, std::int64_t busy, std::int64_t
 
 }  // namespace
 
-void add_units(const Parts& parts, Result& result, Busiest& busiest) {
-  for (const Unit& unit : parts.units.all()) {
+void add_units(const RunState& run, Result& result, Busiest& busiest) {
+  for (const Unit& unit : run.units.all()) {
     UnitUse use;
-    use.unit = parts.units.name(unit);
+    use.unit = run.units.name(unit);
     use.kind = name(unit.kind);
     use.core = unit.core;
     std::int64_t counted = 0;
     for (std::size_t i = 0; i < unit.cycles.size(); ++i) counted += use.cycles[i] = unit.cycles[i];
     use.cycles[idle] += result.cycles - counted;
-    require(use.cycles[idle] >= 0 || parts.chip.machine.core_at(unit.core).contexts > 1,
+    require(use.cycles[idle] >= 0 || run.chip.machine.core_at(unit.core).contexts > 1,
             "the states of a unit exceed the total time");
     use.operations = unit.operations;
     use.bytes = unit.bytes;
@@ -48,8 +48,8 @@ void add_units(const Parts& parts, Result& result, Busiest& busiest) {
             [](const UnitUse& a, const UnitUse& b) { return a.unit < b.unit; });
 }
 
-void add_channels(const Parts& parts, Result& result, Busiest& busiest) {
-  const auto channels = parts.memory.port().channels();
+void add_channels(const RunState& run, Result& result, Busiest& busiest) {
+  const auto channels = run.memory.port().channels();
   for (std::size_t i = 0; i < channels.size(); ++i) {
     const MemorySystem::Channel& channel = channels[i];
     result.units.push_back(
@@ -59,14 +59,14 @@ void add_channels(const Parts& parts, Result& result, Busiest& busiest) {
     result.memory_padding_bytes += channel.padding;
     busiest.memory = std::max(busiest.memory, result.units.back().cycles[0]);
   }
-  result.memory_padding_bytes += parts.memory.port().padding();
+  result.memory_padding_bytes += run.memory.port().padding();
 }
 
-void add_links(const Parts& parts, Result& result, Busiest& busiest) {
-  busiest.network = network_busy(parts);
-  busiest.dma = parts.units.longest_passing() / 1000;
-  const RoutedMemory* const routed = parts.memory.routed();
-  for (const MemorySystem::Link& link : parts.memory.port().links()) {
+void add_links(const RunState& run, Result& result, Busiest& busiest) {
+  busiest.network = network_busy(run);
+  busiest.dma = run.units.longest_passing() / 1000;
+  const RoutedMemory* const routed = run.memory.routed();
+  for (const MemorySystem::Link& link : run.memory.port().links()) {
     (link.from == link.to ? result.memory_local_bytes : result.memory_remote_bytes) += link.bytes;
     if (link.from == link.to || (routed && routed->topology().router_regions.empty())) continue;
     result.units.push_back(part("link.region" + std::to_string(link.from) + "to" + std::to_string(link.to),
@@ -75,17 +75,17 @@ void add_links(const Parts& parts, Result& result, Busiest& busiest) {
   }
 }
 
-void add_intervals(const Parts& parts, Result& result) {
-  result.intervals = parts.timeline.intervals();
-  result.labels = parts.timeline.labels();
-  result.intervals_dropped = parts.timeline.dropped();
-  if (!parts.timeline.wanted()) return;
+void add_intervals(const RunState& run, Result& result) {
+  result.intervals = run.timeline.intervals();
+  result.labels = run.timeline.labels();
+  result.intervals_dropped = run.timeline.dropped();
+  if (!run.timeline.wanted()) return;
   // Intervals name units by their place in the sorted list.
-  const std::vector<Unit>& units = parts.units.all();
+  const std::vector<Unit>& units = run.units.all();
   std::vector<std::int32_t> place(units.size());
   for (std::size_t i = 0; i < units.size(); ++i)
     for (std::size_t j = 0; j < result.units.size(); ++j)
-      if (result.units[j].unit == parts.units.name(units[i])) place[i] = static_cast<std::int32_t>(j);
+      if (result.units[j].unit == run.units.name(units[i])) place[i] = static_cast<std::int32_t>(j);
   for (Interval& interval : result.intervals) interval.unit = place[at(interval.unit)];
 }
 

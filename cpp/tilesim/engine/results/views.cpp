@@ -85,10 +85,10 @@ Json network_json(const RoutedMemory& routed, const Machine& machine) {
 
 }  // namespace
 
-void add_views(const Parts& parts, Result& result) {
-  if (const BandwidthSeries* series = parts.memory.port().series())
-    result.memory = memory_json(*series, parts.memory.port().banks());
-  if (parts.memory.routed()) result.network = network_json(*parts.memory.routed(), parts.chip.machine);
+void add_views(const RunState& run, Result& result) {
+  if (const BandwidthSeries* series = run.memory.port().series())
+    result.memory = memory_json(*series, run.memory.port().banks());
+  if (run.memory.routed()) result.network = network_json(*run.memory.routed(), run.chip.machine);
 }
 
 }  // namespace tilesim::engine

@@ -1,4 +1,4 @@
-// The slots of a stream: rings of buffers, their versions, and who waits for them.
+// The slots of a stream: rings of buffers, their versions, and the queues that wait for them.
 #pragma once
 
 #include <array>
@@ -9,13 +9,13 @@
 
 namespace tilesim::engine {
 
-/// Queues of the stream, and streams with a send, that have waited for what has just come.
+/// The waiters that an update has woken: queues of the stream, and streams with a send.
 struct Woken {
   std::uint32_t queues = 0;
   std::uint64_t senders = 0;
 };
 
-/// Every version that is not the buffer's is a race: RaceError.
+/// The slots of a stream. Access to a version that its buffer no longer holds is a race: RaceError.
 class Slots {
  public:
   explicit Slots(const program::CompiledProgram& program);
@@ -23,17 +23,17 @@ class Slots {
   // In text order.
   void announce(std::int32_t slot, std::int64_t version);         ///< an acquire
   Woken receive(std::int32_t slot, std::int64_t version);         ///< a send may come
-  std::int32_t commits(std::int32_t slot, std::int64_t version);  ///< the place of the version's next commit
+  std::int32_t commits(std::int32_t slot, std::int64_t version);  ///< sequence number of the version's next commit
   std::int64_t epoch() const { return epoch_; }                   ///< scopes with slots that have ended
   void end(const std::vector<std::int32_t>& slots, const program::Cursor& cursor);  ///< of a scope
 
-  // In time. What is rejected is asked again when the queue (or sender) is woken.
+  // In time. Rejected calls are repeated when the queue (or sender) is woken.
   bool holds(std::int32_t slot, std::int64_t version, std::int64_t pieces, int queue);
   /// `woken`: queues that wait for the version to begin.
   bool acquire(std::int32_t slot, std::int64_t version, std::int64_t epoch, int queue, Woken& woken);
   Woken commit(std::int32_t slot, std::int64_t version, std::int64_t sequence, std::int64_t pieces);
   Woken release(std::int32_t slot, std::int64_t version, int queue);
-  /// Whether the next send can come, as which version.
+  /// Whether the slot can take the next send, and as which version.
   bool accepts(std::int32_t slot, std::uint64_t sender, std::int64_t& version);
   void expect(std::int32_t slot, std::int64_t version);  ///< it comes
   Woken arrive(std::int32_t slot, std::int64_t version, std::int64_t pieces);
@@ -54,8 +54,7 @@ class Slots {
     std::vector<std::int64_t> epochs;      ///< per receive modulo its size
     Woken waiting;                         ///< for anything to change
   };
-  /// A buffer of a scope that has ended in text order, whose last version is not free yet: later scopes may lie on its
-  /// bytes.
+  /// A buffer of an ended scope whose last version is not free yet. Later scopes may use its bytes.
   struct Ended {
     std::int32_t slot = 0;
     std::int64_t version = 0, epoch = 0;

@@ -58,8 +58,8 @@ void wake_senders(Agenda& agenda, const std::vector<std::unique_ptr<Stream>>& st
   for (const std::unique_ptr<Stream>& stream : streams) {
     if (!(senders & sender_bit(*stream))) continue;
     for (std::size_t q = 0; q < stream->queues.size(); ++q) {
-      const EntryRing& entries = stream->queues[q].entries;
-      if (!entries.empty() && entries.front().opcode == program::Opcode::send)
+      const StatementRing& statements = stream->queues[q].statements;
+      if (!statements.empty() && statements.front().opcode == program::Opcode::send)
         wake(agenda, *stream, static_cast<int>(q), agenda.now());
     }
   }

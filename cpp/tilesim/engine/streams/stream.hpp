@@ -1,4 +1,4 @@
-// One instruction stream of a job on a core: its cursor, queues and slots.
+// One instruction stream of a job on a core, with its cursor, queues and slots.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include "tilesim/engine/chip/cores.hpp"
 #include "tilesim/engine/events/agenda.hpp"
 #include "tilesim/engine/kernels/kernels.hpp"
-#include "tilesim/engine/streams/entry.hpp"
 #include "tilesim/engine/streams/slots.hpp"
+#include "tilesim/engine/streams/statement.hpp"
 
 namespace tilesim::engine {
 

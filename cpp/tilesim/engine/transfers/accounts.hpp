@@ -1,4 +1,4 @@
-// In which state units are, whose time it is, and what an entry that is over leaves behind.
+// Accounting of units and kernels: states of units, attributed time, and the updates after a statement has ended.
 #pragma once
 
 #include "tilesim/engine/jobs/job.hpp"
@@ -10,26 +10,29 @@ class Accounts {
   Accounts(OffChip& memory, Agenda& agenda, Units& units, Timeline& timeline, Totals& totals)
       : memory_(memory), agenda_(agenda), units_(units), timeline_(timeline), totals_(totals) {}
 
-  /// The queue's unit waits, if nothing else keeps it busy, until `unblock`.
+  /// The queue's unit waits until `unblock`, unless other work keeps it busy.
   void block(Stream& stream, Queue& queue, UnitState reason);
   void unblock(Stream& stream, Queue& queue);
-  void busy(Stream& stream, Queue& queue, std::int64_t begin, std::int64_t end, const Entry& entry);
-  /// The head of the queue leaves it; `over`: and it is over.
+  void busy(Stream& stream, Queue& queue, std::int64_t begin, std::int64_t end, const ResolvedStatement& statement);
+  /// Removes the head of the queue; `over`: it has completed, too.
   void pop(Stream& stream, Queue& queue, bool over = true);
-  void over(Stream& stream, const Queue& queue, std::int64_t kernel);  ///< an entry that has left its queue before
-  /// A load, store or send that took its unit from `started` to `done`.
-  void transfer(Stream& stream, Queue& queue, const Entry& entry, std::int64_t started, std::int64_t done);
-  void moved(const Request& request);  ///< a piece of a transfer has been taken
-  /// So many bytes of an entry pass the core's DMA engine from now on.
-  void passes(Stream& stream, const Entry& entry, std::int64_t bytes);
-  void fetched(JobState& job, const Entry& entry, std::int64_t bytes);  ///< from another core's scratchpad
-  /// A compute: its unit is taken from `started` to `busy`, its operands until `consumed`, its result is there at
-  /// `done`.
+  void over(Stream& stream, const Queue& queue,
+            std::int64_t kernel);  ///< a statement that has left its queue before has completed
+  /// Records a load, store or send that occupied its unit from `started` to `done`.
+  void transfer(Stream& stream, Queue& queue, const ResolvedStatement& statement, std::int64_t started,
+                std::int64_t done);
+  void moved(const Request& request);  ///< records a piece that memory accepted
+  /// Records bytes of a statement that pass the core's DMA engine from now on.
+  void passes(Stream& stream, const ResolvedStatement& statement, std::int64_t bytes);
+  void fetched(JobState& job, const ResolvedStatement& statement,
+               std::int64_t bytes);  ///< from another core's scratchpad
+  /// Records a compute: its unit is busy from `started` to `busy`, its operands are held until `consumed`, and its
+  /// result is complete at `done`.
   struct Computed { std::int64_t started = 0, busy = 0, consumed = 0, done = 0; };
-  void compute(Stream& stream, Queue& queue, const Entry& entry, const Computed& times);
+  void compute(Stream& stream, Queue& queue, const ResolvedStatement& statement, const Computed& times);
 
  private:
-  void settle_transfer(Stream& stream, const Queue& queue, const Entry& entry, std::int64_t started);
+  void settle_transfer(Stream& stream, const Queue& queue, const ResolvedStatement& statement, std::int64_t started);
   void settle(Stream& stream, const Queue& queue, std::int64_t kernel, bool was_full);
 
   OffChip& memory_;

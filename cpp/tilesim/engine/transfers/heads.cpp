@@ -10,64 +10,67 @@ using program::Opcode;
 
 void Heads::advance(Stream& stream, int queue) {
   Queue& q = stream.queues[at(queue)];
-  while (!q.entries.empty() && !q.transferring) {
-    if (!start(stream, queue, q.entries.front())) return;
+  while (!q.statements.empty() && !q.transferring) {
+    if (!start(stream, queue, q.statements.front())) return;
     accounts_.unblock(stream, q);
     accounts_.pop(stream, q);
   }
 }
 
-bool Heads::start(Stream& stream, int queue, const Entry& entry) {
+bool Heads::start(Stream& stream, int queue, const ResolvedStatement& statement) {
   Queue& q = stream.queues[at(queue)];
-  switch (entry.opcode) {
+  switch (statement.opcode) {
     case Opcode::wait:
-      return entry.counter >= 0 ? wait_counter(stream, queue, entry) : wait(stream, queue, entry);
+      return statement.counter >= 0 ? wait_counter(stream, queue, statement) : wait(stream, queue, statement);
     case Opcode::acquire:
-      return acquire(stream, queue, entry);
+      return acquire(stream, queue, statement);
     case Opcode::commit:
-      transfers_.after(stream, queue, q.done_until,
-                       {EventKind::commit, entry.slot, {entry.version, entry.sequence, entry.pieces}, 0});
+      transfers_.after(
+          stream, queue, q.done_until,
+          {EventKind::commit, statement.slot, {statement.version, statement.sequence, statement.pieces}, 0});
       return true;
     case Opcode::release:
-      transfers_.after(stream, queue, q.consumed_until, {EventKind::release, entry.slot, {entry.version, queue, 0}, 0});
+      transfers_.after(stream, queue, q.consumed_until,
+                       {EventKind::release, statement.slot, {statement.version, queue, 0}, 0});
       return true;
     case Opcode::signal:
-      signal(stream, queue, entry);
+      signal(stream, queue, statement);
       return true;
     case Opcode::load:
     case Opcode::store:
-      return transfers_.start(stream, queue, entry);
+      return transfers_.start(stream, queue, statement);
     case Opcode::send:
-      return sends_.start(stream, queue, entry);
+      return sends_.start(stream, queue, statement);
     default:
-      return compute(stream, queue, entry);
+      return compute(stream, queue, statement);
   }
 }
 
 /// To another core it travels through the network.
-void Heads::signal(Stream& stream, int queue, const Entry& entry) {
+void Heads::signal(Stream& stream, int queue, const ResolvedStatement& statement) {
   Queue& q = stream.queues[at(queue)];
-  const std::int64_t size = stream.program->counters[at(entry.counter)].second;
-  const std::int64_t way = entry.core == stream.virtual_core
+  const std::int64_t size = stream.program->counters[at(statement.counter)].second;
+  const std::int64_t way = statement.core == stream.virtual_core
                                ? 0
-                               : chip_.signal_cycles(stream.physical_core, stream.job->job.cores[at(entry.core)]);
-  transfers_.after(stream, queue, q.done_until,
-                   {EventKind::count, entry.counter, {entry.core * size + entry.index, entry.pieces, 0}, way});
+                               : chip_.signal_cycles(stream.physical_core, stream.job->job.cores[at(statement.core)]);
+  transfers_.after(
+      stream, queue, q.done_until,
+      {EventKind::count, statement.counter, {statement.core * size + statement.index, statement.pieces, 0}, way});
   stream.done_until = std::max(stream.done_until, q.done_until);
 }
 
-bool Heads::wait_counter(Stream& stream, int queue, const Entry& entry) {
+bool Heads::wait_counter(Stream& stream, int queue, const ResolvedStatement& statement) {
   JobState& job = *stream.job;
-  const program::Counter& counter = stream.program->program().counters[at(entry.counter)];
-  const std::int64_t cell = (counter.semaphore ? stream.virtual_core * counter.size : 0) + entry.index;
-  if (job.counters[at(entry.counter)][at(cell)] >= entry.pieces) return true;
-  job.waiters[{entry.counter, cell}].emplace_back(&stream, queue);
+  const program::Counter& counter = stream.program->program().counters[at(statement.counter)];
+  const std::int64_t cell = (counter.semaphore ? stream.virtual_core * counter.size : 0) + statement.index;
+  if (job.counters[at(statement.counter)][at(cell)] >= statement.pieces) return true;
+  job.waiters[{statement.counter, cell}].emplace_back(&stream, queue);
   accounts_.block(stream, stream.queues[at(queue)], UnitState::wait_dependency);
   return false;
 }
 
-bool Heads::wait(Stream& stream, int queue, const Entry& entry) {
-  if (stream.slots.holds(entry.slot, entry.version, entry.pieces, queue)) return true;
+bool Heads::wait(Stream& stream, int queue, const ResolvedStatement& statement) {
+  if (stream.slots.holds(statement.slot, statement.version, statement.pieces, queue)) return true;
   Queue& q = stream.queues[at(queue)];
   const UnitKind kind = units_[q.unit].kind;
   const bool computes = kind == UnitKind::array || kind == UnitKind::vector || kind == UnitKind::cross_lane;
@@ -75,9 +78,9 @@ bool Heads::wait(Stream& stream, int queue, const Entry& entry) {
   return false;
 }
 
-bool Heads::acquire(Stream& stream, int queue, const Entry& entry) {
+bool Heads::acquire(Stream& stream, int queue, const ResolvedStatement& statement) {
   Woken woken;
-  if (!stream.slots.acquire(entry.slot, entry.version, entry.epoch, queue, woken)) {
+  if (!stream.slots.acquire(statement.slot, statement.version, statement.epoch, queue, woken)) {
     accounts_.block(stream, stream.queues[at(queue)], UnitState::wait_store);
     return false;
   }
@@ -85,15 +88,15 @@ bool Heads::acquire(Stream& stream, int queue, const Entry& entry) {
   return true;
 }
 
-bool Heads::compute(Stream& stream, int queue, const Entry& entry) {
+bool Heads::compute(Stream& stream, int queue, const ResolvedStatement& statement) {
   Queue& q = stream.queues[at(queue)];
   const std::int64_t now = agenda_.now();
-  const bool mma = entry.descriptor.kind == ComputeKind::mma;
+  const bool mma = statement.descriptor.kind == ComputeKind::mma;
   History history;
-  history.weights_resident = entry.weights >= 0 && entry.weights == q.last_weights;
+  history.weights_resident = statement.weights >= 0 && statement.weights == q.last_weights;
   if (q.answered_later) {
     history.pipelined = mma && !q.open.empty();
-    return transfers_.compute(stream, queue, entry, history);
+    return transfers_.compute(stream, queue, statement, history);
   }
   if (const std::int64_t busy = units_[q.unit].busy_until; busy > now) {
     wake(agenda_, stream, queue, busy);
@@ -101,11 +104,12 @@ bool Heads::compute(Stream& stream, int queue, const Entry& entry) {
   }
   CoreKind& kind = *stream.kind;
   history.pipelined = mma && q.busy_end == now && now > 0;
-  const TileLatency latency = entry.source ? kind.latencies().latency(entry.descriptor, history, *entry.source)
-                                           : kind.latencies().latency(entry.descriptor, history);
-  if (mma) q.last_weights = entry.weights;
+  const TileLatency latency = statement.source
+                                  ? kind.latencies().latency(statement.descriptor, history, *statement.source)
+                                  : kind.latencies().latency(statement.descriptor, history);
+  if (mma) q.last_weights = statement.weights;
   accounts_.compute(
-      stream, q, entry,
+      stream, q, statement,
       {now, kind.after(now, latency.busy), kind.after(now, latency.consumed), kind.after(now, latency.done)});
   return true;
 }

@@ -1,4 +1,4 @@
-// From the head of a queue into its unit.
+// Starts the statement at the head of a queue on its unit.
 #pragma once
 
 #include "tilesim/engine/transfers/sends.hpp"
@@ -15,12 +15,12 @@ class Heads {
 
  private:
   // Whether the head has started (synchronization: has passed). Otherwise somebody will wake the queue.
-  bool start(Stream& stream, int queue, const Entry& entry);
-  bool wait(Stream& stream, int queue, const Entry& entry);
-  bool wait_counter(Stream& stream, int queue, const Entry& entry);
-  bool acquire(Stream& stream, int queue, const Entry& entry);
-  bool compute(Stream& stream, int queue, const Entry& entry);
-  void signal(Stream& stream, int queue, const Entry& entry);
+  bool start(Stream& stream, int queue, const ResolvedStatement& statement);
+  bool wait(Stream& stream, int queue, const ResolvedStatement& statement);
+  bool wait_counter(Stream& stream, int queue, const ResolvedStatement& statement);
+  bool acquire(Stream& stream, int queue, const ResolvedStatement& statement);
+  bool compute(Stream& stream, int queue, const ResolvedStatement& statement);
+  void signal(Stream& stream, int queue, const ResolvedStatement& statement);
 
   const Chip& chip_;
   Agenda& agenda_;

@@ -28,9 +28,9 @@ bool Transfers::advance(std::int64_t limit, CancelToken* cancel) {
     for (const Done& done : done_) {
       const Open& open = open_[at(static_cast<std::int64_t>(done.tag >> 16))];
       std::uint64_t tag = done.tag;
-      if (done.part != Done::Part::whole)
-        tag =
-            tag_of(static_cast<std::int32_t>(tag >> 16), done.part == Done::Part::operands ? operands_read : unit_free);
+      if (done.milestone != Done::Milestone::complete)
+        tag = tag_of(static_cast<std::int32_t>(tag >> 16),
+                     done.milestone == Done::Milestone::operands_read ? operands_read : unit_free);
       agenda_.push(EventKind::piece, std::max(agenda_.now(), done.cycle), open.stream->number, open.queue,
                    static_cast<std::int64_t>(tag));
     }
@@ -39,7 +39,7 @@ bool Transfers::advance(std::int64_t limit, CancelToken* cancel) {
   return true;
 }
 
-std::int32_t Transfers::open(Stream& stream, int queue, const Entry& entry, std::int64_t started) {
+std::int32_t Transfers::open(Stream& stream, int queue, const ResolvedStatement& statement, std::int64_t started) {
   if (free_open_.empty()) {
     free_open_.push_back(static_cast<std::int32_t>(open_.size()));
     open_.emplace_back();
@@ -48,7 +48,7 @@ std::int32_t Transfers::open(Stream& stream, int queue, const Entry& entry, std:
   free_open_.pop_back();
   Open& own = open_[at(transfer)];
   own = Open{};
-  own.entry = entry;
+  own.statement = statement;
   own.stream = &stream;
   own.queue = queue;
   own.started = started;
@@ -64,30 +64,36 @@ void Transfers::issued(Stream& stream, int queue, std::int32_t transfer) {
   wake(agenda_, stream, queue, agenda_.now());
 }
 
-bool Transfers::send(Stream& stream, int queue, const Entry& entry, std::vector<Target> targets) {
+bool Transfers::send(Stream& stream, int queue, const ResolvedStatement& statement, std::vector<Target> targets) {
   Queue& q = stream.queues[at(queue)];
   accounts_.unblock(stream, q);
   if (targets.empty()) return true;
-  const std::int32_t transfer = open(stream, queue, entry, agenda_.now());
+  const std::int32_t transfer = open(stream, queue, statement, agenda_.now());
   Open& own = open_[at(transfer)];
   own.left = static_cast<std::int64_t>(targets.size());
   q.open_pieces += own.left;
   for (std::size_t k = 0; k < targets.size(); ++k)
-    memory_.routed()->send(stream.physical_core, targets[k].first->physical_core, entry.bytes,
+    memory_.routed()->send(stream.physical_core, targets[k].first->physical_core, statement.bytes,
                            tag_of(transfer, static_cast<std::int64_t>(k)), agenda_.now());
   own.targets = std::move(targets);
   issued(stream, queue, transfer);
   return false;
 }
 
-bool Transfers::compute(Stream& stream, int queue, const Entry& entry, const History& history) {
+bool Transfers::compute(Stream& stream, int queue, const ResolvedStatement& statement, const History& history) {
   Queue& q = stream.queues[at(queue)];
   const std::int64_t now = agenda_.now();
   const Unit& unit = units_[q.unit];
-  const std::int32_t number = open(stream, queue, entry, now);
-  const Compute what{
-      unit.core,     unit.kind,    q.unit, &entry.descriptor, history, entry.source, units_.named(unit.sort).number,
-      stream.number, entry.weights};
+  const std::int32_t number = open(stream, queue, statement, now);
+  const Compute what{unit.core,
+                     unit.kind,
+                     q.unit,
+                     &statement.descriptor,
+                     history,
+                     statement.source,
+                     units_.named(unit.sort).number,
+                     stream.number,
+                     statement.weights};
   const Offered offered = computes_->offer(what, tag_of(number, no_target), now);
   if (!offered.accepted()) {
     q.open.pop_back();
@@ -100,7 +106,7 @@ bool Transfers::compute(Stream& stream, int queue, const Entry& entry, const His
     return false;
   }
   accounts_.unblock(stream, q);
-  if (entry.descriptor.kind == ComputeKind::mma) q.last_weights = entry.weights;
+  if (statement.descriptor.kind == ComputeKind::mma) q.last_weights = statement.weights;
   open_[at(number)].left = computes_->tells_parts() ? 2 : 1;
   q.open_pieces += open_[at(number)].left;
   if (offered.kind == Offered::Kind::complete)
@@ -127,10 +133,10 @@ void Transfers::piece(std::int64_t value) {
     release_consumed(stream, q);
   } else if (target != no_target) {
     const auto& [other, version] = own.targets[at(target)];
-    wake_queues(agenda_, *other, other->slots.arrive(own.entry.slot, version, own.entry.pieces).queues);
+    wake_queues(agenda_, *other, other->slots.arrive(own.statement.slot, version, own.statement.pieces).queues);
   }
-  const bool computed = own.entry.opcode != program::Opcode::load && own.entry.opcode != program::Opcode::store &&
-                        own.entry.opcode != program::Opcode::send;
+  const bool computed = own.statement.opcode != program::Opcode::load &&
+                        own.statement.opcode != program::Opcode::store && own.statement.opcode != program::Opcode::send;
   finish(stream, q);
   if (computed) wake_refused();
 }
@@ -157,15 +163,15 @@ void Transfers::wake_refused() {
 /// As a transfer, a send or a compute: from its start until now.
 void Transfers::end(Stream& stream, Queue& queue, const Open& own) {
   const std::int64_t last = std::max(agenda_.now(), own.passed);
-  switch (own.entry.opcode) {
+  switch (own.statement.opcode) {
     case program::Opcode::send:
-      return accounts_.transfer(stream, queue, own.entry, own.started, last);
+      return accounts_.transfer(stream, queue, own.statement, own.started, last);
     case program::Opcode::load:
     case program::Opcode::store:
-      return accounts_.transfer(stream, queue, own.entry, own.started,
+      return accounts_.transfer(stream, queue, own.statement, own.started,
                                 stream.kind->after(last, stream.kind->core.dma.latency_cycles));
     default:
-      return accounts_.compute(stream, queue, own.entry, {own.started, last, last, last});
+      return accounts_.compute(stream, queue, own.statement, {own.started, last, last, last});
   }
 }
 
@@ -181,7 +187,7 @@ void Transfers::finish(Stream& stream, Queue& queue) {
       push(stream, std::max(agenda_.now(), queue.done_until) + effect.delay, effect);
       stream.done_until = std::max(stream.done_until, queue.done_until + effect.delay);
     }
-    accounts_.over(stream, queue, own.entry.kernel);
+    accounts_.over(stream, queue, own.statement.kernel);
     free_open_.push_back(transfer);
   }
 }

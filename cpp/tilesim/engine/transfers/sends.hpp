@@ -1,4 +1,4 @@
-// Tiles from core to core.
+// Sends of tiles between cores.
 #pragma once
 
 #include "tilesim/engine/transfers/transfers.hpp"
@@ -11,11 +11,11 @@ class Sends {
       : memory_(memory), agenda_(agenda), units_(units), accounts_(accounts), transfers_(transfers), totals_(totals) {}
 
   /// The head of a queue. True: it is on its way; else the queue will be woken, or the transfer takes the entry.
-  bool start(Stream& stream, int queue, const Entry& entry);
+  bool start(Stream& stream, int queue, const ResolvedStatement& statement);
 
  private:
   /// Where it goes and as which version; false where a destination has no room yet.
-  bool targets(Stream& stream, const Entry& entry, std::vector<Transfers::Target>& found);
+  bool targets(Stream& stream, const ResolvedStatement& statement, std::vector<Transfers::Target>& found);
 
   OffChip& memory_;
   Agenda& agenda_;

@@ -9,27 +9,27 @@ namespace tilesim::engine {
 
 using program::Opcode;
 
-bool Transfers::start(Stream& stream, int queue, const Entry& entry) {
+bool Transfers::start(Stream& stream, int queue, const ResolvedStatement& statement) {
   Queue& q = stream.queues[at(queue)];
   const std::int64_t now = agenda_.now(), issue = stream.kind->core.dma.issue_cycles;
   if (q.issue_ready > now) {
     wake(agenda_, stream, queue, q.issue_ready);
     return false;
   }
-  if (entry.bytes == 0) {  // nothing inside the tensor: only the fill, which costs the issue
+  if (statement.bytes == 0) {  // nothing inside the tensor: only the fill, which costs the issue
     q.issue_ready = stream.kind->after(now, issue);
     q.done_until = q.consumed_until = std::max(q.done_until, q.issue_ready);
-    stream.kernels.used(entry.kernel, now, q.done_until);
-    if (entry.pattern >= 0) memory_.drop_pattern(entry.pattern, entry.opcode == Opcode::load, 0);
-    if (entry.opcode == Opcode::store && entry.counter >= 0)
-      after(stream, queue, q.done_until, {EventKind::count, entry.counter, {entry.index, 1, 0}, 0});
+    stream.kernels.used(statement.kernel, now, q.done_until);
+    if (statement.pattern >= 0) memory_.drop_pattern(statement.pattern, statement.opcode == Opcode::load, 0);
+    if (statement.opcode == Opcode::store && statement.counter >= 0)
+      after(stream, queue, q.done_until, {EventKind::count, statement.counter, {statement.index, 1, 0}, 0});
     stream.done_until = std::max(stream.done_until, q.done_until);
     return true;
   }
   accounts_.unblock(stream, q);
   q.transferring = true;
-  q.left = entry.bytes;
-  q.next_address = entry.address;
+  q.left = statement.bytes;
+  q.next_address = statement.address;
   q.finish = q.started = now;
   if (issue > 0)
     agenda_.push(EventKind::chunk, stream.kind->after(now, issue), stream.number, queue);
@@ -56,13 +56,13 @@ bool Transfers::has_window(Stream& stream, int queue) {
 
 Request Transfers::next_piece(const Stream& stream, int queue) {
   const Queue& q = stream.queues[at(queue)];
-  const Entry& entry = q.entries.front();
+  const ResolvedStatement& statement = q.statements.front();
   const std::int64_t most = stream.kind->chunk_bytes;
-  Request request{stream.physical_core,       q.next_address, std::min(q.left, most), entry.opcode == Opcode::store,
+  Request request{stream.physical_core,       q.next_address, std::min(q.left, most), statement.opcode == Opcode::store,
                   stream.place * 64L + queue, q.left > most};
-  if (entry.pattern >= 0) {
-    request.pattern = &memory_.pattern(entry.pattern);
-    request.offset = entry.bytes - q.left;
+  if (statement.pattern >= 0) {
+    request.pattern = &memory_.pattern(statement.pattern);
+    request.offset = statement.bytes - q.left;
   }
   return request;
 }
@@ -71,11 +71,11 @@ Request Transfers::next_piece(const Stream& stream, int queue) {
 /// has been asked for, and something will call again.
 bool Transfers::fetch(Stream& stream, int queue) {
   Queue& q = stream.queues[at(queue)];
-  const Entry& entry = q.entries.front();
+  const ResolvedStatement& statement = q.statements.front();
   const std::int64_t now = agenda_.now();
   const bool later = memory_.port().answers_later();
-  std::int64_t before = 0, asked = entry.bytes - q.left;
-  for (const auto& [holder, bytes] : *entry.held) {
+  std::int64_t before = 0, asked = statement.bytes - q.left;
+  for (const auto& [holder, bytes] : *statement.held) {
     if (asked >= before + bytes || q.left == 0) {
       before += bytes;
       continue;
@@ -85,7 +85,7 @@ bool Transfers::fetch(Stream& stream, int queue) {
     const std::int64_t from = stream.job->job.cores[at(holder)];
     std::int64_t arrival = now;
     if (later) {
-      if (asked == 0) open(stream, queue, entry, q.started);
+      if (asked == 0) open(stream, queue, statement, q.started);
       memory_.routed()->send(from, stream.physical_core, piece, tag_of(q.open.back(), no_target), now);
       ++open_[at(q.open.back())].left, ++q.open_pieces;
     } else {
@@ -100,8 +100,8 @@ bool Transfers::fetch(Stream& stream, int queue) {
       q.in_flight[static_cast<std::size_t>(q.chunks++ & 63)] = arrival;
     }
     q.left -= piece;
-    accounts_.fetched(*stream.job, entry, piece);
-    accounts_.passes(stream, entry, piece);
+    accounts_.fetched(*stream.job, statement, piece);
+    accounts_.passes(stream, statement, piece);
     const std::int64_t next = std::max(now + (later ? 1 : 0),
                                        stream.kind->after(now, ceil_div(piece, stream.kind->core.dma.bytes_per_cycle)));
     q.finish = std::max({q.finish, arrival, next});
@@ -115,10 +115,10 @@ bool Transfers::fetch(Stream& stream, int queue) {
 void Transfers::copy(Stream& stream, int queue) {
   Queue& q = stream.queues[at(queue)];
   const std::int64_t now = agenda_.now();
-  const Entry& entry = q.entries.front();
-  if (entry.held && !fetch(stream, queue)) return;
+  const ResolvedStatement& statement = q.statements.front();
+  if (statement.held && !fetch(stream, queue)) return;
   if (q.left > 0) {
-    accounts_.passes(stream, entry, q.left);
+    accounts_.passes(stream, statement, q.left);
     q.issue_ready = stream.kind->after(now, ceil_div(q.left, stream.kind->core.dma.bytes_per_cycle));
     q.finish = std::max(q.finish, q.issue_ready);
     q.left = 0;
@@ -126,9 +126,9 @@ void Transfers::copy(Stream& stream, int queue) {
   }
   q.issue_ready = now;
   q.transferring = false;
-  const bool opened = entry.held && memory_.port().answers_later();
+  const bool opened = statement.held && memory_.port().answers_later();
   if (!opened && q.open.empty()) return ended(stream, queue);
-  if (!opened) open(stream, queue, entry, q.started);  // in order behind those before
+  if (!opened) open(stream, queue, statement, q.started);  // in order behind those before
   const std::int32_t transfer = q.open.back();
   open_[at(transfer)].passed = q.finish;
   issued(stream, queue, transfer);
@@ -137,13 +137,13 @@ void Transfers::copy(Stream& stream, int queue) {
 
 void Transfers::chunk(Stream& stream, int queue) {
   Queue& q = stream.queues[at(queue)];
-  if (q.entries.front().on_chip) return copy(stream, queue);
+  if (q.statements.front().on_chip) return copy(stream, queue);
   const CoreKind& kind = *stream.kind;
   const std::int64_t now = agenda_.now();
   const bool later = memory_.port().answers_later();
   while (has_window(stream, queue)) {
     const Request piece = next_piece(stream, queue);
-    if (later && q.left == q.entries.front().bytes) open(stream, queue, q.entries.front(), q.started);
+    if (later && q.left == q.statements.front().bytes) open(stream, queue, q.statements.front(), q.started);
     const Offered offered = memory_.port().offer(piece, later ? tag_of(q.open.back(), no_target) : 0, now);
     if (!offered.accepted())
       return agenda_.push(EventKind::chunk, std::max(offered.cycle, now + 1), stream.number, queue);
@@ -154,7 +154,7 @@ void Transfers::chunk(Stream& stream, int queue) {
     q.left -= piece.bytes;
     q.next_address += piece.bytes;
     accounts_.moved(piece);
-    accounts_.passes(stream, q.entries.front(), piece.bytes);
+    accounts_.passes(stream, q.statements.front(), piece.bytes);
     const std::int64_t passed = kind.after(now, ceil_div(piece.bytes, kind.core.dma.bytes_per_cycle));
     const std::int64_t next = later ? std::max(now + 1, passed) : passed;
     q.finish = std::max({q.finish, offered.cycle, next});  // the last byte, too, passes the DMA engine
@@ -172,7 +172,7 @@ void Transfers::chunk(Stream& stream, int queue) {
 void Transfers::ended(Stream& stream, int queue) {
   Queue& q = stream.queues[at(queue)];
   const std::int64_t done = stream.kind->after(q.finish, stream.kind->core.dma.latency_cycles);
-  accounts_.transfer(stream, q, q.entries.front(), q.started, done);
+  accounts_.transfer(stream, q, q.statements.front(), q.started, done);
   accounts_.pop(stream, q);
   wake(agenda_, stream, queue, agenda_.now());
 }

@@ -1,4 +1,4 @@
-// Loads and stores, at once or later; and whatever else is answered later: sends behind routers, computes.
+// Loads and stores, and all other operations that end later: sends behind routers and computes.
 #pragma once
 
 #include <utility>
@@ -8,12 +8,12 @@
 
 namespace tilesim::engine {
 
-/// A commit, release or count, and when it comes.
+/// A commit, release or signal, and when it takes effect.
 struct Effect {
   EventKind kind = EventKind::commit;
   std::int32_t port = 0;
   Details details;         ///< release: version, queue
-  std::int64_t delay = 0;  ///< after what is before it in its queue is over
+  std::int64_t delay = 0;  ///< after its predecessors in the queue have completed
 };
 
 class Transfers {
@@ -21,25 +21,25 @@ class Transfers {
   Transfers(const Chip& chip, OffChip& memory, Agenda& agenda, Units& units, Accounts& accounts)
       : memory_(memory), agenda_(agenda), units_(units), accounts_(accounts), computes_(chip.options.computes.get()) {}
 
-  /// The head of a queue. True: it is over already; else it has started, or the queue will be woken.
-  bool start(Stream& stream, int queue, const Entry& entry);
+  /// Starts the head of a queue. True: it has completed already; else it is in progress, or the queue will be woken.
+  bool start(Stream& stream, int queue, const ResolvedStatement& statement);
   void chunk(Stream& stream, int queue);            ///< the next piece
   using Target = std::pair<Stream*, std::int64_t>;  ///< version there
-  /// A tile at the head of a queue, through routers. As `start`.
-  bool send(Stream& stream, int queue, const Entry& entry, std::vector<Target> targets);
-  /// A compute at the head of a queue whose unit times it itself. As `start`.
-  bool compute(Stream& stream, int queue, const Entry& entry, const History& history);
-  void piece(std::int64_t value);  ///< of an event: one has been answered
-  /// The effect of an entry whose predecessors in its queue are complete at `time`, or when they are over.
+  /// Starts the send of a tile through routers. Returns as `start`.
+  bool send(Stream& stream, int queue, const ResolvedStatement& statement, std::vector<Target> targets);
+  /// Starts a compute whose unit times it itself. Returns as `start`.
+  bool compute(Stream& stream, int queue, const ResolvedStatement& statement, const History& history);
+  void piece(std::int64_t value);  ///< handles the event that a piece has been answered
+  /// Applies the effect of a statement when its predecessors in the queue are complete, at `time` or later.
   void after(Stream& stream, int queue, std::int64_t time, const Effect& effect);
-  /// Runs those that answer later up to the next event, or what becomes one. False: nothing is left before `limit`.
+  /// Runs the components that answer later up to the next event. False: nothing is pending before `limit`.
   bool advance(std::int64_t limit, CancelToken* cancel);
   bool idle() const { return memory_.port().idle() && (!computes_ || computes_->idle()); }
 
  private:
-  /// What is under way and is answered later.
+  /// An operation in progress that is answered later.
   struct Open {
-    Entry entry;
+    ResolvedStatement statement;
     Stream* stream = nullptr;
     int queue = 0;
     std::int64_t started = 0, left = 0;     ///< left: pieces
@@ -48,7 +48,7 @@ class Transfers {
     std::vector<Target> targets;            ///< of a send
     std::vector<Effect> after;
   };
-  static constexpr std::int64_t no_target = 0xFFFF, operands_read = 0xFFFE, unit_free = 0xFFFD;  ///< Done::Part
+  static constexpr std::int64_t no_target = 0xFFFF, operands_read = 0xFFFE, unit_free = 0xFFFD;  ///< Done::Milestone
   static std::uint64_t tag_of(std::int32_t transfer, std::int64_t target) {
     return static_cast<std::uint64_t>(transfer) << 16 | static_cast<std::uint64_t>(target);
   }
@@ -58,7 +58,7 @@ class Transfers {
   Request next_piece(const Stream& stream, int queue);
   void push(const Stream& stream, std::int64_t time, const Effect& effect);
   void ended(Stream& stream, int queue);
-  std::int32_t open(Stream& stream, int queue, const Entry& entry, std::int64_t started);
+  std::int32_t open(Stream& stream, int queue, const ResolvedStatement& statement, std::int64_t started);
   void issued(Stream& stream, int queue, std::int32_t transfer);
   void finish(Stream& stream, Queue& queue);
   void end(Stream& stream, Queue& queue, const Open& own);

@@ -1,4 +1,4 @@
-// Intervals in which units were busy, up to a stated number.
+// Busy intervals of units, up to a stated number.
 #pragma once
 
 #include <cstdint>

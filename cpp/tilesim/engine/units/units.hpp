@@ -1,4 +1,4 @@
-// Units of cores: what queues drive, in which state they were for how long.
+// Units of the cores that queues drive, and how long each was in which state.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The JSON form of weights and attributes. Internal to this room.
+// The JSON form of weights and attributes. Internal to this module.
 //
 // {"schema": "tilesim.graph", "version": 1, "name", "main": "main",
 //  "functions": [{"name", "inputs": [{"name", "dtype", "shape"}],

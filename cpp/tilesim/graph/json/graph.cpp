@@ -96,9 +96,9 @@ Json from_function(const Graph& graph, const GraphFunction& function) {
 using Values = std::unordered_map<std::string, ValueId>;
 
 /// Reads functions, callees first, so that types can be inferred.
-class Reader {
+class GraphReader {
  public:
-  Reader(const Json& json, const std::string& directory, bool weights_anywhere) : json_(json) {
+  GraphReader(const Json& json, const std::string& directory, bool weights_anywhere) : json_(json) {
     ObjectReader reader(json);
     if (const Json& text = reader.required("schema"); text.as_string() != schema)
       text.fail("not a graph", "\"" + std::string(schema) + "\"");
@@ -365,7 +365,7 @@ Json graph_to_json(const Graph& graph, const std::map<std::string, Weight>& weig
 }
 
 Graph graph_from_json(const Json& json, const std::string& directory, const GraphFileOptions& options) {
-  return freed_aside(Reader(json, directory, options.weights_anywhere), has_many_values(json))->read();
+  return freed_aside(GraphReader(json, directory, options.weights_anywhere), has_many_values(json))->read();
 }
 
 Graph Graph::from_json(const Json& json, const std::string& directory) { return graph_from_json(json, directory); }

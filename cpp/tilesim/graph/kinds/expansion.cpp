@@ -14,15 +14,15 @@ namespace expansion {
 
 using rules::Integers;
 
-ValueId Parts::add(const char* name, Kind kind, std::vector<ValueId> operands, Attributes attributes) {
+ValueId Expander::add(const char* name, Kind kind, std::vector<ValueId> operands, Attributes attributes) {
   return builder_.op(kind, std::move(operands), std::move(attributes), op_.name + "." + name)[0];
 }
 
-ValueId Parts::apply(const char* name, Function function, std::vector<ValueId> operands) {
+ValueId Expander::apply(const char* name, Function function, std::vector<ValueId> operands) {
   return builder_.elementwise(function, std::move(operands), op_.name + "." + name);
 }
 
-ValueId Parts::reduce(const char* name, const char* combiner, ValueId x, Integers dims) {
+ValueId Expander::reduce(const char* name, const char* combiner, ValueId x, Integers dims) {
   Attributes attributes;
   attributes.set("combiner", std::string(combiner));
   attributes.set("dims", std::move(dims));
@@ -30,124 +30,126 @@ ValueId Parts::reduce(const char* name, const char* combiner, ValueId x, Integer
   return add(name, Kind::reduce, {x}, std::move(attributes));
 }
 
-ValueId Parts::widened(ValueId x) { return back(x, rules::compute_dtype(type(x).dtype)); }
+ValueId Expander::widened(ValueId x) { return back(x, rules::compute_dtype(type(x).dtype)); }
 
-ValueId Parts::back(ValueId x, DType dtype) {
+ValueId Expander::back(ValueId x, DType dtype) {
   if (type(x).dtype == dtype) return x;
   Attributes attributes;
   attributes.set("dtype", dtype);
   return add("convert", Kind::convert, {x}, std::move(attributes));
 }
 
-ValueId Parts::reshaped(const char* name, ValueId x, Shape to) {
+ValueId Expander::reshaped(const char* name, ValueId x, Shape to) {
   if (shape(x) == to) return x;
   Attributes attributes;
   attributes.set("shape", std::move(to));
   return add(name, Kind::reshape, {x}, std::move(attributes));
 }
 
-ValueId softmax(Parts& parts, ValueId x, std::int64_t dim) {
-  const ValueId maximum = parts.reduce("maximum", "maximum", x, {dim});
-  const ValueId shifted = parts.apply("shifted", Function::subtract, {x, maximum});
-  const ValueId exponential = parts.apply("exp", Function::exp, {shifted});
-  const ValueId sum = parts.reduce("sum", "add", exponential, {dim});
-  return parts.apply("divide", Function::divide, {exponential, sum});
+ValueId softmax(Expander& expander, ValueId x, std::int64_t dim) {
+  const ValueId maximum = expander.reduce("maximum", "maximum", x, {dim});
+  const ValueId shifted = expander.apply("shifted", Function::subtract, {x, maximum});
+  const ValueId exponential = expander.apply("exp", Function::exp, {shifted});
+  const ValueId sum = expander.reduce("sum", "add", exponential, {dim});
+  return expander.apply("divide", Function::divide, {exponential, sum});
 }
 
 namespace {
 
-ValueId log_softmax(Parts& parts, ValueId x, std::int64_t dim) {
-  const ValueId maximum = parts.reduce("maximum", "maximum", x, {dim});
-  const ValueId shifted = parts.apply("shifted", Function::subtract, {x, maximum});
-  const ValueId sum = parts.reduce("sum", "add", parts.apply("exp", Function::exp, {shifted}), {dim});
-  return parts.apply("subtract", Function::subtract, {shifted, parts.apply("log", Function::log, {sum})});
+ValueId log_softmax(Expander& expander, ValueId x, std::int64_t dim) {
+  const ValueId maximum = expander.reduce("maximum", "maximum", x, {dim});
+  const ValueId shifted = expander.apply("shifted", Function::subtract, {x, maximum});
+  const ValueId sum = expander.reduce("sum", "add", expander.apply("exp", Function::exp, {shifted}), {dim});
+  return expander.apply("subtract", Function::subtract, {shifted, expander.apply("log", Function::log, {sum})});
 }
 
 /// Scale or bias in the compute dtype, shaped so that it broadcasts to `extents` along `dims`.
-ValueId parameter(Parts& parts, ValueId value, DType dtype, const Shape& extents, const Integers& dims) {
+ValueId parameter(Expander& expander, ValueId value, DType dtype, const Shape& extents, const Integers& dims) {
   Shape shape(extents.size(), 1);
   for (const std::int64_t dim : dims) shape[at(dim)] = extents[at(dim)];
-  while (shape.size() > parts.shape(value).size() && shape.front() == 1) shape.erase(shape.begin());
-  return parts.back(parts.reshaped("parameter", value, std::move(shape)), dtype);
+  while (shape.size() > expander.shape(value).size() && shape.front() == 1) shape.erase(shape.begin());
+  return expander.back(expander.reshaped("parameter", value, std::move(shape)), dtype);
 }
 
-ValueId zeros(Parts& parts, DType dtype, const Shape& shape) {
+ValueId zeros(Expander& expander, DType dtype, const Shape& shape) {
   Attributes attributes;
   attributes.set("shape", shape);
   attributes.set("dims", Integers{});
-  return parts.add("mean", Kind::broadcast, {parts.number(0, dtype)}, std::move(attributes));
+  return expander.add("mean", Kind::broadcast, {expander.number(0, dtype)}, std::move(attributes));
 }
 
-std::vector<ValueId> normalize(Parts& parts, const std::vector<ValueId>& operands) {
-  const Op& op = parts.op();
-  const TensorType type = parts.type(operands[0]);
+std::vector<ValueId> normalize(Expander& expander, const std::vector<ValueId>& operands) {
+  const Op& op = expander.op();
+  const TensorType type = expander.type(operands[0]);
   const rules::NormalizeShape shape = rules::normalize_shape(op, type);
   const std::string& mode = op.attributes.text("mode");
-  const ValueId x = parts.reshaped("grouped", parts.widened(operands[0]), shape.extents);
-  const DType dtype = parts.type(x).dtype;
+  const ValueId x = expander.reshaped("grouped", expander.widened(operands[0]), shape.extents);
+  const DType dtype = expander.type(x).dtype;
   ValueId mean = no_value, centered = x;
   if (mode != "rms") {
-    mean = parts.reduce("mean", "mean", x, shape.dims);
-    centered = parts.apply("centered", Function::subtract, {x, mean});
+    mean = expander.reduce("mean", "mean", x, shape.dims);
+    centered = expander.apply("centered", Function::subtract, {x, mean});
   }
-  const ValueId square = parts.apply("square", Function::multiply, {centered, centered});
-  const ValueId variance = parts.reduce("variance", "mean", square, shape.dims);
-  const ValueId epsilon = parts.number(op.attributes.number("epsilon"), dtype);
-  const ValueId rstd = parts.apply("rstd", Function::rsqrt, {parts.apply("plus", Function::add, {variance, epsilon})});
-  ValueId y = parts.apply("normalized", Function::multiply, {centered, rstd});
-  y = parts.reshaped("ungrouped", y, type.shape);
+  const ValueId square = expander.apply("square", Function::multiply, {centered, centered});
+  const ValueId variance = expander.reduce("variance", "mean", square, shape.dims);
+  const ValueId epsilon = expander.number(op.attributes.number("epsilon"), dtype);
+  const ValueId rstd =
+      expander.apply("rstd", Function::rsqrt, {expander.apply("plus", Function::add, {variance, epsilon})});
+  ValueId y = expander.apply("normalized", Function::multiply, {centered, rstd});
+  y = expander.reshaped("ungrouped", y, type.shape);
   const Integers channels{1};
   const Integers& dims = mode == "layer" || mode == "rms" ? shape.dims : channels;
   if (operands.size() > 1 && operands[1] != no_value)
-    y = parts.apply("scaled", Function::multiply, {y, parameter(parts, operands[1], dtype, type.shape, dims)});
+    y = expander.apply("scaled", Function::multiply, {y, parameter(expander, operands[1], dtype, type.shape, dims)});
   if (operands.size() > 2 && operands[2] != no_value)
-    y = parts.apply("biased", Function::add, {y, parameter(parts, operands[2], dtype, type.shape, dims)});
-  std::vector<ValueId> results{parts.back(y, type.dtype)};
+    y = expander.apply("biased", Function::add, {y, parameter(expander, operands[2], dtype, type.shape, dims)});
+  std::vector<ValueId> results{expander.back(y, type.dtype)};
   if (op.results.size() > 1)
-    results.push_back(mean == no_value ? zeros(parts, dtype, shape.moments)
-                                       : parts.reshaped("mean.shape", mean, shape.moments));
-  if (op.results.size() > 2) results.push_back(parts.reshaped("rstd.shape", rstd, shape.moments));
+    results.push_back(mean == no_value ? zeros(expander, dtype, shape.moments)
+                                       : expander.reshaped("mean.shape", mean, shape.moments));
+  if (op.results.size() > 2) results.push_back(expander.reshaped("rstd.shape", rstd, shape.moments));
   return results;
 }
 
-ValueId batch_norm(Parts& parts, const std::vector<ValueId>& operands) {
-  const TensorType type = parts.type(operands[0]);
-  const Integers dims{parts.op().attributes.integer("feature_dim")};
-  const ValueId x = parts.widened(operands[0]);
-  const DType dtype = parts.type(x).dtype;
+ValueId batch_norm(Expander& expander, const std::vector<ValueId>& operands) {
+  const TensorType type = expander.type(operands[0]);
+  const Integers dims{expander.op().attributes.integer("feature_dim")};
+  const ValueId x = expander.widened(operands[0]);
+  const DType dtype = expander.type(x).dtype;
   // Per channel first, so that constant parameters fold to one factor.
-  const ValueId epsilon = parts.number(parts.op().attributes.number("epsilon"), dtype);
-  const ValueId variance = parts.apply("plus", Function::add, {parts.back(operands[4], dtype), epsilon});
-  const ValueId rstd = parts.apply("rstd", Function::rsqrt, {variance});
-  const ValueId factor = parts.apply("factor", Function::multiply, {parts.back(operands[1], dtype), rstd});
-  const ValueId mean = parameter(parts, operands[3], dtype, type.shape, dims);
-  const ValueId centered = parts.apply("centered", Function::subtract, {x, mean});
+  const ValueId epsilon = expander.number(expander.op().attributes.number("epsilon"), dtype);
+  const ValueId variance = expander.apply("plus", Function::add, {expander.back(operands[4], dtype), epsilon});
+  const ValueId rstd = expander.apply("rstd", Function::rsqrt, {variance});
+  const ValueId factor = expander.apply("factor", Function::multiply, {expander.back(operands[1], dtype), rstd});
+  const ValueId mean = parameter(expander, operands[3], dtype, type.shape, dims);
+  const ValueId centered = expander.apply("centered", Function::subtract, {x, mean});
   const ValueId scaled =
-      parts.apply("scaled", Function::multiply, {centered, parameter(parts, factor, dtype, type.shape, dims)});
-  const ValueId bias = parameter(parts, operands[2], dtype, type.shape, dims);
-  return parts.back(parts.apply("biased", Function::add, {scaled, bias}), type.dtype);
+      expander.apply("scaled", Function::multiply, {centered, parameter(expander, factor, dtype, type.shape, dims)});
+  const ValueId bias = parameter(expander, operands[2], dtype, type.shape, dims);
+  return expander.back(expander.apply("biased", Function::add, {scaled, bias}), type.dtype);
 }
 
 }  // namespace
 }  // namespace expansion
 
 std::vector<ValueId> expand_op(Builder& builder, const Op& op, const std::vector<ValueId>& operands) {
-  expansion::Parts parts(builder, op);
-  const DType dtype = parts.type(operands[0]).dtype;
+  expansion::Expander expander(builder, op);
+  const DType dtype = expander.type(operands[0]).dtype;
   switch (op.kind) {
     case Kind::softmax:
-      return {parts.back(expansion::softmax(parts, parts.widened(operands[0]), op.attributes.integer("dim")), dtype)};
+      return {expander.back(expansion::softmax(expander, expander.widened(operands[0]), op.attributes.integer("dim")),
+                            dtype)};
     case Kind::log_softmax:
-      return {
-          parts.back(expansion::log_softmax(parts, parts.widened(operands[0]), op.attributes.integer("dim")), dtype)};
+      return {expander.back(
+          expansion::log_softmax(expander, expander.widened(operands[0]), op.attributes.integer("dim")), dtype)};
     case Kind::normalize:
-      return expansion::normalize(parts, operands);
+      return expansion::normalize(expander, operands);
     case Kind::batch_norm:
-      return {expansion::batch_norm(parts, operands)};
+      return {expansion::batch_norm(expander, operands)};
     case Kind::attention:
-      return expansion::attention(parts, operands);
+      return expansion::attention(expander, operands);
     case Kind::rotary:
-      return {expansion::rotary(parts, operands)};
+      return {expansion::rotary(expander, operands)};
     default:
       throw InternalError("kind '" + std::string(info(op.kind).name) + "' has no expansion");
   }

@@ -1,4 +1,4 @@
-// Expansion of one composite operation. Internal to this room.
+// Expansion of one composite operation into primitives. Internal to this module.
 #pragma once
 
 #include <vector>
@@ -13,9 +13,9 @@ std::vector<ValueId> expand_op(Builder& builder, const Op& op, const std::vector
 namespace expansion {
 
 /// Shorthands over a Builder; the names of the parts start with the name of the composite operation.
-class Parts {
+class Expander {
  public:
-  Parts(Builder& builder, const Op& op) : builder_(builder), op_(op) {}
+  Expander(Builder& builder, const Op& op) : builder_(builder), op_(op) {}
   const Op& op() const { return op_; }
   Builder& builder() { return builder_; }
   const TensorType& type(ValueId value) const { return builder_.type(value); }
@@ -37,9 +37,9 @@ class Parts {
 };
 
 /// exp(x - max) / sum along `dim` in the dtype of x: reduce maximum, subtract, exp, reduce add, divide.
-ValueId softmax(Parts& parts, ValueId x, std::int64_t dim);
-std::vector<ValueId> attention(Parts& parts, const std::vector<ValueId>& operands);
-ValueId rotary(Parts& parts, const std::vector<ValueId>& operands);
+ValueId softmax(Expander& expander, ValueId x, std::int64_t dim);
+std::vector<ValueId> attention(Expander& expander, const std::vector<ValueId>& operands);
+ValueId rotary(Expander& expander, const std::vector<ValueId>& operands);
 
 }  // namespace expansion
 }  // namespace tilesim

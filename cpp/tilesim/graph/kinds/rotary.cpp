@@ -45,43 +45,45 @@ namespace expansion {
 namespace {
 
 /// Elements [start, start + extent) of axis `dim`.
-ValueId part(Parts& parts, const char* name, ValueId x, std::size_t dim, std::int64_t start, std::int64_t extent) {
-  rules::Integers low(parts.shape(x).size(), 0), high = parts.shape(x), ones(low.size(), 1);
+ValueId part(Expander& expander, const char* name, ValueId x, std::size_t dim, std::int64_t start,
+             std::int64_t extent) {
+  rules::Integers low(expander.shape(x).size(), 0), high = expander.shape(x), ones(low.size(), 1);
   low[dim] = start;
   high[dim] = start + extent;
   Attributes attributes;
   attributes.set("start", low);
   attributes.set("limit", high);
   attributes.set("stride", ones);
-  return parts.add(name, Kind::slice, {x}, std::move(attributes));
+  return expander.add(name, Kind::slice, {x}, std::move(attributes));
 }
 
 }  // namespace
 
-ValueId rotary(Parts& parts, const std::vector<ValueId>& operands) {
-  const TensorType type = parts.type(operands[0]);
-  const bool halves = parts.op().attributes.text("style") == "halves";
+ValueId rotary(Expander& expander, const std::vector<ValueId>& operands) {
+  const TensorType type = expander.type(operands[0]);
+  const bool halves = expander.op().attributes.text("style") == "halves";
   const std::int64_t width = type.shape.back();
   ValueId x = operands[0];
   if (!halves) {  // [.., D / 2, 2]: the pair is the last axis
     Shape pairs = type.shape;
     pairs.back() = width / 2;
     pairs.push_back(2);
-    x = parts.reshaped("pairs", x, pairs);
+    x = expander.reshaped("pairs", x, pairs);
   }
-  const std::size_t dim = parts.shape(x).size() - 1;
+  const std::size_t dim = expander.shape(x).size() - 1;
   const std::int64_t half = halves ? width / 2 : 1;
-  const ValueId low = part(parts, "low", x, dim, 0, half), high = part(parts, "high", x, dim, half, half);
+  const ValueId low = part(expander, "low", x, dim, 0, half), high = part(expander, "high", x, dim, half, half);
   Attributes attributes;
   attributes.set("dim", static_cast<std::int64_t>(dim));
-  const ValueId turned = parts.reshaped(
-      "turned", parts.add("concat", Kind::concat, {parts.apply("negated", Function::negate, {high}), low}, attributes),
+  const ValueId turned = expander.reshaped(
+      "turned",
+      expander.add("concat", Kind::concat, {expander.apply("negated", Function::negate, {high}), low}, attributes),
       type.shape);
   const auto times = [&](const char* name, ValueId a, ValueId b) {
-    return parts.apply(name, Function::multiply, {parts.widened(a), parts.widened(b)});
+    return expander.apply(name, Function::multiply, {expander.widened(a), expander.widened(b)});
   };
   const ValueId straight = times("cosine", operands[0], operands[1]), across = times("sine", turned, operands[2]);
-  return parts.back(parts.apply("sum", Function::add, {straight, across}), type.dtype);
+  return expander.back(expander.apply("sum", Function::add, {straight, across}), type.dtype);
 }
 
 }  // namespace expansion

@@ -1,4 +1,4 @@
-// What the rules of the kinds share: reading attributes, messages, access maps. Internal to this room.
+// Helpers that the rules of all kinds share: reading attributes, messages and access maps. Internal to this module.
 #pragma once
 
 #include <cstdint>

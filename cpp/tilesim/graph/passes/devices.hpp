@@ -1,4 +1,4 @@
-// A standalone one of several alike devices.
+// Replaces operations between identical devices by their result on one device, so that the graph runs on a single one.
 #pragma once
 
 #include "tilesim/graph/graph.hpp"

@@ -1,4 +1,4 @@
-// Tensors without elements.
+// Removes tensors without elements from a graph.
 #pragma once
 
 #include "tilesim/graph/passes.hpp"

@@ -44,7 +44,7 @@ class ConstantFolding {
     std::vector<Op> ops = std::move(function_.ops);
     function_.ops.clear();
     for (Op& op : ops) {
-      if (op.kind == Kind::constant) known_.emplace(op.results[0], op.attributes.text("reference"));
+      if (op.kind == Kind::constant) constants_.emplace(op.results[0], op.attributes.text("reference"));
       if (foldable(op) && !widens_quantized(op)) {
         replace(op);
         ++folded_;
@@ -73,10 +73,10 @@ class ConstantFolding {
     std::int64_t read = 0, written = 0;
     for (const ValueId id : op.operands) {
       if (id == no_value) continue;
-      if (!known_.count(id)) return false;
+      if (!constants_.count(id)) return false;
       read += elements(function_, id);
       if (elements(function_, id) > limit_) return false;
-      if (!trainable_ && graph_.weights.at(known_.at(id)).trainable) return false;
+      if (!trainable_ && graph_.weights.at(constants_.at(id)).trainable) return false;
     }
     for (const ValueId id : op.results) {
       written += elements(function_, id);
@@ -91,7 +91,7 @@ class ConstantFolding {
     for (const ValueId id : op.operands) {
       operands.emplace_back();
       if (id == no_value) continue;
-      const std::string& name = known_.at(id);
+      const std::string& name = constants_.at(id);
       operands.back() = graph_.weights.at(name).load(name);
       trainable |= graph_.weights.at(name).trainable;
     }
@@ -107,7 +107,7 @@ class ConstantFolding {
       constant.results = {op.results[i]};
       constant.attributes.set("reference", name);
       function_.ops.push_back(std::move(constant));
-      known_.emplace(op.results[i], name);
+      constants_.emplace(op.results[i], name);
     }
   }
 
@@ -117,7 +117,7 @@ class ConstantFolding {
   std::int64_t limit_;
   bool trainable_;
   edit::Names names_;
-  std::map<ValueId, std::string> known_;
+  std::map<ValueId, std::string> constants_;
   int folded_ = 0;
 };
 

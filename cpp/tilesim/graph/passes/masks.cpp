@@ -18,9 +18,9 @@ namespace {
 constexpr std::int64_t largest_mask = std::int64_t{1} << 25;  ///< elements of all that must be evaluated
 
 /// Elements of a value that follows from constants alone; nothing where it does not or is too large.
-class Known {
+class ConstantValues {
  public:
-  Known(const Reader& reader, const Evaluator& evaluate) : reader_(reader), evaluate_(evaluate) {}
+  ConstantValues(const Reader& reader, const Evaluator& evaluate) : reader_(reader), evaluate_(evaluate) {}
 
   std::optional<Array> elements(ValueId value) {
     std::int64_t count = 0;
@@ -185,7 +185,7 @@ void known_masks(Graph& graph, const Evaluator& evaluate, std::vector<Change>& c
       if (!plain(op)) continue;
       const ValueId mask = op.operands[3];
       if (!meanings.count(mask)) {
-        const auto elements = Known(reader, evaluate).elements(mask);
+        const auto elements = ConstantValues(reader, evaluate).elements(mask);
         meanings[mask] = elements ? meaning_of(*elements, queries, keys) : std::nullopt;
       }
       if (!meanings[mask]) continue;

@@ -1,4 +1,4 @@
-// Products that run on cores whose multipliers skip zeros: how their operands are stored and cut into tiles.
+// Products on cores whose multipliers skip zeros: how their operands are stored and tiled.
 #pragma once
 
 #include <cstdint>

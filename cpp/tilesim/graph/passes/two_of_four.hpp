@@ -1,4 +1,4 @@
-// Products with a weight in the pattern 2:4, stored as its values and their places.
+// Products with a weight in the 2:4 pattern, stored as its values and their positions.
 #pragma once
 
 #include <functional>

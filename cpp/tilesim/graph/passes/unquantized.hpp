@@ -1,4 +1,4 @@
-// The graph that a quantized one stands for.
+// Removes quantization from a graph: the same function without roundings to narrow types.
 #pragma once
 
 #include "tilesim/graph/graph.hpp"

@@ -105,13 +105,13 @@ int contracted_axis(const GraphFunction& function, const Op& op, int operand) {
   return static_cast<int>(axes[0]);
 }
 
-struct Found {
+struct OperandMask {
   int operand = -1;
   TileMask mask;
 };
 
-Found fewest_left(const GraphFunction& function, const Constants& constants, const Op& op) {
-  Found best;
+OperandMask fewest_left(const GraphFunction& function, const Constants& constants, const Op& op) {
+  OperandMask best;
   for (int operand : {1, 0}) {
     const int axis = contracted_axis(function, op, operand);
     if (axis < 0) continue;
@@ -152,7 +152,7 @@ std::vector<std::string> mark_zero_tiles(Graph& graph, const std::set<std::strin
   std::map<std::string, Weight> made;
   for (Op& op : graph.entry().ops) {
     if (op.kind != Kind::contract || zero_tiles_of(op).operand >= 0 || leave.contains(op.name)) continue;
-    Found found = fewest_left(graph.entry(), constants, op);
+    OperandMask found = fewest_left(graph.entry(), constants, op);
     if (found.operand < 0) continue;
     const std::string tiles = std::to_string(std::ssize(found.mask.some) - found.mask.left) + " of " +
                               std::to_string(found.mask.some.size()) + " tiles of " + (found.operand == 0 ? "a" : "b");

@@ -278,9 +278,9 @@ ValueId plain_place(Emitter& out, ValueId u, std::vector<AxisMap> maps, const Sh
 namespace {
 
 /// Updates whose overlapping digits are taken out: one part for each place of a window.
-class Parts {
+class WindowParts {
  public:
-  Parts(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const Order& order)
+  WindowParts(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const Order& order)
       : out_(out), maps_(std::move(maps)), order_(order) {
     const Order falling = turn_falling(maps_);
     taken_ = take_overlapping(maps_);
@@ -329,7 +329,7 @@ class Parts {
 
 /// Windows that are strided: the places of a phase are summed up next to each other, and the phases put in turn at
 /// last. no_value where a phase has no place.
-ValueId placed_by_phase(Emitter& out, Parts& parts, const std::vector<std::size_t>& strided, const Shape& to) {
+ValueId placed_by_phase(Emitter& out, WindowParts& parts, const std::vector<std::size_t>& strided, const Shape& to) {
   std::int64_t phases = 1;
   Shape steps, part_shape = to;
   for (const std::size_t axis : strided) {
@@ -375,7 +375,7 @@ ValueId placed_by_phase(Emitter& out, Parts& parts, const std::vector<std::size_
 
 ValueId placed(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const Order& order, const Shape& to,
                bool distinct) {
-  Parts parts(out, updates, std::move(maps), order);
+  WindowParts parts(out, updates, std::move(maps), order);
   if (parts.count() > most_parts || (distinct && parts.count() > 1)) return no_value;
   if (const std::vector<std::size_t> strided = parts.strided(); !strided.empty())
     if (const ValueId sum = placed_by_phase(out, parts, strided, to); sum != no_value) return sum;

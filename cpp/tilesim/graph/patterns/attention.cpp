@@ -151,7 +151,7 @@ ValueId before_broadcast(const Reader& reader, ValueId mask) {
   return before_broadcast(reader, op->operands[0]);
 }
 
-struct Found {
+struct AttentionMatch {
   Layout layout;
   std::vector<Integers> levels;  ///< of the masks: axes of the scores in their order
   double scale, soft_cap;
@@ -163,26 +163,26 @@ struct Found {
 };
 
 /// The one mask operand, or no_value.
-ValueId mask_of(Builder& builder, const Found& found, const Values& leaves, const Shape& full) {
+ValueId mask_of(Builder& builder, const AttentionMatch& match, const Values& leaves, const Shape& full) {
   const DType wide = builder.type(leaves[0]).dtype == DType::f64 ? DType::f64 : DType::f32;
   ValueId mask = no_value;
   const auto join_mask = [&](ValueId next) {
     next = builder.type(next).dtype == DType::boolean ? next : builder.convert(next, wide);
     mask = mask == no_value ? next : builder.elementwise(add, {mask, next});
   };
-  for (std::size_t i = 3; i < 3 + found.added; ++i)
-    join_mask(four_mask(builder, leaves[i], full, found.layout, found.levels[i - 3]));
-  if (!found.kept) return mask;
-  const ValueId keep = four_mask(builder, leaves.back(), full, found.layout, found.levels.back());
-  if (found.hiding == -std::numeric_limits<double>::infinity() && mask == no_value)
-    return found.inverted ? builder.elementwise(logical_not, {keep}) : keep;
-  const ValueId zero = builder.scalar(0, wide), hidden = builder.scalar(found.hiding, wide);
-  join_mask(builder.elementwise(select, {keep, found.inverted ? hidden : zero, found.inverted ? zero : hidden}));
+  for (std::size_t i = 3; i < 3 + match.added; ++i)
+    join_mask(four_mask(builder, leaves[i], full, match.layout, match.levels[i - 3]));
+  if (!match.kept) return mask;
+  const ValueId keep = four_mask(builder, leaves.back(), full, match.layout, match.levels.back());
+  if (match.hiding == -std::numeric_limits<double>::infinity() && mask == no_value)
+    return match.inverted ? builder.elementwise(logical_not, {keep}) : keep;
+  const ValueId zero = builder.scalar(0, wide), hidden = builder.scalar(match.hiding, wide);
+  join_mask(builder.elementwise(select, {keep, match.inverted ? hidden : zero, match.inverted ? zero : hidden}));
   return mask;
 }
 
-ValueId build_attention(Builder& builder, const Found& found, const Values& leaves) {
-  const Layout& layout = found.layout;
+ValueId build_attention(Builder& builder, const AttentionMatch& match, const Values& leaves) {
+  const Layout& layout = match.layout;
   const ValueId q = turned(builder, leaves[0], layout.q), k = turned(builder, leaves[1], layout.k);
   const ValueId v = turned(builder, leaves[2], layout.v);
   const Shape rows = builder.type(q).shape, keys = builder.type(k).shape, values = builder.type(v).shape;
@@ -194,12 +194,12 @@ ValueId build_attention(Builder& builder, const Found& found, const Values& leav
   };
   Values operands{shaped(builder, q, four(rows, layout)), shaped(builder, k, pairs(keys)),
                   shaped(builder, v, pairs(values))};
-  const ValueId mask = mask_of(builder, found, leaves, full);
+  const ValueId mask = mask_of(builder, match, leaves, full);
   if (mask != no_value) operands.push_back(mask);
   Attributes attributes;
-  attributes.set("scale", found.scale);
-  if (found.soft_cap != 0) attributes.set("soft_cap", found.soft_cap);
-  if (mask != no_value) attributes.set("masked_row", found.masked_row);
+  attributes.set("scale", match.scale);
+  if (match.soft_cap != 0) attributes.set("soft_cap", match.soft_cap);
+  if (mask != no_value) attributes.set("masked_row", match.masked_row);
   ValueId y = builder.op(Kind::attention, operands, attributes)[0];
   Shape unmerged(rows.begin(), rows.end() - 1);
   unmerged.push_back(values.back());
@@ -294,30 +294,30 @@ std::optional<Candidate> candidate_of(const Reader& reader, const Op& op, bool s
     Product inner = seen_from(*scores->product, keys_first);
     const auto layout = layout_of(reader, inner, outer, scores->order, softmax->attributes.integer("dim"));
     if (!layout) continue;
-    Found found{*layout,
-                scores->levels,
-                scores->scale,
-                scores->soft_cap,
-                zero ? "zero" : "nan",
-                scores->added.size(),
-                scores->kept != no_value || scores->hidden != no_value,
-                scores->hidden != no_value,
-                scores->hiding,
-                reader.type(op.results[0]).dtype};
+    AttentionMatch match{*layout,
+                         scores->levels,
+                         scores->scale,
+                         scores->soft_cap,
+                         zero ? "zero" : "nan",
+                         scores->added.size(),
+                         scores->kept != no_value || scores->hidden != no_value,
+                         scores->hidden != no_value,
+                         scores->hiding,
+                         reader.type(op.results[0]).dtype};
     Candidate candidate;
     candidate.root = op.results[0];
-    candidate.leaves = {unscaled(reader, inner.x, found.scale), unscaled(reader, inner.y, found.scale), outer.y};
+    candidate.leaves = {unscaled(reader, inner.x, match.scale), unscaled(reader, inner.y, match.scale), outer.y};
     for (ValueId& leaf : candidate.leaves)
-      if (const ValueId narrow = reader.unconverted(leaf); reader.type(narrow).dtype == found.root) leaf = narrow;
-    if (std::ranges::any_of(candidate.leaves, [&](ValueId leaf) { return reader.type(leaf).dtype != found.root; }))
+      if (const ValueId narrow = reader.unconverted(leaf); reader.type(narrow).dtype == match.root) leaf = narrow;
+    if (std::ranges::any_of(candidate.leaves, [&](ValueId leaf) { return reader.type(leaf).dtype != match.root; }))
       return std::nullopt;
     for (const ValueId mask : scores->added) candidate.leaves.push_back(before_broadcast(reader, mask));
-    if (found.kept)
+    if (match.kept)
       candidate.leaves.push_back(before_broadcast(reader, scores->kept != no_value ? scores->kept : scores->hidden));
     if (candidate.leaves.size() > 3) candidate.mask = candidate.leaves.back();
     candidate.after = "attention";
-    candidate.build = [found](Builder& builder, const Values& leaves) {
-      return build_attention(builder, found, leaves);
+    candidate.build = [match](Builder& builder, const Values& leaves) {
+      return build_attention(builder, match, leaves);
     };
     return candidate;
   }
@@ -328,10 +328,10 @@ std::optional<Candidate> candidate_of(const Reader& reader, const Op& op, bool s
 
 std::vector<Candidate> match_attention(const Reader& reader, const Op& op) {
   if (op.kind != Kind::contract || op.operands.size() != 2) return {};
-  std::vector<Candidate> found;
+  std::vector<Candidate> candidates;
   for (const bool second : {false, true})
-    if (auto candidate = candidate_of(reader, op, second)) found.push_back(std::move(*candidate));
-  return found;
+    if (auto candidate = candidate_of(reader, op, second)) candidates.push_back(std::move(*candidate));
+  return candidates;
 }
 
 }  // namespace tilesim::recognition

@@ -1,4 +1,4 @@
-// How the axes of two products with a softmax between them divide into those of attention. Internal to this room.
+// Maps the axes of two products with a softmax between them to those of attention. Internal to this module.
 #pragma once
 
 #include "tilesim/graph/patterns/recognition.hpp"

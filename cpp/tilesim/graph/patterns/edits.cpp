@@ -20,7 +20,7 @@ bool same_elements(const Weight& a, const Weight& b) {
 Edits::Edits(Graph& graph, GraphFunction& function) : graph_(graph), function_(function) { restart(); }
 
 void Edits::restart() {
-  made_.clear();
+  rewritten_.clear();
   redirects_ = std::make_unique<edit::Redirects>(function_);
   reader_ = std::make_unique<Reader>(graph_, function_);
   names_.clear();
@@ -78,7 +78,7 @@ void Edits::replace(std::size_t place, const Candidate& candidate) {
     }
     ops.push_back(std::move(op));
   }
-  const std::vector<Op>& kept = made_[place] = std::move(ops);
+  const std::vector<Op>& kept = rewritten_[place] = std::move(ops);
   reader_->replace(place, kept);
 }
 
@@ -91,15 +91,15 @@ void Edits::redirect(std::size_t place, ValueId root, ValueId leaf) {
   copy.source = function_.ops[place].source;
   copy.operands = {leaf};
   copy.results = {root};
-  const std::vector<Op>& kept = made_[place] = {std::move(copy)};
+  const std::vector<Op>& kept = rewritten_[place] = {std::move(copy)};
   reader_->replace(place, kept);
 }
 
 void Edits::commit() {
   std::vector<Op> ops;
   for (std::size_t i = 0; i < function_.ops.size(); ++i) {
-    const auto found = made_.find(i);
-    if (found == made_.end()) {
+    const auto found = rewritten_.find(i);
+    if (found == rewritten_.end()) {
       if (!reader_->dead(function_.ops[i])) ops.push_back(std::move(function_.ops[i]));
       continue;
     }

@@ -12,11 +12,11 @@ namespace tilesim::recognition {
 
 namespace {
 
-class Extents {
+class ExtentClasses {
  public:
-  explicit Extents(const Reader& reader) : reader_(reader) {}
+  explicit ExtentClasses(const Reader& reader) : reader_(reader) {}
 
-  int of(ValueId value, std::size_t axis) {
+  int class_of(ValueId value, std::size_t axis) {
     const auto [entry, inserted] = classes_.emplace(std::pair{value, axis}, static_cast<int>(parent_.size()));
     if (inserted) {
       parent_.push_back(entry->second);
@@ -27,7 +27,7 @@ class Extents {
   }
   /// Equal extents from here on; those that differ (1 that is repeated) stay apart.
   void join(ValueId a, std::size_t a_axis, ValueId b, std::size_t b_axis) {
-    const int left = of(a, a_axis), right = of(b, b_axis);
+    const int left = class_of(a, a_axis), right = class_of(b, b_axis);
     if (left == right) return;
     if (extent_[at(left)] != extent_[at(right)]) return;
     parent_[at(right)] = left;
@@ -40,21 +40,21 @@ class Extents {
   void at_least(ValueId value, std::size_t axis, std::int64_t extent) {
     least_.emplace_back(std::pair{value, axis}, extent);
   }
-  void fix(ValueId value, std::size_t axis) { fixed_[at(of(value, axis))] = true; }
+  void fix(ValueId value, std::size_t axis) { fixed_[at(class_of(value, axis))] = true; }
   void fix(ValueId value) {
     for (std::size_t axis = 0; axis < reader_.shape(value).size(); ++axis) fix(value, axis);
   }
 
   Shape shape(ValueId value) {
     for (const auto& [place, extent] : least_) {  // classes are joined by now
-      const int number = of(place.first, place.second);
+      const int number = class_of(place.first, place.second);
       std::int64_t& size = sizes_.emplace(number, small(number)).first->second;
       size = std::max(size, extent);
     }
     least_.clear();
     Shape result;
     for (std::size_t axis = 0; axis < reader_.shape(value).size(); ++axis) {
-      const int number = of(value, axis);
+      const int number = class_of(value, axis);
       const std::int64_t extent = extent_[at(number)];
       const bool kept = fixed_[at(number)] || extent <= 1;
       result.push_back(kept ? extent : std::min(extent, small(number)));
@@ -82,7 +82,7 @@ class Extents {
 };
 
 /// Runs of axes of a reshape with equal products: those with one axis on each side keep it.
-void join_reshape(const Reader& reader, Extents& extents, ValueId from, ValueId to) {
+void join_reshape(const Reader& reader, ExtentClasses& extents, ValueId from, ValueId to) {
   const Shape &a = reader.shape(from), &b = reader.shape(to);
   std::size_t i = 0, j = 0;
   while (i < a.size() || j < b.size()) {
@@ -109,7 +109,7 @@ void join_reshape(const Reader& reader, Extents& extents, ValueId from, ValueId 
   }
 }
 
-void join_contract(const Reader& reader, Extents& extents, const Op& op) {
+void join_contract(const Reader& reader, ExtentClasses& extents, const Op& op) {
   const Integers a_batch = op.attributes.integers("a_batch", {}), b_batch = op.attributes.integers("b_batch", {});
   const Integers a_sum = op.attributes.integers("a_contract", {}), b_sum = op.attributes.integers("b_contract", {});
   const ValueId a = op.operands[0], b = op.operands[1], y = op.results[0];
@@ -133,7 +133,7 @@ void join_contract(const Reader& reader, Extents& extents, const Op& op) {
 }
 
 /// Batch, channels, and places: an image is as large as a few windows need.
-void join_convolution(const Reader& reader, Extents& extents, const Op& op) {
+void join_convolution(const Reader& reader, ExtentClasses& extents, const Op& op) {
   const Attributes& attributes = op.attributes;
   const std::string &xs = attributes.text("x_labels"), &ws = attributes.text("w_labels"),
                     &ys = attributes.text("y_labels");
@@ -161,7 +161,7 @@ void join_convolution(const Reader& reader, Extents& extents, const Op& op) {
   if (op.operands.size() > 2 && op.operands[2] != no_value) extents.join(op.operands[2], 0, y, ys.find('C'));
 }
 
-void join_aligned(const Reader& reader, Extents& extents, const Op& op) {
+void join_aligned(const Reader& reader, ExtentClasses& extents, const Op& op) {
   const ValueId y = op.results[0];
   for (const ValueId x : op.operands) {
     const auto lead = at(reader.rank(y) - reader.rank(x));
@@ -169,7 +169,7 @@ void join_aligned(const Reader& reader, Extents& extents, const Op& op) {
   }
 }
 
-void join_reduce(const Reader& reader, Extents& extents, const Op& op) {
+void join_reduce(const Reader& reader, ExtentClasses& extents, const Op& op) {
   const Integers dims = op.attributes.integers("dims");
   const bool keep = op.attributes.flag("keep_dims");
   std::size_t axis = 0;
@@ -183,7 +183,7 @@ void join_reduce(const Reader& reader, Extents& extents, const Op& op) {
     for (const std::int64_t dim : dims) extents.fix(op.operands[0], at(dim));
 }
 
-void join_normalize(Extents& extents, const Op& op) {
+void join_normalize(ExtentClasses& extents, const Op& op) {
   const Integers dims = op.attributes.integers("dims", {});
   extents.join(op.operands[0], op.results[0]);
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
@@ -193,7 +193,7 @@ void join_normalize(Extents& extents, const Op& op) {
   }
 }
 
-void join(const Reader& reader, Extents& extents, const Op& op) {
+void join(const Reader& reader, ExtentClasses& extents, const Op& op) {
   const ValueId y = op.results[0], x = op.operands.empty() ? no_value : op.operands[0];
   switch (op.kind) {
     case Kind::elementwise:
@@ -248,7 +248,7 @@ void join(const Reader& reader, Extents& extents, const Op& op) {
 }
 
 /// Attributes that name extents, for the new ones.
-void resize(const Reader& reader, Extents& extents, const Op& op, Attributes& attributes) {
+void resize(const Reader& reader, ExtentClasses& extents, const Op& op, Attributes& attributes) {
   if (op.results.empty()) return;
   if (op.kind == Kind::broadcast || op.kind == Kind::reshape || op.kind == Kind::iota)
     attributes.set("shape", extents.shape(op.results[0]));
@@ -266,7 +266,7 @@ DType widened(DType dtype, bool wide) { return wide && is_float(dtype) ? DType::
 
 std::optional<Graph> extracted(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops,
                                bool wide) {
-  Extents extents(reader);
+  ExtentClasses extents(reader);
   for (const Op* op : ops) {
     join(reader, extents, *op);
     if (candidate.whole)

@@ -1,5 +1,5 @@
-// Formulas of one variable in a normal form, for spellings of a function to be compared by structure and numbers.
-// Internal to this room.
+// Formulas of one variable in a normal form, which compares spellings of a function by structure and numbers. Internal
+// to this module.
 #pragma once
 
 #include <memory>

@@ -442,7 +442,7 @@ class Indices : public Rewriting {
     }
     for (const std::int64_t hole : op.attributes.integers("interior", {}))
       if (hole != 0) return false;
-    Sum sum = found->second;
+    PlacedUpdates sum = found->second;
     const Integers& low = op.attributes.integers("low");
     for (std::size_t axis = 0; axis < low.size(); ++axis) sum.maps[axis].constant += low[axis];
     const Shape to = shape(op.results[0]);
@@ -452,14 +452,14 @@ class Indices : public Rewriting {
   }
 
   /// Updates that are put into zeros.
-  struct Sum {
+  struct PlacedUpdates {
     ValueId updates = no_value;
     std::vector<AxisMap> maps;
     Order order;
   };
 
   const Evaluator& evaluate_;
-  std::map<ValueId, Sum> sums_;
+  std::map<ValueId, PlacedUpdates> sums_;
   std::map<ValueId, std::optional<Array>> known_;
 };
 

@@ -1,5 +1,5 @@
-// Indices that are known: an affine (mixed radix) function of positions makes a gather a view, a scatter a padding.
-// Internal to this room.
+// Constant indices. If they are an affine (mixed radix) function of their positions, a gather becomes a view and a
+// scatter a padding. Internal to this module.
 #pragma once
 
 #include <optional>

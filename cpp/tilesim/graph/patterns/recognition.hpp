@@ -1,4 +1,5 @@
-// Recognition of patterns: what a pass finds, how it is checked on data, how it is put in place. Internal to this room.
+// Pattern recognition: a matcher returns candidates, which are checked on data before they replace operations. Internal
+// to this module.
 #pragma once
 
 #include <functional>
@@ -153,7 +154,7 @@ class Edits {
   GraphFunction& function_;
   std::unique_ptr<edit::Redirects> redirects_;
   std::unique_ptr<Reader> reader_;
-  std::map<std::size_t, std::vector<Op>> made_;  ///< by place in the function
+  std::map<std::size_t, std::vector<Op>> rewritten_;  ///< by place in the function
   std::set<std::string> names_;
 };
 

@@ -1,5 +1,5 @@
-// A function written again, operation by operation; what repeats along an axis is known and computed once. Internal to
-// this room.
+// Rewrites a function operation by operation. Values that repeat along an axis are computed once. Internal to this
+// module.
 #pragma once
 
 #include <map>

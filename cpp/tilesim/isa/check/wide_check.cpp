@@ -88,7 +88,7 @@ std::optional<double> sum_bound(DType dtype, std::int64_t terms, double magnitud
 void WideCheck::run(const TileCompute& compute) {
   const bool moves = std::holds_alternative<Permute>(compute) || std::holds_alternative<Indexed>(compute) ||
                      std::holds_alternative<Opaque>(compute);
-  if (!moves && machine_.core.isa.functions.empty() && known_.insert(signature_of(compute)).second) compare(compute);
+  if (!moves && machine_.core.isa.functions.empty() && checked_.insert(signature_of(compute)).second) compare(compute);
   kernels_.run(compute);
 }
 

@@ -1,4 +1,4 @@
-// Kernels against the meaning of their computes on values that programs seldom hold.
+// Checks kernels against the meaning of their computes, on values that programs seldom contain.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class WideCheck final : public TileExecutor {
   Machine machine_;
   KernelExecutor kernels_;
   TileExecutor* instead_ = nullptr;
-  std::set<std::uint64_t> known_;
+  std::set<std::uint64_t> checked_;
   std::vector<Fault> faults_;
   std::int64_t compared_ = 0;
 };

@@ -1,4 +1,4 @@
-// Values over all of a type's range, for computes that are checked on them.
+// Test values over the whole range of a type.
 #pragma once
 
 #include <cstddef>

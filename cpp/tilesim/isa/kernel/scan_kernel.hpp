@@ -1,4 +1,4 @@
-// Kernels of vector computes with running sums: steps of a group follow each other, and carry their sums.
+// Kernels of vector computes with running sums. The steps of a group follow each other and carry the sums.
 #pragma once
 
 #include <vector>

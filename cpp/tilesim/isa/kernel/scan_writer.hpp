@@ -1,4 +1,4 @@
-// Writes one kernel of running sums, step by step.
+// Writes the kernel of running sums step by step.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Vector computes whose results no one kernel makes together.
+// Splits a vector compute by its results, if they need several kernels.
 #pragma once
 
 #include <vector>

@@ -18,7 +18,7 @@ bool truncates_to_32_bits(const NodeValue* known) {
 bool stays_within(DType through, Held from, const NodeValue* known, int asked) {
   if (bits(through) >= std::min(asked, 32)) return true;
   if (known == nullptr) return false;
-  const Numbers all = Numbers::of(through);
+  const Numbers all = Numbers::all_of_type(through);
   if (!is_floating(from)) return known->whole && known->numbers.within(all);
   return known->least > static_cast<double>(all.low) - 1 && known->most < static_cast<double>(all.high) + 1;
 }
@@ -28,7 +28,7 @@ bool stays_within(DType through, Held from, const NodeValue* known, int asked) {
 /// A value that another already is.
 bool NodeWriter::changes_nothing(const VectorNode& node) const {
   if (node.op != VectorNode::Op::convert) return false;
-  const NodeValue& from = typed_.of(node.arguments[0]);
+  const NodeValue& from = typed_.value_at(node.arguments[0]);
   if (node.dtype == DType::boolean)
     return !is_floating(from.held) && bits_of(from.held) == 32 && from.numbers.within({0, 1});
   const Held held = value_of(node).held;
@@ -50,7 +50,7 @@ void NodeWriter::in_float_register(double value, Held held) {
 void NodeWriter::keep_float_zero() { code_.op(typed_.real() ? "fmv.d.x" : "fmv.w.x", {1, 0}); }
 
 void NodeWriter::conversion(const VectorNode& node, unsigned to, unsigned source, unsigned scratch) {
-  const NodeValue& from = typed_.of(node.arguments[0]);
+  const NodeValue& from = typed_.value_at(node.arguments[0]);
   change(node.dtype, from.held, value_of(node).held, &from, value_of(node).asked, to, source, scratch);
 }
 

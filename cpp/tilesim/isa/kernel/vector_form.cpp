@@ -117,7 +117,7 @@ void RegisterForm::lay_scans(bool combines) {
   ragged = (lane_reduced && width % lanes != 0) || (over_combined_ && combined % rows != 0);
 }
 
-RegisterForm::Place RegisterForm::place(const std::vector<std::int64_t>& index) const {
+RegisterForm::ElementPosition RegisterForm::place(const std::vector<std::int64_t>& index) const {
   std::int64_t of_kept = 0, of_combined = 0, lane = 0;
   for (std::size_t i = 0; i < extents_.size(); ++i) {
     const std::int64_t at = i < index.size() ? index[i] : 0;
@@ -129,7 +129,7 @@ RegisterForm::Place RegisterForm::place(const std::vector<std::int64_t>& index) 
       of_kept = of_kept * extents_[i] + at;
   }
   lane += before_;
-  Place found;
+  ElementPosition found;
   found.lane = lane % lanes;
   std::int64_t stretch = lane / lanes;
   if (backwards_ && lane_scanned) stretch = stretches - 1 - stretch;
@@ -146,7 +146,7 @@ RegisterForm::Place RegisterForm::place(const std::vector<std::int64_t>& index) 
   return found;
 }
 
-std::int64_t RegisterForm::order(const Place& at) const {
+std::int64_t RegisterForm::order(const ElementPosition& at) const {
   if (scanned()) return (at.group * steps + at.step) * side + at.beside;
   const std::int64_t before = at.group / block * block, together = std::min(block, groups - before);
   return before * steps + at.step * together + (at.group - before);

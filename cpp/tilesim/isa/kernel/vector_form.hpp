@@ -1,4 +1,4 @@
-// Where the elements of a vector compute stand in registers.
+// The layout of a vector compute's elements in registers.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ struct RegisterForm : VectorForm {
   std::vector<Reach> reaches;   ///< of the inputs
 
   /// Where an element is; `index` has a number for each dim.
-  struct Place { std::int64_t group = 0, step = 0, row = 0, lane = 0, beside = 0; };
-  Place place(const std::vector<std::int64_t>& index) const;
+  struct ElementPosition { std::int64_t group = 0, step = 0, row = 0, lane = 0, beside = 0; };
+  ElementPosition place(const std::vector<std::int64_t>& index) const;
   Reach reach_of(const TileView& view) const;
   /// Of the registers that differ in all groups and steps: how many stand before this one.
-  std::int64_t order(const Place& at) const;
+  std::int64_t order(const ElementPosition& at) const;
   std::int64_t chunk_elements() const { return kept * lanes; }  ///< from a part of a row to the next
 
  private:

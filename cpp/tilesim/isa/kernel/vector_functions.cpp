@@ -125,7 +125,7 @@ void NodeWriter::function(const VectorNode& node, unsigned to, const unsigned* a
                      node.function != F::bitwise_not;
   bool of_flags = closed_on_flags(node.function);
   for (int a = 0; a < info(node.function).arity; ++a)
-    of_flags = of_flags && typed_.of(node.arguments[static_cast<std::size_t>(a)]).numbers.within({0, 1});
+    of_flags = of_flags && typed_.value_at(node.arguments[static_cast<std::size_t>(a)]).numbers.within({0, 1});
   if (!flags || (of_flags && bits_of(in) == 32)) return;
   at_most_one(to, to);
   if (bits_of(in) == 64) to_32_bits(to, to, 0);
@@ -273,8 +273,8 @@ void NodeWriter::logical(const VectorNode& node, Held in, unsigned to, unsigned 
     code_.op("vm" + name + ".mm", {0, 0, scratch});
     return from_mask(to);
   }
-  if (!typed_.of(node.arguments[0]).numbers.within({0, 1})) at_most_one(scratch, x), x = scratch;
-  if (!typed_.of(node.arguments[1]).numbers.within({0, 1})) at_most_one(to, y), y = to;
+  if (!typed_.value_at(node.arguments[0]).numbers.within({0, 1})) at_most_one(scratch, x), x = scratch;
+  if (!typed_.value_at(node.arguments[1]).numbers.within({0, 1})) at_most_one(to, y), y = to;
   code_.op("v" + name + ".vv", {to, x, y});
   if (bits_of(in) == 64) to_32_bits(to, to, 0);
 }

@@ -118,7 +118,7 @@ bool NodeWriter::checks_divisor(const VectorNode& node) const {
       (node.function == F::divide || node.function == F::remainder || node.function == F::floor_divide);
   if (!divides || is_floating(held(node.arguments[1]))) return false;
   const VectorNode& divisor = compute_.nodes[static_cast<std::size_t>(node.arguments[1])];
-  return !is_number(divisor) && typed_.of(node.arguments[1]).numbers.contains(0);
+  return !is_number(divisor) && typed_.value_at(node.arguments[1]).numbers.contains(0);
 }
 
 void NodeWriter::divide(const VectorNode& node, Held in, unsigned to, unsigned x, unsigned y, unsigned scratch) {
@@ -135,7 +135,7 @@ void NodeWriter::divide(const VectorNode& node, Held in, unsigned to, unsigned x
   // one less where something is left of the other sign than the divisor's
   code_.op("vmv.v.v", {scratch, x});
   code_.op("vnmsac.vv", {scratch, to, y});
-  if (typed_.of(node.arguments[1]).numbers.low > 0) {
+  if (typed_.value_at(node.arguments[1]).numbers.low > 0) {
     code_.load_constant(t1, bits_of(in) - 1);
     code_.op("vsra.vx", {scratch, scratch, t1});
     return code_.op("vadd.vv", {to, to, scratch});
@@ -151,7 +151,7 @@ void NodeWriter::shift(const VectorNode& node, Held in, unsigned to, unsigned x,
   const bool left = node.function == F::shift_left;
   const int most = bits_of(in) - 1;
   const std::string name = left ? "vsll.vv" : has_sign(in) ? "vsra.vv" : "vsrl.vv";
-  if (typed_.of(node.arguments[1]).numbers.within({0, most})) return code_.op(name, {to, x, y});
+  if (typed_.value_at(node.arguments[1]).numbers.within({0, most})) return code_.op(name, {to, x, y});
   if (!left && has_sign(in)) {  // all that is left is the sign
     code_.load_constant(t1, most);
     code_.op("vminu.vx", {scratch, y, t1});

@@ -37,7 +37,7 @@ IterationSpace VectorKernelWriter::space(const CoreTiming& core) const {
   IterationSpace space;
   space.groups = form_.groups, space.steps = steps_, space.block = form_.block;
   space.elements = form_.elements(), space.last_elements = form_.last_rows * form_.lanes;
-  const std::int64_t latency = core.of(TimingClass::floating).latency / cycle;
+  const std::int64_t latency = core.timing_of(TimingClass::floating).latency / cycle;
   if (form_.ragged && together_ == 1) space.ragged_from = form_.ragged_from;
   auto functions = std::ranges::count(compute_.nodes, VectorNode::Op::function, &VectorNode::op);
   functions += std::ranges::count_if(compute_.outputs, [&](const VectorOutput& one) { return is_combined(one); });
@@ -138,7 +138,7 @@ void VectorKernelWriter::hoist() {
   }
   for (const int bits : {32, 64})
     if (std::ranges::any_of(compute_.nodes, [&](const VectorNode& node) {
-          return nodes_.checks_divisor(node) && bits_of(typed_.of(node).work) == bits;
+          return nodes_.checks_divisor(node) && bits_of(typed_.value_at(node).work) == bits;
         }))
       nodes_.keep_divisors(bits, register_group()), checked_ |= bits;
   if (form_.lanes_at_end) lanes_pointer_ = pointer(at_.lanes_there);
@@ -172,7 +172,7 @@ void VectorKernelWriter::load(std::size_t i) {
     const unsigned narrow = nodes_.loads_aside(dtype) ? pipeline_.value() : 0;
     const unsigned loaded = reach == Reach::by_row ? pipeline_.value() : value_of(i);
     nodes_.load(dtype, loaded, input_pointers_[static_cast<std::size_t>(step_)][i], narrow, step);
-    if (reach == Reach::by_row) nodes_.set(bits_of(typed_.of(node).held)), nodes_.spread(value_of(i), loaded);
+    if (reach == Reach::by_row) nodes_.set(bits_of(typed_.value_at(node).held)), nodes_.spread(value_of(i), loaded);
     pipeline_.end();
   };
   if (reach == Reach::by_step && steps_ == 1) {

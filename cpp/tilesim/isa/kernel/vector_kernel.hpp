@@ -1,4 +1,4 @@
-// Kernels of vector computes: registers of rows of lanes, all values in 32 bits.
+// Kernels of vector computes: registers hold rows of lanes with 32-bit values.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// One kernel of a vector compute: its form in registers is known.
+// Writes the kernel of a vector compute whose register layout is decided.
 #pragma once
 
 #include <string>
@@ -87,7 +87,7 @@ class VectorKernelWriter {
   unsigned with_before(const VectorOutput& output, std::size_t o, unsigned value, Held& held);
   unsigned as_combined(const VectorOutput& output, Held held, unsigned value, Section section);
   template <class Write>
-  unsigned made(Section section, Write write) {
+  unsigned written(Section section, Write write) {
     const unsigned value = pipeline_.value();
     pipeline_.begin(section);
     write(value);

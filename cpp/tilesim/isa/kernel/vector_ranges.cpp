@@ -115,7 +115,7 @@ bool Numbers::fits(Held held) const {
   return true;
 }
 
-Numbers Numbers::of(DType dtype) {
+Numbers Numbers::all_of_type(DType dtype) {
   if (dtype == DType::boolean) return {0, 1};
   if (!is_integer(dtype) || bits(dtype) == 64) return {};
   const int width = bits(dtype);
@@ -224,15 +224,15 @@ void TypedCompute::as_wide() {
       return kind == Kind::floating ? (real_ ? Held::real : Held::floating) : Held::wide;
     };
     value.held = flag ? Held::integer : kept(kinds_[i]);
-    if (node.op == VectorNode::Op::scan) value.held = of(node.arguments[0]).held;
+    if (node.op == VectorNode::Op::scan) value.held = value_at(node.arguments[0]).held;
     value.work = value.held;
     if (!function) continue;
-    value.work = of(node.arguments[node.function == Function::select ? 1 : 0]).held;
+    value.work = value_at(node.arguments[node.function == Function::select ? 1 : 0]).held;
     if (flag || is_floating(value.work)) continue;
     value.held = value.work;
   }
   for (const VectorOutput& output : compute_.outputs)
-    totals_.push_back(of(output.node).held), bounded_.push_back(false);
+    totals_.push_back(value_at(output.node).held), bounded_.push_back(false);
 }
 
 }  // namespace tilesim::isa

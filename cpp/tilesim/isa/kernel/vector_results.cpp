@@ -36,7 +36,7 @@ unsigned VectorKernelWriter::with_neutral(std::size_t o, unsigned value) {
 unsigned VectorKernelWriter::as_combined(const VectorOutput& output, Held held, unsigned value, Section section) {
   if (!is_logical(output.combiner) || (output.reduce.empty() && !output.accumulate)) return value;
   const unsigned scratch = pipeline_.value();
-  return made(section, [&](unsigned to) { nodes_.truth(held, to, value, scratch); });
+  return written(section, [&](unsigned to) { nodes_.truth(held, to, value, scratch); });
 }
 
 /// What the steps of an iteration combine to, by pairs.
@@ -53,8 +53,8 @@ unsigned VectorKernelWriter::all_steps(std::size_t o) {
   while (parts.size() > 1) {
     std::vector<unsigned> pairs;
     for (std::size_t i = 0; i + 1 < parts.size(); i += 2)
-      pairs.push_back(
-          made({}, [&](unsigned to) { nodes_.join(output.combiner, typed_.total(o), to, parts[i], parts[i + 1], 0); }));
+      pairs.push_back(written(
+          {}, [&](unsigned to) { nodes_.join(output.combiner, typed_.total(o), to, parts[i], parts[i + 1], 0); }));
     if (parts.size() % 2 != 0) pairs.push_back(parts.back());
     parts = pairs;
   }
@@ -88,7 +88,7 @@ void VectorKernelWriter::result(std::size_t o) {
     whole = form_.ragged ? with_neutral(o, value) : value;
   }
   if (steps_ == 1) {
-    if (begins_at_zero(o)) whole = made({}, [&, x = whole](unsigned to) { nodes_.from_zero(held, to, x); });
+    if (begins_at_zero(o)) whole = written({}, [&, x = whole](unsigned to) { nodes_.from_zero(held, to, x); });
     return finish(output, o, {whole});
   }
   const bool any_ragged = form_.ragged && together_ == 1;
@@ -126,7 +126,7 @@ unsigned VectorKernelWriter::across(const VectorOutput& output, std::size_t o, u
   const bool turned = extreme && !has_sign(held) && (form_.lane_reduced || form_.rows_reduced);
   // numbers without a sign are in the order of those with one when their highest bits are turned
   const auto turn = [&] {
-    value = made(section, [&](unsigned to) {
+    value = written(section, [&](unsigned to) {
       nodes_.set(), code_.load_constant(t1, INT32_MIN);
       code_.op("vxor.vx", {to, value, t1});
     });
@@ -134,7 +134,7 @@ unsigned VectorKernelWriter::across(const VectorOutput& output, std::size_t o, u
   if (turned) turn();
   for (const bool rows : {false, true}) {
     if (!(rows ? form_.rows_reduced : form_.lane_reduced)) continue;
-    value = made(section, [&](unsigned to) {
+    value = written(section, [&](unsigned to) {
       nodes_.set(bits_of(held)), code_.op("xl.reduce", {to, value, id + (rows ? 8 : 0)});
     });
   }
@@ -149,16 +149,16 @@ unsigned VectorKernelWriter::with_before(const VectorOutput& output, std::size_t
   const Held stored = is_float(dtype) ? held : held_as(dtype);
   const unsigned narrow = pipeline_.value();
   unsigned before =
-      made(section, [&](unsigned to) { nodes_.load(dtype, to, before_pointers_[o], narrow, bytes(dtype)); });
+      written(section, [&](unsigned to) { nodes_.load(dtype, to, before_pointers_[o], narrow, bytes(dtype)); });
   if (is_logical(output.combiner)) {
     before = as_combined(output, stored, before, section);
   } else if (bits_of(stored) < bits_of(held)) {
-    before = made(section, [&, from = before](unsigned to) { nodes_.widen(stored, to, from); });
+    before = written(section, [&, from = before](unsigned to) { nodes_.widen(stored, to, from); });
   } else if (bits_of(stored) > bits_of(held)) {
-    value = made(section, [&, from = value](unsigned to) { nodes_.widen(held, to, from); });
+    value = written(section, [&, from = value](unsigned to) { nodes_.widen(held, to, from); });
     held = stored;
   }
-  return made(section, [&](unsigned to) { nodes_.join(output.combiner, held, to, value, before, 0); });
+  return written(section, [&](unsigned to) { nodes_.join(output.combiner, held, to, value, before, 0); });
 }
 
 /// Totals across lanes and rows, with what was there before, to their places.
@@ -177,13 +177,14 @@ void VectorKernelWriter::finish(const VectorOutput& output, std::size_t o, std::
   if (is_combined(output)) value = across(output, o, value);
   if (typed_.bounded(o)) {
     const unsigned neutral =
-        made(section, [&](unsigned to) { nodes_.bound(output.combiner, output.view.dtype, held, to); });
-    value = made(section, [&, from = value](unsigned to) { nodes_.join(output.combiner, held, to, from, neutral, 0); });
+        written(section, [&](unsigned to) { nodes_.bound(output.combiner, output.view.dtype, held, to); });
+    value =
+        written(section, [&, from = value](unsigned to) { nodes_.join(output.combiner, held, to, from, neutral, 0); });
   }
   if (output.accumulate) value = with_before(output, o, value, held);
   const bool plain = output.reduce.empty() && !output.accumulate;
   const bool is_flag = !is_floating(held) && bits_of(held) == 32 &&
-                       (plain ? typed_.of(output.node).numbers.within({0, 1}) : is_logical(output.combiner));
+                       (plain ? typed_.value_at(output.node).numbers.within({0, 1}) : is_logical(output.combiner));
   const unsigned scratch = pipeline_.value();
   pipeline_.begin(section);
   const unsigned pointer = output_pointers_[static_cast<std::size_t>(step_)][o];

@@ -76,7 +76,7 @@ void TypedCompute::as_stored() {
     }
   }
   for (const VectorOutput& output : compute_.outputs)
-    totals_.push_back(of(output.node).held), bounded_.push_back(false);
+    totals_.push_back(value_at(output.node).held), bounded_.push_back(false);
 }
 
 TypedCompute::Kind TypedCompute::kind_of(DType dtype) const {
@@ -156,7 +156,7 @@ void TypedCompute::take_ranges() {
         operands[a] = &values_[static_cast<std::size_t>(node.arguments[a])], numbers[a] = operands[a]->numbers;
     switch (node.op) {
       case VectorNode::Op::input:
-        if (whole) value.numbers = Numbers::of(compute_.inputs[static_cast<std::size_t>(node.index)].dtype);
+        if (whole) value.numbers = Numbers::all_of_type(compute_.inputs[static_cast<std::size_t>(node.index)].dtype);
         break;
       case VectorNode::Op::constant:
         value.least = value.most = node.number;
@@ -178,7 +178,7 @@ void TypedCompute::take_ranges() {
       case VectorNode::Op::convert: {
         const bool from_whole = kinds_[static_cast<std::size_t>(node.arguments[0])] == Kind::integer;
         if (!whole) break;
-        const Numbers from = from_whole ? numbers[0] : truncated(*operands[0]), all = Numbers::of(node.dtype);
+        const Numbers from = from_whole ? numbers[0] : truncated(*operands[0]), all = Numbers::all_of_type(node.dtype);
         value.numbers = node.dtype != DType::boolean && from.within(all) ? from : all;
         break;
       }
@@ -197,8 +197,8 @@ void TypedCompute::ask(int node, int bits) {
 
 /// Of what a result is combined to; `accumulated`: with what was there.
 Numbers TypedCompute::total_numbers(const VectorOutput& output, bool accumulated) const {
-  Numbers total = of(output.node).numbers;
-  const Numbers stored = Numbers::of(output.view.dtype);
+  Numbers total = value_at(output.node).numbers;
+  const Numbers stored = Numbers::all_of_type(output.view.dtype);
   const bool extreme = output.combiner == Combiner::maximum || output.combiner == Combiner::minimum;
   if (!extreme) {
     std::int64_t count = 1;
@@ -238,16 +238,16 @@ bool TypedCompute::is_whole(std::size_t i) const {
   if (node.op == VectorNode::Op::function) {
     bool all = true;
     for (int a = 0; a < info(node.function).arity; ++a)
-      all = all && of(node.arguments[static_cast<std::size_t>(a)]).whole;
+      all = all && value_at(node.arguments[static_cast<std::size_t>(a)]).whole;
     return all;
   }
   if (node.op != VectorNode::Op::convert || !is_integer(node.dtype)) return true;
   const int width = tilesim::bits(node.dtype);
   if (width < std::min(values_[i].asked, 32)) return true;
-  const NodeValue& from = of(node.arguments[0]);
+  const NodeValue& from = value_at(node.arguments[0]);
   const bool of_integers = kinds_[static_cast<std::size_t>(node.arguments[0])] == Kind::integer;
   const Numbers numbers = of_integers ? from.numbers : truncated(from);
-  return from.whole && (width >= 32 || numbers.within(Numbers::of(node.dtype)));
+  return from.whole && (width >= 32 || numbers.within(Numbers::all_of_type(node.dtype)));
 }
 
 /// From results back: who asks for how many bits.
@@ -277,7 +277,7 @@ int TypedCompute::append(const VectorNode& node, const NodeValue& value) {
 
 /// The node, or what takes it to 32 or 64 bits.
 int TypedCompute::in_width(int node, Held wanted) {
-  NodeValue value = of(node);
+  NodeValue value = value_at(node);
   if (is_floating(value.held) || bits_of(value.held) == bits_of(wanted)) return node;
   const bool to_wide = bits_of(wanted) == 64;
   const auto [place, fresh] = conversions_.try_emplace({node, to_wide ? 64 : 32}, 0);
@@ -293,7 +293,7 @@ int TypedCompute::in_width(int node, Held wanted) {
 Numbers TypedCompute::before_truth(VectorNode node) const {
   Numbers operands[3];
   for (std::size_t a = 0; a < 3; ++a)
-    if (node.arguments[a] >= 0) operands[a] = of(node.arguments[a]).numbers;
+    if (node.arguments[a] >= 0) operands[a] = value_at(node.arguments[a]).numbers;
   node.dtype = DType::i64;
   return numbers_of(node, operands);
 }
@@ -302,15 +302,15 @@ void TypedCompute::width_of_function(VectorNode& node, NodeValue& value, std::si
   const int arity = info(node.function).arity, first = first_operand(node);
   const auto operand = [&](int a) -> int& { return node.arguments[static_cast<std::size_t>(a)]; };
   const bool is_truth = info(node.function).returns_boolean || node.dtype == DType::boolean;
-  if (is_floating(of(operand(first)).held)) {
+  if (is_floating(value_at(operand(first)).held)) {
     value.work = real_ ? Held::real : Held::floating;
     value.held = info(node.function).returns_boolean ? Held::integer : value.work;
     return;
   }
-  Numbers all = of(operand(first)).numbers;
-  for (int a = first + 1; a < arity; ++a) all = either(all, of(operand(a)).numbers);
+  Numbers all = value_at(operand(first)).numbers;
+  for (int a = first + 1; a < arity; ++a) all = either(all, value_at(operand(a)).numbers);
   if (is_modular(node.function) && !is_truth) {
-    const bool far = node.function == Function::shift_left && !of(operand(1)).numbers.fits(Held::integer);
+    const bool far = node.function == Function::shift_left && !value_at(operand(1)).numbers.fits(Held::integer);
     value.work = needed_[old] || far ? Held::wide : Held::integer;
   } else {
     if (is_modular(node.function)) all = either(all, before_truth(node));
@@ -350,7 +350,7 @@ void TypedCompute::take_widths() {
 void TypedCompute::widths_of_outputs() {
   for (VectorOutput& output : compute_.outputs) {
     const bool combined = !output.reduce.empty() || output.accumulate;
-    Held total = of(output.node).held;
+    Held total = value_at(output.node).held;
     bool is_bounded = false;
     if (combined && !is_floating(total)) {
       // what 64 bits hold already is added to a total when that is whole
@@ -361,7 +361,7 @@ void TypedCompute::widths_of_outputs() {
       total = lowest ? Held::integer : in_32_bits(numbers) ? narrow(numbers) : Held::wide;
       if (logical) total = Held::integer;
       is_bounded = !modular && !logical && !output.reduce.empty() &&
-                   !of(output.node).numbers.within(Numbers::of(output.view.dtype));
+                   !value_at(output.node).numbers.within(Numbers::all_of_type(output.view.dtype));
       if (!logical) output.node = in_width(output.node, total);
     }
     totals_.push_back(total), bounded_.push_back(is_bounded);

@@ -1,4 +1,4 @@
-// What numbers the nodes of a vector compute may have, and in how many bits a kernel holds them.
+// Value ranges of a vector compute's nodes, and the number of bits in which a kernel holds them.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ Held held_as(DType dtype);
 struct Numbers {
   std::int64_t low = std::numeric_limits<std::int64_t>::min(), high = std::numeric_limits<std::int64_t>::max();
 
-  static Numbers of(DType dtype);  ///< all of an integer type; u64: all of 64 bits, as tile computes hold them
+  static Numbers all_of_type(DType dtype);  ///< all of an integer type; u64: all of 64 bits, as tile computes hold them
   bool within(const Numbers& other) const { return low >= other.low && high <= other.high; }
   bool contains(std::int64_t number) const { return low <= number && number <= high; }
   bool fits(Held held) const;
@@ -58,8 +58,10 @@ class TypedCompute {
   explicit TypedCompute(const VectorCompute& compute);
 
   const VectorCompute& compute() const { return compute_; }
-  const NodeValue& of(int node) const { return values_[static_cast<std::size_t>(node)]; }
-  const NodeValue& of(const VectorNode& node) const { return of(static_cast<int>(&node - compute_.nodes.data())); }
+  const NodeValue& value_at(int node) const { return values_[static_cast<std::size_t>(node)]; }
+  const NodeValue& value_at(const VectorNode& node) const {
+    return value_at(static_cast<int>(&node - compute_.nodes.data()));
+  }
   Held total(std::size_t output) const { return totals_[output]; }     ///< in which it is combined
   bool bounded(std::size_t output) const { return bounded_[output]; }  ///< its neutral element decides with the others
   bool real() const { return real_; }                                  ///< floats are f64

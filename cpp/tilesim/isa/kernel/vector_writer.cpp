@@ -56,7 +56,7 @@ NodeWriter::NodeWriter(Code& code, const VectorCompute& compute, std::int64_t el
     if (node.op == VectorNode::Op::scan && node.dtype == DType::u64 && extreme(node.combiner))
       no_vector_kernel("no kernel of running sums orders numbers of this type", name(node.dtype));
     if (node.op != VectorNode::Op::function || widest() == 32) continue;
-    const Held first = typed_.of(node).work;
+    const Held first = typed_.value_at(node).work;
     for (int a = node.function == Function::select ? 1 : 0; a < info(node.function).arity; ++a)
       if (held(node.arguments[static_cast<std::size_t>(a)]) != first)
         no_vector_kernel("no kernel of running sums mixes flags and integers of 64 bits", info(node.function).name);

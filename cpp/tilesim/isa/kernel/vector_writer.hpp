@@ -26,7 +26,7 @@ class NodeWriter {
   NodeWriter(const NodeWriter&) = delete;
   NodeWriter& operator=(const NodeWriter&) = delete;
 
-  Held held(int node) const { return typed_.of(node).held; }
+  Held held(int node) const { return typed_.value_at(node).held; }
   void elements(std::int64_t count) { elements_ = count; }
   /// Sets vl for values of so many bits.
   void set(int bits = 32);
@@ -87,7 +87,7 @@ class NodeWriter {
 
  private:
   void refuse_unknown() const;
-  const NodeValue& value_of(const VectorNode& node) const { return typed_.of(static_cast<int>(&node - first_)); }
+  const NodeValue& value_of(const VectorNode& node) const { return typed_.value_at(static_cast<int>(&node - first_)); }
   /// By an instruction of the user's, where it computes on what the registers hold.
   bool taken(const VectorNode& node, Held in, unsigned to, const unsigned* arguments, unsigned scratch);
   void unary(const VectorNode& node, Held in, unsigned to, unsigned x, unsigned scratch);

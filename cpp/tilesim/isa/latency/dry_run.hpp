@@ -1,5 +1,5 @@
-// How long a kernel takes: its scalar instructions are carried out, its vector and array instructions only timed, so
-// that no data is needed. Loops that go on as before pass at once.
+// Latency of a kernel without data: scalar instructions are executed, vector and array instructions only timed.
+// Repeating loops are fast-forwarded.
 #pragma once
 
 #include "tilesim/isa/pipeline/pipeline.hpp"

@@ -4,7 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/isa/latency/own_kernel.hpp"
+#include "tilesim/isa/latency/custom_kernel.hpp"
 #include "tilesim/isa/latency/product_layout.hpp"
 #include "tilesim/isa/table/user.hpp"
 #include "tilesim/tile/compute.hpp"

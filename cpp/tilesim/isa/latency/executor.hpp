@@ -1,4 +1,4 @@
-// Tile computes carried out by their kernels.
+// Executes tile computes by their kernels.
 #pragma once
 
 #include <map>

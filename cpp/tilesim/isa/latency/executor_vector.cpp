@@ -30,7 +30,7 @@ void each_run(const VectorCompute& compute, const Form& form, Visit visit) {
   const auto lane = static_cast<std::size_t>(lane_dim(compute));
   while (true) {
     for (index[lane] = 0; index[lane] < extents[lane];) {
-      const Form::Place at = form.place(index);
+      const Form::ElementPosition at = form.place(index);
       const std::int64_t count = std::min(form.lanes - at.lane, extents[lane] - index[lane]);
       visit(index, at, count);
       index[lane] += count;
@@ -87,7 +87,7 @@ std::int64_t slots_of(const Form& form, Form::Reach reach) {
 }
 
 /// Where a point's operand stands, in elements.
-std::int64_t slot_of(const Form& form, Form::Reach reach, const Form::Place& at) {
+std::int64_t slot_of(const Form& form, Form::Reach reach, const Form::ElementPosition& at) {
   const std::int64_t within = at.row * form.lanes + at.lane;
   switch (reach) {
     case Form::Reach::each:
@@ -120,7 +120,7 @@ std::vector<std::byte> laid_out(const VectorCompute& compute, const Form& form, 
   std::vector<std::byte> to(static_cast<std::size_t>(slots_of(form, reach) * bytes));
   if (reach == Form::Reach::one || filled) copy_run(to.data(), 1, view.data, 0, slots_of(form, reach), bytes);
   if (reach == Form::Reach::one) return to;
-  each_run(compute, form, [&](const auto& index, const Form::Place& at, std::int64_t count) {
+  each_run(compute, form, [&](const auto& index, const Form::ElementPosition& at, std::int64_t count) {
     copy_run(to.data() + slot_of(form, reach, at) * bytes, step, view.data + offset_in(view, index) * bytes, stride,
              count, bytes);
   });
@@ -134,7 +134,7 @@ Form::Reach reach_of(const VectorOutput& output) {
 /// Numbers of a dim's places.
 std::vector<std::int32_t> counted(const VectorCompute& compute, const Form& form, const VectorNode& node) {
   std::vector<std::int32_t> counts(static_cast<std::size_t>(slots_of(form, Form::Reach::each)));
-  each_run(compute, form, [&](const auto& index, const Form::Place& where, std::int64_t count) {
+  each_run(compute, form, [&](const auto& index, const Form::ElementPosition& where, std::int64_t count) {
     std::int32_t* to = &counts[static_cast<std::size_t>(slot_of(form, Form::Reach::each, where))];
     const std::int64_t step = node.index == lane_dim(compute) ? 1 : 0,
                        first = index[static_cast<std::size_t>(node.index)];
@@ -148,7 +148,7 @@ std::vector<std::uint8_t> bits_of_places(const VectorCompute& compute, const For
   std::vector<std::uint8_t> valid(static_cast<std::size_t>(ceil_div(slots_of(form, Form::Reach::each), 8)));
   // but for running sums all groups have the same
   const Form::Reach by = form.scanned() ? Form::Reach::each : Form::Reach::by_step;
-  each_run(compute, form, [&](const auto&, Form::Place where, std::int64_t count) {
+  each_run(compute, form, [&](const auto&, Form::ElementPosition where, std::int64_t count) {
     if (where.step < form.ragged_from) return;
     where.step -= form.ragged_from;
     const std::int64_t first = slot_of(form, by, where);
@@ -171,7 +171,7 @@ void give_back(const VectorCompute& compute, const Form& form, const VectorOutpu
                const std::vector<std::byte>& results) {
   const std::int64_t bytes = host_bytes(output.view.dtype), stride = lane_stride(compute, output.view);
   const bool of_one_lane = std::ranges::count(output.reduce, lane_dim(compute)) != 0;
-  each_run(compute, form, [&](const auto& index, const Form::Place& where, std::int64_t count) {
+  each_run(compute, form, [&](const auto& index, const Form::ElementPosition& where, std::int64_t count) {
     for (const int dim : output.reduce)
       if (index[static_cast<std::size_t>(dim)] != 0) return;
     copy_run(output.view.data + offset_in(output.view, index) * bytes, stride,

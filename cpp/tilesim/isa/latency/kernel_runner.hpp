@@ -1,4 +1,4 @@
-// A hart and a memory that stay from kernel to kernel: code is decoded once, pages are there already.
+// A hart and a memory that are reused for many kernels: code is decoded once and pages exist already.
 #pragma once
 
 #include <memory>

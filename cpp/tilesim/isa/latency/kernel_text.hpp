@@ -1,4 +1,4 @@
-// Tile computes that a text says whole: those whose kernels can be asked for by name.
+// Tile computes that a text describes completely, so that their kernels can be requested by name.
 #pragma once
 
 #include <string>

@@ -5,9 +5,9 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/kernel/vector_apart.hpp"
+#include "tilesim/isa/latency/custom_kernel.hpp"
 #include "tilesim/isa/latency/dry_run.hpp"
 #include "tilesim/isa/latency/narrower.hpp"
-#include "tilesim/isa/latency/own_kernel.hpp"
 #include "tilesim/isa/table/user.hpp"
 #include "tilesim/tile/compute.hpp"
 #include "tilesim/tile/latency.hpp"

@@ -1,4 +1,4 @@
-// Latencies of tile computes as their kernels take them on a machine's core.
+// Latencies of tile computes, measured by their kernels on a core of the machine.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Kernels as narrower cores would have them: what a core of half a width runs well, it runs too.
+// Kernel candidates written for narrower cores: schedules for a core of half the width are sometimes the faster ones.
 #pragma once
 
 #include <vector>

@@ -55,8 +55,8 @@ ProductLayout::ProductLayout(const Mma& mma, int kept, std::int64_t rows, std::i
   const auto parts = [&](const TileView& view, bool first) {
     const int own = first ? mma.m_dims : mma.n_dims;  // of `a`: batch, m, k; of `b`: batch, k, n
     const int at = mma.batch_dims + (first ? 0 : mma.k_dims), k = mma.batch_dims + (first ? own : 0);
-    return Parts{offsets_of(view, 0, mma.batch_dims), offsets_of(view, at, own),
-                 offsets_of(view, k, mma.k_dims - packed), offsets_of(view, k + mma.k_dims - packed, packed)};
+    return OperandOffsets{offsets_of(view, 0, mma.batch_dims), offsets_of(view, at, own),
+                          offsets_of(view, k, mma.k_dims - packed), offsets_of(view, k + mma.k_dims - packed, packed)};
   };
   moving_ = parts(moving_view_, kept == 1), held_ = parts(held_view_, kept != 1);
   sum_batch_ = offsets_of(mma.c, 0, mma.batch_dims);

@@ -1,4 +1,4 @@
-// Operands of products as arrays take them (mma_kernel.hpp), from views and back.
+// Converts operands of products between tile views and the layout that arrays take (mma_kernel.hpp).
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class ProductLayout {
     std::vector<std::int64_t> all;
     bool together = true;
   };
-  struct Parts { Offsets batch, rows, taps, depth; };
+  struct OperandOffsets { Offsets batch, rows, taps, depth; };
 
   static std::int64_t count(const Offsets& offsets) { return static_cast<std::int64_t>(offsets.all.size()); }
   static Offsets offsets_of(const TileView& view, int first, int count);
@@ -41,7 +41,7 @@ class ProductLayout {
 
   const Mma& mma_;
   const TileView &moving_view_, &held_view_;
-  Parts moving_, held_;
+  OperandOffsets moving_, held_;
   Offsets sum_batch_, sum_rows_, sum_columns_;
   std::int64_t array_rows_, array_columns_;
 };

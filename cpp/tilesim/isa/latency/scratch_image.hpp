@@ -1,4 +1,4 @@
-// A memory that holds views of tile computes where they lie in a core's memories.
+// A memory that holds the views of tile computes at their addresses in a core.
 #pragma once
 
 #include <vector>

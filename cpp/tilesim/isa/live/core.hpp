@@ -1,4 +1,4 @@
-// A core that runs live: its sequencers, and the units that they share.
+// A core at instruction level: its sequencers and the units that they share.
 #pragma once
 
 #include <map>

@@ -19,22 +19,22 @@ std::size_t behind_loops(const Kernel& kernel, std::size_t place) {
 
 }  // namespace
 
-LiveKernel::LiveKernel(const InstructionSet& set, const Kernel& kernel, bool product) : parts(kernel.words.size()) {
+LiveKernel::LiveKernel(const InstructionSet& set, const Kernel& kernel, bool product) : roles(kernel.words.size()) {
   std::size_t last = 0;
   for (std::size_t i = 0; i < kernel.words.size(); ++i) {
     ops.push_back(set.decode(kernel.words[i], live_code + 4 * i));
     const Op& op = ops.back();
     const InstructionInfo& info = set.info(op.id);
     const bool vector = info.is(is_vector) && !info.is(sets_vl);
-    if (info.timing == "array-push") parts[i] |= pushes;
-    if (info.timing == "array-weights") parts[i] |= weights;
-    if (info.timing == "array-target") parts[i] |= targets;
-    if (info.timing == "array-pop") parts[i] |= takes;
-    if (vector && info.is(is_store)) parts[i] |= stores;
-    if (!vector && !info.is(is_load) && !info.is(is_store) && info.unit != Unit::matrix) parts[i] |= carried;
+    if (info.timing == "array-push") roles[i] |= pushes;
+    if (info.timing == "array-weights") roles[i] |= weights;
+    if (info.timing == "array-target") roles[i] |= targets;
+    if (info.timing == "array-pop") roles[i] |= takes;
+    if (vector && info.is(is_store)) roles[i] |= stores;
+    if (!vector && !info.is(is_load) && !info.is(is_store) && info.unit != Unit::matrix) roles[i] |= carried;
     // sums that a product adds to are not an operand: they stay until they are committed
     if (!vector || !info.is(is_load) || (product && op.rs1 != a0 && op.rs1 != a1)) continue;
-    parts[i] |= reads, last = i + 1;
+    roles[i] |= reads, last = i + 1;
   }
   consumed = behind_loops(kernel, last);
   find_end(kernel);
@@ -42,7 +42,7 @@ LiveKernel::LiveKernel(const InstructionSet& set, const Kernel& kernel, bool pro
 
 void LiveKernel::find_end(const Kernel& kernel) {
   drains = pushed = ops.size();
-  const auto is = [&](std::size_t i, Part part) { return (parts[i] & part) != 0; };
+  const auto is = [&](std::size_t i, Role part) { return (roles[i] & part) != 0; };
   std::size_t first = 0, last_set = 0, last = 0, end = 0;  // places behind
   for (std::size_t i = ops.size(); i-- > 0;)
     if (is(i, pushes)) first = i + 1, last = std::max(last, i + 1);
@@ -51,11 +51,11 @@ void LiveKernel::find_end(const Kernel& kernel) {
     if (is(i, weights)) last_set = i + 1;
   for (std::size_t i = first; i-- > 0;)
     if (is(i, weights)) {
-      parts[i] |= completes;
+      roles[i] |= completes;
       break;
     }
   for (end = last_set; end < last && !is(end, pushes);) ++end;
-  if (std::none_of(parts.begin(), parts.end(), [](std::uint8_t part) { return (part & takes) != 0; })) step = pushes;
+  if (std::none_of(roles.begin(), roles.end(), [](std::uint8_t part) { return (part & takes) != 0; })) step = pushes;
   pushed = behind_loops(kernel, last), drains = std::min(pushed, behind_loops(kernel, std::min(end + 1, last)));
 }
 
@@ -90,8 +90,8 @@ Kernel LiveKernels::choose(const Descriptor& d, const ComputeSource& source, uns
 
 const LiveKernel* LiveKernels::find(const Descriptor& d, const ComputeSource& source, unsigned array, bool resident,
                                     std::string& why) {
-  const auto [place, fresh] = known_.try_emplace({d.signature, array, resident});
-  Known& known = place->second;
+  const auto [place, fresh] = cached_.try_emplace({d.signature, array, resident});
+  CachedKernel& known = place->second;
   if (fresh) {
     try {
       known.kernel = std::make_unique<const LiveKernel>(*table()->set, choose(d, source, array, resident),

@@ -1,4 +1,4 @@
-// Kernels as sequencers run them: decoded once, with what an engine wants to know of their operands.
+// Kernels for sequencers: decoded once, with the points at which operands are released.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace tilesim::isa {
 inline constexpr Address live_code = 0x10000;  ///< where kernels stand
 
 struct LiveKernel {
-  enum Part : std::uint8_t {
+  enum Role : std::uint8_t {
     carried = 1,  ///< a scalar instruction that is carried out
     reads = 2,    ///< an operand that can be released
     pushes = 4,   ///< rows into an array
@@ -28,7 +28,7 @@ struct LiveKernel {
   void find_end(const Kernel& kernel);
 
   std::vector<Op> ops;
-  std::vector<std::uint8_t> parts;  ///< of each
+  std::vector<std::uint8_t> roles;  ///< of each
   std::size_t consumed = 0;         ///< from this place on nothing reads operands
   std::size_t drains = 0;           ///< from this place on it loads no weights, and the next kernel may begin
   std::size_t pushed = 0;           ///< from this place on results of an array are taken, and nothing else
@@ -60,7 +60,7 @@ class LiveKernels {
       return static_cast<std::size_t>(key.signature ^ (std::uint64_t{key.array} << 1 | (key.resident ? 1U : 0U)));
     }
   };
-  struct Known {
+  struct CachedKernel {
     std::unique_ptr<const LiveKernel> kernel;
     std::string why;
   };
@@ -68,7 +68,7 @@ class LiveKernels {
 
   Machine machine_;
   InstructionLatency alone_;
-  std::unordered_map<Key, Known, Hash> known_;
+  std::unordered_map<Key, CachedKernel, Hash> cached_;
   std::unordered_map<std::uint64_t, std::int64_t> sets_;  ///< by signature
 };
 

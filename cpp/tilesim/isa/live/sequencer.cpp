@@ -40,7 +40,7 @@ std::size_t Sequencer::whose() const {
   const std::size_t at = begins.at();
   unsigned behind = LiveKernel::takes;
   if (ends.at() < ends.kernel->pushed) behind |= LiveKernel::pushes | LiveKernel::completes | LiveKernel::targets;
-  const bool waits = at >= begins.kernel->drains || (begins.kernel->parts[at] & behind) != 0;
+  const bool waits = at >= begins.kernel->drains || (begins.kernel->roles[at] & behind) != 0;
   return waits ? 1 - begun_ : turn_;
 }
 
@@ -77,7 +77,7 @@ bool Sequencer::reach(std::vector<LiveEvent>& events) {
       return events.size() > before;
     }
     run.hart.pc += 4;
-    if ((run.kernel->parts[at] & LiveKernel::carried) != 0) op.run(run.hart, op);
+    if ((run.kernel->roles[at] & LiveKernel::carried) != 0) op.run(run.hart, op);
   }
   return events.size() > before;
 }
@@ -90,7 +90,7 @@ bool Sequencer::advance(Ticks until, std::vector<LiveEvent>& events) {
     }
     Run& run = runs_[issues_];
     const std::size_t at = run.at();
-    const std::uint8_t part = run.kernel->parts[at];
+    const std::uint8_t part = run.kernel->roles[at];
     units_->past = pipeline_.now();
     pipeline_.take(run.kernel->ops[at], run.hart.v);
     pending_ = false;

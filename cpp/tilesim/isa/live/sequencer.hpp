@@ -1,5 +1,5 @@
-// A queue of a core as a sequencer: a front end that runs one kernel after the other on units that all of
-// the core's sequencers share.
+// A queue of a core as a sequencer: a front end that runs kernels one after the other on units that all sequencers of
+// the core share.
 #pragma once
 
 #include <array>

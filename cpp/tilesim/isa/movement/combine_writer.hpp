@@ -1,4 +1,4 @@
-// Instructions that combine a register with another as a scatter means it.
+// Instructions that combine two registers by the combiner of a scatter.
 #pragma once
 
 #include "tilesim/isa/schedule/code.hpp"

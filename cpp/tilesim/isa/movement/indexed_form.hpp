@@ -1,4 +1,4 @@
-// What a gather or scatter moves, in bytes.
+// The bytes that a gather or scatter moves.
 #pragma once
 
 #include <optional>

@@ -190,13 +190,13 @@ double cycles_of(const CoreTiming& core, const MovePass& pass) {
   double turning = 0;
   if (pass.part > 0)
     turning = static_cast<double>(ceil_div(pass.elements * pass.width, std::int64_t{core.dlen}) *
-                                  core.of(TimingClass::gather)
+                                  core.timing_of(TimingClass::gather)
                                       .cost[pass.part == 8    ? 0
                                             : pass.part == 16 ? 1
                                                               : 2]) /
               cycle;
   const auto side = [&](bool unit, TimingClass apart) {
-    if (!unit) return std::max(1.0, static_cast<double>(core.of(apart).element * pass.elements) / cycle);
+    if (!unit) return std::max(1.0, static_cast<double>(core.timing_of(apart).element * pass.elements) / cycle);
     return static_cast<double>(ceil_div(pass.elements * pass.width, std::int64_t{core.dlen}) * core.port_beat) / cycle;
   };
   return static_cast<double>(pass.points()) * std::max({turning, side(pass.unit_in(), TimingClass::load_strided),

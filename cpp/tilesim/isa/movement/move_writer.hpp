@@ -1,4 +1,4 @@
-// Elements from one place to another: vector loads and stores of one operand each, in loops around them.
+// Writes loops of vector loads and stores that move elements from one operand to another.
 #pragma once
 
 #include <vector>

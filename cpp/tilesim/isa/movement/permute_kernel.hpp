@@ -1,4 +1,4 @@
-// Kernels of permutes: elements as they lie, whatever their type.
+// Kernels of permutes. They move elements without regard to their type.
 #pragma once
 
 #include <vector>

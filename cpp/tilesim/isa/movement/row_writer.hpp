@@ -1,4 +1,4 @@
-// A gather or scatter row by row.
+// Writes a gather or scatter row by row.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Numbers of the special functions, as `fn` takes them: the place in this list; 24 to 31 are the user's.
+// Numbers of the special functions of instruction `fn`: the position in this list. Numbers 24 to 31 are user-defined.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Kernels of sorts: words of a key and its place go through a network of comparisons.
+// Kernels of sorts: words of a key and its position pass a sorting network.
 #pragma once
 
 #include "tilesim/isa/pipeline/timing.hpp"

@@ -1,4 +1,4 @@
-// Packs keys and places into words in registers, compares and unpacks them.
+// Packs keys and positions into words in registers, compares the words and unpacks them.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// When rows stream through a systolic array, when weights are there, when results come out.
+// Timing of systolic arrays: when rows stream through, when weights are loaded and when results leave.
 #pragma once
 
 #include <cstdint>

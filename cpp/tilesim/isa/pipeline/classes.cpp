@@ -8,12 +8,12 @@ namespace {
 
 using T = TimingClass;
 
-struct Entry {
+struct ClassNode {
   T is, parent;
   const char* name;
 };
 
-constexpr std::array<Entry, timing_classes> entries{{
+constexpr std::array<ClassNode, timing_classes> entries{{
     {T::vector, T::vector, "vector"},
     {T::integer, T::vector, "integer"},
     {T::logic, T::integer, "logic"},
@@ -227,7 +227,7 @@ TimingClass class_parent(TimingClass c) { return entries[static_cast<std::size_t
 bool class_named(std::string_view name, TimingClass& found) {
   static const bool ordered = in_order();
   if (!ordered) return false;
-  for (const Entry& entry : entries)
+  for (const ClassNode& entry : entries)
     if (name == entry.name) return found = entry.is, true;
   return false;
 }

@@ -1,4 +1,4 @@
-// Timing classes: what instructions cost alike, by what they do. A core's file gives numbers to classes, never to
+// Timing classes group instructions of equal cost by what they do. A core's file gives numbers to classes, never to
 // instructions; a class without numbers takes those of its parent.
 #pragma once
 

@@ -19,7 +19,7 @@ void each_beat(const Footprint& f, F&& visit) {
 }  // namespace
 
 /// A beat is as late as what it waits for, or as the beat before it.
-void Pipeline::late_beats(const Plan& plan, const Op& op, Ticks start) {
+void Pipeline::late_beats(const InstructionPlan& plan, const Op& op, Ticks start) {
   late_.clear();
   const auto add = [&](Ticks from, Ticks by) {
     if (by > 0) late_.push_back({from, by});
@@ -37,7 +37,7 @@ void Pipeline::late_beats(const Plan& plan, const Op& op, Ticks start) {
   }
 }
 
-void Pipeline::record_late(const Plan& plan, const Op& op, Ticks start) {
+void Pipeline::record_late(const InstructionPlan& plan, const Op& op, Ticks start) {
   late_beats(plan, op, start);
   const auto at = [&](Ticks offset) {
     Ticks by = 0;

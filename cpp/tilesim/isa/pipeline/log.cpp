@@ -8,7 +8,7 @@ namespace tilesim::isa {
 namespace {
 
 /// What the front end waited for longest.
-void front_wait(const Issue& what, Log::Entry& to) {
+void front_wait(const Issue& what, Log::LoggedInstruction& to) {
   for (std::size_t i = 0; i < states; ++i) {
     const Ticks wait = what.front[i] - what.was[i];
     if (static_cast<State>(i) == State::busy || wait <= to.front_wait) continue;
@@ -17,7 +17,7 @@ void front_wait(const Issue& what, Log::Entry& to) {
 }
 
 /// What it waited for once it had come out of the queue: the cause that held it longest beyond the ones before.
-void pipe_wait(const PipeTimes& at, Log::Entry& to) {
+void pipe_wait(const PipeTimes& at, Log::LoggedInstruction& to) {
   Ticks reached = at.arrived;
   struct Cause {
     Ticks until;
@@ -39,7 +39,7 @@ void pipe_wait(const PipeTimes& at, Log::Entry& to) {
 
 void Log::issued(const Issue& what) {
   if (seen_++ >= limit_) return;
-  Entry entry;
+  LoggedInstruction entry;
   entry.address = what.op.pc, entry.bits = what.op.bits;
   entry.issue = what.at, entry.done = what.done;
   front_wait(what, entry);

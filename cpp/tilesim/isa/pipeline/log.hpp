@@ -1,4 +1,4 @@
-// What happened when: the first instructions of a run one by one, and what its units were busy with.
+// Logs the first instructions of a run, and the busy intervals of its units.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tilesim::isa {
 /// Keeps the first `limit` instructions.
 class Log final : public Recorder {
  public:
-  struct Entry {
+  struct LoggedInstruction {
     std::uint64_t address = 0;
     std::uint32_t bits = 0;
     std::uint8_t kind = none, pipe = 0;                ///< of its pipe; `none`: the front end carries it out
@@ -25,12 +25,12 @@ class Log final : public Recorder {
   void issued(const Issue& what) override;
   bool wants_waits() const override { return true; }
 
-  const std::vector<Entry>& entries() const { return entries_; }
+  const std::vector<LoggedInstruction>& entries() const { return entries_; }
   std::uint64_t seen() const { return seen_; }  ///< kept or not
 
  private:
   std::size_t limit_;
-  std::vector<Entry> entries_;
+  std::vector<LoggedInstruction> entries_;
   std::uint64_t seen_ = 0;
 };
 

@@ -121,12 +121,13 @@ void moves_of(const Machine& machine, CoreTiming& core) {
 }
 
 /// Units that the user's instructions bring with them.
-void own_units(const Machine& machine, CoreTiming& core) {
+void custom_units(const Machine& machine, CoreTiming& core) {
   for (const auto& [function, one] : machine.core.isa.functions) {
-    if (!one.own) continue;
-    const OwnUnit unit{one.own->name, static_cast<unsigned>(one.own->queue), static_cast<unsigned>(one.own->pipes)};
+    if (!one.custom) continue;
+    const CustomUnit unit{one.custom->name, static_cast<unsigned>(one.custom->queue),
+                          static_cast<unsigned>(one.custom->pipes)};
     const auto known = std::find_if(core.units.begin(), core.units.end(),
-                                    [&](const OwnUnit& other) { return other.name == unit.name; });
+                                    [&](const CustomUnit& other) { return other.name == unit.name; });
     const std::string place = machine.name + ": core.isa.functions: " + std::string(info(function).name);
     if (known == core.units.end())
       core.units.push_back(unit);
@@ -154,7 +155,7 @@ CoreTiming core_of(const Machine& machine) {
   unit_classes(machine, core);
   arrays_of(machine, core);
   moves_of(machine, core);
-  own_units(machine, core);
+  custom_units(machine, core);
   return core;
 }
 

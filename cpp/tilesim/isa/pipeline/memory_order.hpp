@@ -1,4 +1,4 @@
-// Order through memory: accesses under way, of a run that knows addresses.
+// Memory ordering of accesses in flight, for runs that know addresses.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct Touched {
 /// Where the elements of an instruction lie that begins at `base`; nothing where that depends on a register of indices.
 /// Strided ones take all that lies between.
 inline Touched touched_by(Accesses how, std::uint64_t base, std::uint64_t stride, std::uint64_t elements,
-                          const Plan& plan) {
+                          const InstructionPlan& plan) {
   if (how == Accesses::none || plan.bytes == 0) return {};
   if (how == Accesses::row || elements < 2) return {base, base + plan.bytes, 0, plan.held};
   const std::uint64_t last = base + stride * (elements - 1), each = plan.bytes / elements;

@@ -1,4 +1,4 @@
-// When DMA transfers are over: queues that take them in order, and memory that all of them share.
+// Timing of DMA transfers: queues process them in order and share the memory.
 #pragma once
 
 #include <algorithm>

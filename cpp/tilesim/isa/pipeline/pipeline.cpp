@@ -39,7 +39,7 @@ Pipeline::Pipeline(std::shared_ptr<PipelineTable> table, CoreUnits& shared)
 void Pipeline::make_queues() {
   queues_.resize(core().pipes.size());
   for (Queue& queue : queues_) queue.entries = core().queue;
-  for (const OwnUnit& unit : core().units) queues_.emplace_back().entries = unit.queue;
+  for (const CustomUnit& unit : core().units) queues_.emplace_back().entries = unit.queue;
   memory_ = MemoryOrder(core().queue + 1);
 }
 
@@ -161,10 +161,10 @@ void Pipeline::trapped(const Op& op) {
   for (Recorder* recorder : recorders_) recorder->trapped(op);
 }
 
-const Plan& Pipeline::plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v) {
+const InstructionPlan& Pipeline::plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v) {
   const std::uint64_t key = (std::uint64_t{op.id} << 48) ^ (std::uint64_t{op.rm == 0} << 47) ^
                             (v.key & 0x3FFF) * (std::uint64_t{1} << 32) ^ (v.vl + 1);
-  Plan& plan = table_->plans[(key ^ key >> 32 ^ key >> 45) % cached_plans];
+  InstructionPlan& plan = table_->plans[(key ^ key >> 32 ^ key >> 45) % cached_plans];
   if (plan.key != key) [[unlikely]] {
     plan = make_plan(core(), set().info(op.id), fixed, op, v);
     plan.key = key;
@@ -183,7 +183,7 @@ inline Lanes Pipeline::latest(unsigned base, const Footprint& f, const Lanes& fi
   return found;
 }
 
-Pipeline::Bounds Pipeline::bounds(const Plan& plan, const Op& op) const {
+Pipeline::Bounds Pipeline::bounds(const InstructionPlan& plan, const Op& op) const {
   Bounds found;
   for (unsigned i = 0; i < plan.footprints; ++i) {
     const Footprint& f = plan.footprint[i];
@@ -204,7 +204,7 @@ Pipeline::Bounds Pipeline::bounds(const Plan& plan, const Op& op) const {
   return found;
 }
 
-void Pipeline::record(const Plan& plan, const Op& op, Ticks start) {
+void Pipeline::record(const InstructionPlan& plan, const Op& op, Ticks start) {
   for (unsigned i = 0; i < plan.footprints; ++i) {
     const Footprint& f = plan.footprint[i];
     const unsigned base = f.register_in(op);
@@ -234,8 +234,8 @@ std::size_t Pipeline::choose(unsigned unit, unsigned allowed) const {
   return best;
 }
 
-inline CoreUnits::Place Pipeline::begin(const Op& op, const StaticTiming& fixed, const Plan& plan, const VectorState& v,
-                                        const Bounds& bound) {
+inline CoreUnits::PipeSlot Pipeline::begin(const Op& op, const StaticTiming& fixed, const InstructionPlan& plan,
+                                           const VectorState& v, const Bounds& bound) {
   CoreUnits& units = of_core();
   const std::size_t place = fixed.work == ArrayWork::none ? choose(fixed.pipe, plan.pipes) : op.rs3;
   Pipe& pipe = units.pipes[fixed.pipe][place];
@@ -262,10 +262,11 @@ inline CoreUnits::Place Pipeline::begin(const Op& op, const StaticTiming& fixed,
   return {place, start};
 }
 
-CoreUnits::Place Pipeline::begin_shared(const StaticTiming& fixed, const Plan& plan, const Bounds& bound) {
+CoreUnits::PipeSlot Pipeline::begin_shared(const StaticTiming& fixed, const InstructionPlan& plan,
+                                           const Bounds& bound) {
   const Ticks from = std::max({times_.arrived, times_.order, times_.operands, times_.registers});
   const auto late = [&](Ticks start) { return std::max<Ticks>(0, bound.all() - start); };
-  CoreUnits::Place place = shared_->soonest(fixed.pipe, plan.pipes, from, plan.held + late(from));
+  CoreUnits::PipeSlot place = shared_->soonest(fixed.pipe, plan.pipes, from, plan.held + late(from));
   if (late(from) > 0 && place.start > from)  // between others: where no beat waits
     place = shared_->soonest(fixed.pipe, plan.pipes, std::max(from, bound.all()), plan.held);
   times_.free = place.start;
@@ -275,7 +276,7 @@ CoreUnits::Place Pipeline::begin_shared(const StaticTiming& fixed, const Plan& p
 
 void Pipeline::take(const Op& op, const VectorState& v) {
   const StaticTiming& fixed = table_->fixed[op.id];
-  const Plan& plan = plan_for(op, fixed, v);
+  const InstructionPlan& plan = plan_for(op, fixed, v);
   if (fixed.work != ArrayWork::none && op.rs3 >= of_core().arrays.size())
     throw UserError({"the core has no such array", {}, std::to_string(op.rs3), "", {}});
   Queue& queue = queue_of(fixed);
@@ -291,7 +292,7 @@ void Pipeline::take(const Op& op, const VectorState& v) {
   }
   // an array belongs to one sequencer
   const bool others = shared_ != nullptr && fixed.work == ArrayWork::none;
-  const CoreUnits::Place place = others ? begin_shared(fixed, plan, bound) : begin(op, fixed, plan, v, bound);
+  const CoreUnits::PipeSlot place = others ? begin_shared(fixed, plan, bound) : begin(op, fixed, plan, v, bound);
   const Ticks start = place.start, late = std::max<Ticks>(0, bound.all() - start);
   left_ = start + plan.held + late;
   if (touched.any()) touched.start = start, touched.held += late, memory_.add(touched, fixed.loads);

@@ -1,5 +1,5 @@
-// When instructions happen: a scalar front end in program order, queues, pipes that work on register beats, memory
-// ports. An instruction is looked at once, when it issues; no cycle is stepped.
+// Timing of instructions: a scalar front end in program order, queues, pipes that work on register beats, and memory
+// ports. Each instruction is processed once, when it issues; the model does not step through cycles.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@ struct PipelineTable {
 
   std::shared_ptr<const InstructionSet> set;
   CoreTiming core;
-  std::vector<StaticTiming> fixed;  ///< by instruction
-  std::vector<Plan> plans;          ///< by a hash of their keys
+  std::vector<StaticTiming> fixed;     ///< by instruction
+  std::vector<InstructionPlan> plans;  ///< by a hash of their keys
 };
 
 /// Timing follows execution: an Observer of a Hart, or fed from a list of decoded instructions. Front end, registers
@@ -118,17 +118,17 @@ class Pipeline final : public Observer {
     return queues_[core().decoupled || fixed.pipe >= pipe_kinds ? fixed.pipe : 0];
   }
   /// Where and when an instruction starts at a pipe of its core, and at a shared one.
-  CoreUnits::Place begin(const Op& op, const StaticTiming& fixed, const Plan& plan, const VectorState& v,
-                         const Bounds& bound);
-  CoreUnits::Place begin_shared(const StaticTiming& fixed, const Plan& plan, const Bounds& bound);
+  CoreUnits::PipeSlot begin(const Op& op, const StaticTiming& fixed, const InstructionPlan& plan, const VectorState& v,
+                            const Bounds& bound);
+  CoreUnits::PipeSlot begin_shared(const StaticTiming& fixed, const InstructionPlan& plan, const Bounds& bound);
   std::int64_t array_rows(ArrayWork work, const VectorState& v) const;
-  const Plan& plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v);
+  const InstructionPlan& plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v);
   Lanes latest(unsigned base, const Footprint& f, const Lanes& first, const Lanes& last) const;
-  Bounds bounds(const Plan& plan, const Op& op) const;
-  void record(const Plan& plan, const Op& op, Ticks start);
+  Bounds bounds(const InstructionPlan& plan, const Op& op) const;
+  void record(const InstructionPlan& plan, const Op& op, Ticks start);
   /// The same of one whose later beats wait for what they read, or write over.
-  void record_late(const Plan& plan, const Op& op, Ticks start);
-  void late_beats(const Plan& plan, const Op& op, Ticks start);
+  void record_late(const InstructionPlan& plan, const Op& op, Ticks start);
+  void late_beats(const InstructionPlan& plan, const Op& op, Ticks start);
   std::size_t choose(unsigned unit, unsigned allowed) const;
 
   std::shared_ptr<PipelineTable> table_;
@@ -158,7 +158,7 @@ class Pipeline final : public Observer {
   std::vector<Recorder*> recorders_;
   bool waits_ = false;
   StateTimes was_{};
-  const Plan* plan_ = nullptr;
+  const InstructionPlan* plan_ = nullptr;
   PipeTimes times_;
   Ticks done_ = 0;
 };

@@ -35,13 +35,13 @@ Extent extent_of(const Group& group, const VectorState& v, std::int64_t elements
   return {};
 }
 
-class Planner {
+class InstructionPlanner {
  public:
-  Planner(const CoreTiming& core, const InstructionInfo& info, const StaticTiming& fixed, const Op& op,
-          const VectorState& v)
+  InstructionPlanner(const CoreTiming& core, const InstructionInfo& info, const StaticTiming& fixed, const Op& op,
+                     const VectorState& v)
       : core_(core),
         info_(info),
-        class_(fixed.own ? *fixed.own : core.of(fixed.timing_class)),
+        class_(fixed.custom ? *fixed.custom : core.timing_of(fixed.timing_class)),
         fixed_(fixed),
         masked_(op.rm == 0 && info.is(is_vector)),
         v_(v) {
@@ -49,7 +49,7 @@ class Planner {
     elements_ = static_cast<std::int64_t>(by_vl ? v.vl : v.vlmax);
   }
 
-  Plan make() {
+  InstructionPlan make() {
     const GroupRule& rule = info_.groups;
     const bool ignores = info_.is(ignores_vtype);
     if (ignores) masked_ = false;
@@ -71,7 +71,7 @@ class Planner {
     add(Field::rs2, a, true, false), add(Field::rs1, b, true, false);
     if (masked_) add(Field::mask, {1, elements_}, true, false);
     // one that states its latency gives a scalar so long after its last beat began
-    const bool stated = info_.own && info_.own->latency && !class_.at_end;
+    const bool stated = info_.custom && info_.custom->latency && !class_.at_end;
     if (plan_.at_end || d.elements == 0) plan_.result = plan_.held - (stated ? step_ : 0) + class_.latency;
     pipes();
     work();
@@ -176,7 +176,7 @@ class Planner {
   const VectorState& v_;
   std::int64_t elements_ = 0, beats_ = 1, bits_ = 8, bytes_ = 1;
   Ticks step_ = cycle;
-  Plan plan_;
+  InstructionPlan plan_;
 };
 
 void scalar_registers(const InstructionSet& set, std::uint16_t id, bool vector, StaticTiming& to) {
@@ -249,7 +249,7 @@ PipeKind pipe_of(Unit unit) {
 }
 
 /// The numbers that an instruction states, in place of those of its class.
-std::shared_ptr<const ClassTiming> own_timing(const OwnTiming& stated, const ClassTiming& of) {
+std::shared_ptr<const ClassTiming> custom_timing(const CustomTiming& stated, const ClassTiming& of) {
   ClassTiming own = of;
   if (stated.per_register || stated.whole) {
     own = {};
@@ -270,16 +270,16 @@ std::uint8_t instead_of(const CoreTiming& core, Unit kind) {
 }
 
 /// Its place behind the kinds of pipes that every core has.
-std::uint8_t own_unit(const CoreTiming& core, const InstructionInfo& info) {
+std::uint8_t custom_unit(const CoreTiming& core, const InstructionInfo& info) {
   for (std::size_t i = 0; i < core.units.size(); ++i)
-    if (core.units[i].name == info.own->unit) return static_cast<std::uint8_t>(pipe_kinds + i);
+    if (core.units[i].name == info.custom->unit) return static_cast<std::uint8_t>(pipe_kinds + i);
   std::vector<std::string> known;
-  for (const OwnUnit& unit : core.units) known.push_back(unit.name);
+  for (const CustomUnit& unit : core.units) known.push_back(unit.name);
   throw UserError({"'" + info.name + "' runs on a unit that the core '" + core.name + "' does not have",
                    {},
-                   info.own->unit,
+                   info.custom->unit,
                    known.empty() ? "no separate unit" : join(known),
-                   nearest(info.own->unit, known)});
+                   nearest(info.custom->unit, known)});
 }
 
 ArrayWork work_of(const InstructionInfo& info) {
@@ -318,7 +318,7 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
   for (const InstructionInfo& info : set.all()) {
     StaticTiming one;
     // a scalar one that names a unit waits in its queue, as vector ones do
-    const bool queued = info.own && (info.unit != Unit::scalar || !info.own->unit.empty());
+    const bool queued = info.custom && (info.unit != Unit::scalar || !info.custom->unit.empty());
     const bool vector = (info.is(is_vector) && !info.is(sets_vl)) || queued;
     scalar_registers(set, set.id(info), vector, one);
     one.kind = vector               ? StaticTiming::vector
@@ -338,15 +338,15 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
           one.timing_class <= TimingClass::float_sum_ordered_widening)
         one.pipe = static_cast<std::uint8_t>(PipeKind::cross_lane);
       if (core.pipes[one.pipe] == 0) one.pipe = instead_of(core, info.unit);
-      if (info.own) one.own = own_timing(*info.own, core.of(one.timing_class));
-      if (info.own && !info.own->unit.empty()) one.pipe = own_unit(core, info);
+      if (info.custom) one.custom = custom_timing(*info.custom, core.timing_of(one.timing_class));
+      if (info.custom && !info.custom->unit.empty()) one.pipe = custom_unit(core, info);
     } else {
       one.work = work_of(info), one.move = move_of(info);
       const std::uint8_t sort = scalar_class(info.timing);
       one.latency = core.scalar.latency[sort];
       one.divider = core.scalar.divider_of(sort);
       if (one.divider != 0) one.interval = core.scalar.interval[one.divider - 1];
-      if (info.own && info.own->latency) one.latency = ticks(*info.own->latency);
+      if (info.custom && info.custom->latency) one.latency = ticks(*info.custom->latency);
       one.operations = scalar_operations(info.timing);
       one.width = width_of(info.name);
     }
@@ -355,9 +355,9 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
   return all;
 }
 
-Plan make_plan(const CoreTiming& core, const InstructionInfo& info, const StaticTiming& fixed, const Op& op,
-               const VectorState& v) {
-  return Planner(core, info, fixed, op, v).make();
+InstructionPlan make_plan(const CoreTiming& core, const InstructionInfo& info, const StaticTiming& fixed, const Op& op,
+                          const VectorState& v) {
+  return InstructionPlanner(core, info, fixed, op, v).make();
 }
 
 }  // namespace tilesim::isa

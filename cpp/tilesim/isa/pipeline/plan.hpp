@@ -1,4 +1,5 @@
-// What one vector instruction does to pipe and registers: found once for each (instruction, vtype, vl), in closed form.
+// The effect of one vector instruction on pipes and registers, computed once in closed form for each (instruction,
+// vtype, vl).
 #pragma once
 
 #include <algorithm>
@@ -46,7 +47,7 @@ struct Footprint {
   bool whole = false;
 };
 
-struct Plan {
+struct InstructionPlan {
   std::uint64_t key = 0;
   Ticks held = cycle;            ///< how long it holds its pipe
   Ticks result = cycle;          ///< from its start to the last result: scalar ones, and the end of the run
@@ -76,17 +77,17 @@ struct StaticTiming {
   std::array<std::uint8_t, 3> bases{};  ///< 0: x, 33: f
   std::uint8_t destination = 255;       ///< base of rd; 255: none
   Ticks latency = cycle;
-  std::uint8_t divider = 0;                ///< of scalar divisions: number of their unit; 0: none
-  Ticks interval = 0;                      ///< until it takes the next
-  std::shared_ptr<const ClassTiming> own;  ///< instead of that of the class
-  std::uint8_t operations = 0;             ///< an element's, or of a scalar float instruction; two of a multiply-add
-  std::uint8_t width = 0;                  ///< scalar floats and scalar accesses: log2 of the bytes
+  std::uint8_t divider = 0;                   ///< of scalar divisions: number of their unit; 0: none
+  Ticks interval = 0;                         ///< until it takes the next
+  std::shared_ptr<const ClassTiming> custom;  ///< instead of that of the class
+  std::uint8_t operations = 0;                ///< an element's, or of a scalar float instruction; two of a multiply-add
+  std::uint8_t width = 0;                     ///< scalar floats and scalar accesses: log2 of the bytes
 };
 
 /// Of all instructions of a set, by id.
 std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTiming& core);
 
-Plan make_plan(const CoreTiming& core, const InstructionInfo& info, const StaticTiming& fixed, const Op& op,
-               const VectorState& v);
+InstructionPlan make_plan(const CoreTiming& core, const InstructionInfo& info, const StaticTiming& fixed, const Op& op,
+                          const VectorState& v);
 
 }  // namespace tilesim::isa

@@ -72,7 +72,7 @@ class Best {
 Peaks peaks(const InstructionSet& set, const CoreTiming& core) {
   const std::vector<StaticTiming> timings = static_timings(set, core);
   std::vector<unsigned> pipes(core.pipes.begin(), core.pipes.end());
-  for (const OwnUnit& unit : core.units) pipes.push_back(unit.pipes);
+  for (const CustomUnit& unit : core.units) pipes.push_back(unit.pipes);
   std::array<std::vector<Best>, 4> operations;
   for (auto& of_width : operations) of_width.resize(pipes.size());
   std::vector<Best> bytes(pipes.size());
@@ -84,9 +84,10 @@ Peaks peaks(const InstructionSet& set, const CoreTiming& core) {
       set_vtype(v, lmul | sew << 3, ~std::uint64_t{0});
       for (const InstructionInfo& info : set.all()) {
         const StaticTiming& fixed = timings[set.id(info)];
-        const bool own = info.own && info.is(is_vector) && (info.own->width == 0 || info.own->width == 8U << sew);
+        const bool own =
+            info.custom && info.is(is_vector) && (info.custom->width == 0 || info.custom->width == 8U << sew);
         if (fixed.kind != StaticTiming::vector || (info.by_width[sew] == nullptr && !own)) continue;
-        const Plan plan = make_plan(core, info, fixed, op, v);
+        const InstructionPlan plan = make_plan(core, info, fixed, op, v);
         const double held = static_cast<double>(plan.held) / static_cast<double>(cycle);
         const std::size_t kind = fixed.pipe;
         if (fixed.loads || fixed.stores)

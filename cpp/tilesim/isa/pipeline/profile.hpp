@@ -1,4 +1,4 @@
-// Where a run's cycles went, by instruction address, and how much work it did for them.
+// Profile of a run: cycles and work by instruction address.
 #pragma once
 
 #include <array>
@@ -21,7 +21,8 @@ class Profile final : public Recorder, public CounterSource {
     std::uint64_t address = 0, instructions = 0;
     std::int64_t cycles = 0;
   };
-  /// Operations as `Plan` counts them, of vector and scalar float instructions, by log2 of the element's bytes.
+  /// Operations as `InstructionPlan` counts them, of vector and scalar float instructions, by log2 of the element's
+  /// bytes.
   struct Work {
     std::array<std::uint64_t, 4> operations{};
     std::uint64_t loaded = 0, stored = 0;  ///< bytes

@@ -1,4 +1,5 @@
-// The loop that cores are measured with: eight copies of an instruction on rotated registers, addi, bnez; 512 trips.
+// The microbenchmark loop that measures cores: eight copies of an instruction on rotated registers, addi, bnez; 512
+// trips.
 #pragma once
 
 #include <memory>

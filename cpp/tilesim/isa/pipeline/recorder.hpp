@@ -1,4 +1,4 @@
-// Who watches a pipeline is told of each instruction with the times that it was given. Nobody watches: one branch.
+// Observers of a pipeline receive each instruction with its times. Without an observer the cost is one branch.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ struct Issue {
   const Op& op;
   const VectorState& v;
   const StaticTiming& fixed;
-  const Plan* plan;               ///< null: no vector instruction
+  const InstructionPlan* plan;    ///< null: no vector instruction
   const PipeTimes& at_pipe;       ///< of a vector instruction
   const StateTimes &was, &front;  ///< the front end's time by state, before (see `wants_waits`) and after
   Ticks before, at;               ///< the front end's cycle, before and at issue

@@ -89,7 +89,7 @@ void read_classes(const Json* object, CoreTiming& core) {
     if (const TimingClass parent = class_parent(c); parent != c) {
       self(self, parent);
       const bool at_end = core.classes[i].at_end, by_vl = core.classes[i].by_vl;
-      core.classes[i] = core.of(parent);
+      core.classes[i] = core.timing_of(parent);
       core.classes[i].at_end |= at_end;
       core.classes[i].by_vl &= by_vl;
     }
@@ -138,10 +138,10 @@ void read_units(const Json* list, CoreTiming& core) {
   constexpr auto cross = static_cast<std::size_t>(PipeKind::cross_lane);
   for (const Json& item : list->items()) {
     ObjectReader reader(item);
-    OwnUnit unit{reader.string("name"), static_cast<unsigned>(reader.integer_or("queue", 4, 1, 64)),
-                 static_cast<unsigned>(reader.integer_or("pipes", 1, 1, 8))};
+    CustomUnit unit{reader.string("name"), static_cast<unsigned>(reader.integer_or("queue", 4, 1, 64)),
+                    static_cast<unsigned>(reader.integer_or("pipes", 1, 1, 8))};
     reader.finish();
-    for (const OwnUnit& other : core.units)
+    for (const CustomUnit& other : core.units)
       if (other.name == unit.name) item.fail("two units have one name", "unique names");
     for (std::size_t i = 0; i < pipe_kinds; ++i)
       if (core.pipes[i] != 0 &&

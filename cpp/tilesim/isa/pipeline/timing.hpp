@@ -1,4 +1,4 @@
-// The numbers of a core's pipeline, as its file states them.
+// The pipeline parameters of a core, as its file states them.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ inline constexpr std::size_t pipe_kinds = static_cast<std::size_t>(PipeKind::cou
 const char* pipe_name(PipeKind kind);
 
 /// A unit that instructions of the user's name: pipes of one kind behind a separate queue.
-struct OwnUnit {
+struct CustomUnit {
   std::string name;
   unsigned queue = 4, pipes = 1;
 };
@@ -117,10 +117,10 @@ struct CoreTiming {
   ArrayTiming array;
   MoveTiming moves;
   ScalarTiming scalar;
-  std::vector<OwnUnit> units;
+  std::vector<CustomUnit> units;
   std::array<ClassTiming, timing_classes> classes;
 
-  const ClassTiming& of(TimingClass c) const { return classes[static_cast<std::size_t>(c)]; }
+  const ClassTiming& timing_of(TimingClass c) const { return classes[static_cast<std::size_t>(c)]; }
 };
 
 /// The core of a machine, from its units and `core.isa`; UserError where its registers have no legal length.

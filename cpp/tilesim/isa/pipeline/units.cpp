@@ -36,12 +36,12 @@ Ticks room(Booked& all, Ticks from, Ticks held, Ticks& before) {
 
 CoreUnits::CoreUnits(const CoreTiming& core) : moves(core.moves) {
   for (const std::uint8_t count : core.pipes) pipes.emplace_back(count);
-  for (const OwnUnit& unit : core.units) pipes.emplace_back(unit.pipes);
+  for (const CustomUnit& unit : core.units) pipes.emplace_back(unit.pipes);
   arrays.assign(core.pipes[static_cast<std::size_t>(PipeKind::matrix)], ArrayClock(core.array));
 }
 
-CoreUnits::Place CoreUnits::soonest(std::size_t unit, unsigned allowed, Ticks from, Ticks held) {
-  Place best{0, std::numeric_limits<Ticks>::max()};
+CoreUnits::PipeSlot CoreUnits::soonest(std::size_t unit, unsigned allowed, Ticks from, Ticks held) {
+  PipeSlot best{0, std::numeric_limits<Ticks>::max()};
   Ticks longest = 0;
   std::vector<Pipe>& all = pipes[unit];
   for (std::size_t i = 0; i < all.size() && (i == 0 || i < allowed); ++i) {
@@ -56,7 +56,7 @@ CoreUnits::Place CoreUnits::soonest(std::size_t unit, unsigned allowed, Ticks fr
   return best;
 }
 
-void CoreUnits::book(std::size_t unit, const Place& place, Ticks held) {
+void CoreUnits::book(std::size_t unit, const PipeSlot& place, Ticks held) {
   Pipe& pipe = pipes[unit][place.pipe];
   pipe.booked.insert(first_after(pipe.booked, place.start), {place.start, place.start + held});
   pipe.free = std::max(pipe.free, place.start + held), pipe.busy += held, ++pipe.operations;

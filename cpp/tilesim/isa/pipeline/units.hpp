@@ -1,4 +1,4 @@
-// The units of a core that its sequencers share: pipes with their ports, arrays behind their queues. A plain value.
+// The units of a core that its sequencers share: pipes with their ports, and arrays behind their queues.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ struct CoreUnits {
     std::vector<Held> shown;      ///< shared, where somebody looks: when it was held, small gaps left out
     std::vector<Held> booked;     ///< shared: what it is held for, in order, as far as it can matter
   };
-  struct Place {
+  struct PipeSlot {
     std::size_t pipe = 0;
     Ticks start = 0;
   };
@@ -27,8 +27,8 @@ struct CoreUnits {
 
   /// Of the first `allowed` pipes of a unit the one that can be held for `held` soonest, at or after `from`: between
   /// what others have booked where there is room. Of equals the one that is free longest.
-  Place soonest(std::size_t unit, unsigned allowed, Ticks from, Ticks held);
-  void book(std::size_t unit, const Place& place, Ticks held);
+  PipeSlot soonest(std::size_t unit, unsigned allowed, Ticks from, Ticks held);
+  void book(std::size_t unit, const PipeSlot& place, Ticks held);
 
   std::vector<std::vector<Pipe>> pipes;  ///< by PipeKind, then the core's own units
   std::vector<ArrayClock> arrays;

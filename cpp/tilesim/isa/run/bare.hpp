@@ -1,4 +1,4 @@
-// A machine without an operating system: traps go through mtvec, a store to `tohost` ends the run.
+// A machine without an operating system: traps go through mtvec, and a store to `tohost` ends the run.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Decoded code: straight runs of instructions by address, and which follow each other.
+// Cache of decoded code: straight runs of instructions by address, linked to their successors.
 #pragma once
 
 #include <algorithm>

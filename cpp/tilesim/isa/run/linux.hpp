@@ -1,4 +1,4 @@
-// The Linux calls that a static program makes, deterministic: the clock counts instructions, or cycles where a run is
+// Deterministic emulation of the Linux calls of static programs. The clock counts instructions, or cycles if the run is
 // timed; random bytes have a seed.
 #pragma once
 
@@ -43,12 +43,12 @@ class Linux : public Environment {
 
  private:
   using Call = std::int64_t (Linux::*)(Hart&, const std::uint64_t*);
-  struct Entry {
+  struct SystemCall {
     int number;
     const char* name;
     Call call;
   };
-  static const std::vector<Entry>& table();
+  static const std::vector<SystemCall>& table();
 
   std::int64_t exit(Hart&, const std::uint64_t*);
   std::int64_t read(Hart&, const std::uint64_t*);

@@ -1,4 +1,4 @@
-// A program in memory: segments, stack, arguments; run whole, or a function of it called.
+// A program in memory with segments, stack and arguments. It runs as a whole, or one function of it is called.
 #pragma once
 
 #include <cstdint>

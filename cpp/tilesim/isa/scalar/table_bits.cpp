@@ -99,24 +99,24 @@ void rotations(Declarations& d) {
 }
 
 struct Clear {
-  static u64 of(u64 a, u64 n) { return a & ~(u64{1} << (n & 63)); }
+  static u64 apply(u64 a, u64 n) { return a & ~(u64{1} << (n & 63)); }
 };
 struct Extract {
-  static u64 of(u64 a, u64 n) { return a >> (n & 63) & 1; }
+  static u64 apply(u64 a, u64 n) { return a >> (n & 63) & 1; }
 };
 struct Invert {
-  static u64 of(u64 a, u64 n) { return a ^ u64{1} << (n & 63); }
+  static u64 apply(u64 a, u64 n) { return a ^ u64{1} << (n & 63); }
 };
 struct Set {
-  static u64 of(u64 a, u64 n) { return a | u64{1} << (n & 63); }
+  static u64 apply(u64 a, u64 n) { return a | u64{1} << (n & 63); }
 };
 
 template <class F>
 void single_bit(Declarations& d, const std::string& name, u32 funct3, u32 funct6, const char* description) {
-  d(name, three, with7(op_reg, funct3, funct6 << 1), "integer", MEANS(h.x[o.rd] = F::of(h.x[o.rs1], h.x[o.rs2])),
+  d(name, three, with7(op_reg, funct3, funct6 << 1), "integer", MEANS(h.x[o.rd] = F::apply(h.x[o.rs1], h.x[o.rs2])),
     description);
   d(name + "i", by, with6(op_imm, funct3, funct6), "integer",
-    MEANS(h.x[o.rd] = F::of(h.x[o.rs1], static_cast<u64>(o.imm))), description);
+    MEANS(h.x[o.rd] = F::apply(h.x[o.rs1], static_cast<u64>(o.imm))), description);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ std::uint32_t Code::encode(const InstructionInfo& info, std::span<const std::int
   std::uint32_t word = info.encoding.match;
   auto next = operands.begin();
   for (const OperandPart& part : set_.parts(set_.id(info))) {
-    if (part.word == nullptr || part.word->pieces.empty()) continue;
+    if (part.word == nullptr || part.word->slices.empty()) continue;
     const bool given = next != operands.end();
     require(given || part.word->standard >= 0, "an operand of a kernel's instruction is missing");
     word |= operand_bits(*part.word, given ? *next++ : part.word->standard);

@@ -1,4 +1,4 @@
-// Machine code as kernels are written: instruction by instruction, with loops that know their counters.
+// Writes the machine code of kernels instruction by instruction, with loops that know their counters.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Registers of kernels that are written step by step: vector groups of one size, pointers.
+// Allocates registers of kernels: vector groups of one size, and pointers.
 #pragma once
 
 #include <array>

@@ -38,7 +38,7 @@ void SoftwarePipeline::uses(const Written& written, std::vector<unsigned>& reads
   for (const OperandPart& part : set_.parts(set_.id(info))) {
     if (part.word == nullptr) continue;
     if (part.word->word == "v0") reads_mask = true;
-    if (part.word->pieces.empty()) continue;
+    if (part.word->slices.empty()) continue;
     const bool given = next < written.operands.size();
     const std::int64_t value = given ? written.operands[next] : part.word->standard;
     ++next;
@@ -112,7 +112,7 @@ void SoftwarePipeline::take_times(Bundle& bundle) {
     set_vtype(state_, static_cast<std::uint64_t>(one.type), static_cast<std::uint64_t>(space_.elements));
     Op op{};
     op.id = id, op.rm = 1;
-    const Plan plan = make_plan(core_, *one.info, timings_[id], op, state_);
+    const InstructionPlan plan = make_plan(core_, *one.info, timings_[id], op, state_);
     Ticks written = plan.result;
     for (unsigned i = 0; i < plan.footprints; ++i)
       if (plan.footprint[i].writes) written = plan.footprint[i].written;
@@ -228,8 +228,8 @@ void SoftwarePipeline::place(std::int64_t interval) {
   }
 }
 
-SoftwarePipeline::Place SoftwarePipeline::place_of(std::int64_t iteration) const {
-  Place at{};
+SoftwarePipeline::IterationPosition SoftwarePipeline::position_of(std::int64_t iteration) const {
+  IterationPosition at{};
   at.iteration = iteration;
   const std::int64_t whole = space_.block * space_.steps;
   at.block = iteration / whole;
@@ -239,7 +239,7 @@ SoftwarePipeline::Place SoftwarePipeline::place_of(std::int64_t iteration) const
   return at;
 }
 
-bool SoftwarePipeline::stands(const Section& section, const Place& at) const {
+bool SoftwarePipeline::stands(const Section& section, const IterationPosition& at) const {
   unsigned facts = 0;
   const auto fact = [&](bool holds, Section::Fact which) { facts |= holds ? unsigned{which} : 0U; };
   fact(at.step == 0, Section::first_step), fact(at.step == space_.steps - 1, Section::last_step);
@@ -250,7 +250,7 @@ bool SoftwarePipeline::stands(const Section& section, const Place& at) const {
 }
 
 /// Iterations of one sort have the same instructions.
-std::int64_t SoftwarePipeline::sort_of(const Place& at) const {
+std::int64_t SoftwarePipeline::sort_of(const IterationPosition& at) const {
   std::int64_t sort = 1;
   std::uint8_t seen = 0;
   bool totals = false, groups = false, steps = false;
@@ -269,7 +269,7 @@ std::int64_t SoftwarePipeline::sort_of(const Place& at) const {
   return 2 * sort + (at.block * space_.block + at.group == space_.groups - 1 ? 1 : 0);
 }
 
-unsigned SoftwarePipeline::reg(unsigned id, const Place& at) const {
+unsigned SoftwarePipeline::reg(unsigned id, const IterationPosition& at) const {
   const Value& value = values_[id];
   const std::int64_t turn = value.scope == Scope::iteration ? at.iteration % turns_
                             : value.scope == Scope::group   ? (at.block * space_.block + at.group) % turns_of_groups_
@@ -277,13 +277,13 @@ unsigned SoftwarePipeline::reg(unsigned id, const Place& at) const {
   return value.registers[static_cast<std::size_t>(turn)];
 }
 
-void SoftwarePipeline::write_bundle(const Bundle& bundle, const Place& at) {
+void SoftwarePipeline::write_bundle(const Bundle& bundle, const IterationPosition& at) {
   const bool last = at.block * space_.block + at.group == space_.groups - 1;
   for (const Written& one : bundle.all) {
     std::vector<std::int64_t> operands = one.operands;
     std::size_t next = 0;
     for (const OperandPart& part : set_.parts(set_.id(*one.info))) {
-      if (part.word == nullptr || part.word->pieces.empty()) continue;
+      if (part.word == nullptr || part.word->slices.empty()) continue;
       if (next < operands.size() && part.word->sort == Sort::v &&
           operands[next] >= static_cast<std::int64_t>(first_value))
         operands[next] = reg(static_cast<unsigned>(operands[next]) - first_value, at);
@@ -330,7 +330,7 @@ void SoftwarePipeline::write(unsigned first) {
   std::map<std::vector<std::int64_t>, std::size_t> known;
   std::vector<std::size_t> pieces;
   std::vector<std::int64_t> sorts(static_cast<std::size_t>(space_.count()));
-  for (std::int64_t i = 0; i < space_.count(); ++i) sorts[static_cast<std::size_t>(i)] = sort_of(place_of(i));
+  for (std::int64_t i = 0; i < space_.count(); ++i) sorts[static_cast<std::size_t>(i)] = sort_of(position_of(i));
   std::vector<std::int64_t> key(static_cast<std::size_t>(stages));
   for (std::int64_t window = 0; window < space_.count() + stages - 1; ++window) {
     for (std::int64_t stage = 0; stage < stages; ++stage) {
@@ -344,7 +344,7 @@ void SoftwarePipeline::write(unsigned first) {
     for (const std::size_t b : order) {
       const std::int64_t i = window - bundles_[b].time / interval_;
       if (i < 0 || i >= space_.count()) continue;
-      const Place at = place_of(i);
+      const IterationPosition at = position_of(i);
       if (stands(bundles_[b].section, at)) write_bundle(bundles_[b], at);
     }
     code_.end_piece();

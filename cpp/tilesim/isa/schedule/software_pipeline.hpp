@@ -1,5 +1,5 @@
-// Iterations of a kernel that overlap: instructions of one are recorded, placed in time by their latencies and pipes,
-// given registers in turn, and written window by window with those of the iterations before and after it.
+// Software pipelining of kernels. The instructions of one iteration are recorded, scheduled by latencies and pipes,
+// given rotating registers and written together with those of the adjacent iterations.
 #pragma once
 
 #include <algorithm>
@@ -84,7 +84,7 @@ class SoftwarePipeline {
     std::size_t from, to;
     std::int64_t distance;
   };
-  struct Place { std::int64_t iteration, block, step, group, groups; };
+  struct IterationPosition { std::int64_t iteration, block, step, group, groups; };
 
   static constexpr std::int64_t most_turns = 12;
 
@@ -101,11 +101,11 @@ class SoftwarePipeline {
   bool give_registers(std::int64_t interval, unsigned first);
   bool color(std::int64_t interval, std::int64_t turns, const std::vector<bool>& free);
   bool give_arcs(const std::vector<Arc>& order, std::int64_t around, const std::vector<bool>& free);
-  Place place_of(std::int64_t iteration) const;
-  bool stands(const Section& section, const Place& at) const;
-  std::int64_t sort_of(const Place& at) const;
-  void write_bundle(const Bundle& bundle, const Place& at);
-  unsigned reg(unsigned value, const Place& at) const;
+  IterationPosition position_of(std::int64_t iteration) const;
+  bool stands(const Section& section, const IterationPosition& at) const;
+  std::int64_t sort_of(const IterationPosition& at) const;
+  void write_bundle(const Bundle& bundle, const IterationPosition& at);
+  unsigned reg(unsigned value, const IterationPosition& at) const;
 
   Code& code_;
   const InstructionSet& set_;

@@ -1,4 +1,4 @@
-// The architectural state of one hart, and how it runs.
+// The architectural state of one hart, and its execution loop.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Regions that a program marks, and what was counted in them.
+// Regions that a program marks, and the counters of each.
 #pragma once
 
 #include <cstdint>

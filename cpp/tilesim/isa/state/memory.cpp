@@ -167,7 +167,7 @@ void Memory::move_page(Address from, Address to) {
 }
 
 std::uint8_t* Memory::for_reading(Address address) {
-  Entry& entry = reads_[address >> page_bits & mask];
+  CachedPage& entry = reads_[address >> page_bits & mask];
   if (entry.page != address >> page_bits) {
     std::uint8_t* bytes = page(address, readable, Cause::load_fault);
     entry = {address >> page_bits, bytes};
@@ -176,7 +176,7 @@ std::uint8_t* Memory::for_reading(Address address) {
 }
 
 std::uint8_t* Memory::for_writing(Address address) {
-  Entry& entry = writes_[address >> page_bits & mask];
+  CachedPage& entry = writes_[address >> page_bits & mask];
   if (entry.page == address >> page_bits) return entry.bytes + (address & (page_bytes - 1));
   std::uint8_t* bytes = page(address, writable, Cause::store_fault);
   // the page that is watched is never cached

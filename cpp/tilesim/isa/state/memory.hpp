@@ -1,4 +1,4 @@
-// The memory of a run: regions of pages that appear on first use; anything else is a trap.
+// The memory of a run: regions of pages that are allocated on first use. All other accesses trap.
 #pragma once
 
 #include <array>
@@ -84,7 +84,7 @@ class Memory {
 
   template <class T>
   T load(Address address) {
-    const Entry& entry = reads_[address >> page_bits & mask];
+    const CachedPage& entry = reads_[address >> page_bits & mask];
     if (entry.page == address >> page_bits && (address & (page_bytes - 1)) <= page_bytes - sizeof(T)) [[likely]] {
       T value;
       std::memcpy(&value, entry.bytes + (address & (page_bytes - 1)), sizeof(T));
@@ -97,7 +97,7 @@ class Memory {
 
   template <class T>
   void store(Address address, T value) {
-    const Entry& entry = writes_[address >> page_bits & mask];
+    const CachedPage& entry = writes_[address >> page_bits & mask];
     if (entry.page == address >> page_bits && (address & (page_bytes - 1)) <= page_bytes - sizeof(T)) [[likely]] {
       std::memcpy(entry.bytes + (address & (page_bytes - 1)), &value, sizeof(T));
       return;
@@ -118,7 +118,7 @@ class Memory {
   void watch(Address address) { watched_ = address, forget(); }
 
  private:
-  struct Entry {
+  struct CachedPage {
     Address page = 0;
     std::uint8_t* bytes = nullptr;
   };
@@ -131,7 +131,7 @@ class Memory {
   void forget();                ///< what is cached of pages
 
   std::vector<Region> regions_;  ///< by address
-  std::array<Entry, mask + 1> reads_, writes_;
+  std::array<CachedPage, mask + 1> reads_, writes_;
   std::uint64_t version_ = 1;
   std::uint64_t used_ = 0, most_ = ~std::uint64_t{0};  ///< pages
   std::unique_ptr<std::uint8_t[]> spare_;              ///< so that there is room to report a failed allocation

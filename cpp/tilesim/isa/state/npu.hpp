@@ -1,4 +1,4 @@
-// What an NPU core has beside a standard hart: arrays that multiply, and what software may ask about the core.
+// State that an NPU core adds to a standard hart: arrays, and the facts that software may query about the core.
 #pragma once
 
 #include <cstdint>

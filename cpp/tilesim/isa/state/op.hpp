@@ -1,4 +1,4 @@
-// A decoded instruction as the interpreter holds it, and what it is carried out by.
+// A decoded instruction with the function that executes it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// IEEE 754 arithmetic on bits, exact in every rounding mode, with RISC-V's flags and canonical NaNs. What the processor
-// cannot do: half precision, ties away from zero, modes that differ from the processor's.
+// IEEE 754 arithmetic on bits, exact in every rounding mode, with RISC-V's flags and canonical NaNs. It covers half
+// precision, ties away from zero and rounding modes other than the host's.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What DMA moves between memory off chip and a core: a Transfer of a tile program with numbers for expressions.
+// DMA transfers between off-chip memory and a core: a Transfer of a tile program with numbers instead of expressions.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Float formats of registers: boxing, rounding modes, and which arithmetic the processor itself does.
+// Float formats of registers: boxing, rounding modes, and the arithmetic that the host processor does directly.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// One declaration per instruction: what decoder, assembler, disassembler, header, documentation and tests are made of.
+// The declaration of an instruction. Decoder, assembler, disassembler, header, documentation and tests derive from it.
 #pragma once
 
 #include <array>
@@ -66,7 +66,7 @@ struct GroupRule {
 using Meaning = std::function<void(Hart&, const Op&)>;
 
 /// What an instruction of the user's costs, in cycles; what is not stated is as its unit's class on the core.
-struct OwnTiming {
+struct CustomTiming {
   std::optional<double> per_register;  ///< it holds its pipe so long for each register of the group; or
   std::optional<double> whole;         ///< so long, whatever the group
   std::optional<double> latency;       ///< from a beat's start until a consumer may start on its result
@@ -94,7 +94,7 @@ struct InstructionInfo {
   std::array<Execute, 4> by_width{};
   std::shared_ptr<const Meaning> meaning;  ///< instead of both: an instruction of the user's
   std::string description;                 ///< one sentence
-  std::optional<OwnTiming> own;            ///< timing by numbers instead of by class
+  std::optional<CustomTiming> custom;      ///< timing by numbers instead of by class
   std::optional<Replaced> replaces;        ///< of the user's alone
 
   bool is(std::uint32_t trait) const { return (traits & trait) != 0; }

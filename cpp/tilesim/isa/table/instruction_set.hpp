@@ -1,4 +1,4 @@
-// All instructions of a hart: built once, checked, then only read.
+// All instructions of a hart. The set is built and checked once and then only read.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How the scalar tables write what an instruction means.
+// Macros by which the scalar tables state the meaning of an instruction.
 #pragma once
 
 #include <cstdint>

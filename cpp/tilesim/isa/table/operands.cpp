@@ -16,9 +16,9 @@ OperandWord reg(std::string_view word, Sort sort, std::uint8_t slots, std::uint8
   return {word, sort, slots, {{at, 0, width}}, false, bias, bias + (1 << width) - 1, bias, -1, -1};
 }
 
-OperandWord number(std::string_view word, std::vector<Piece> pieces, std::int64_t lowest, std::int64_t highest,
+OperandWord number(std::string_view word, std::vector<BitSlice> slices, std::int64_t lowest, std::int64_t highest,
                    Sort sort = Sort::number) {
-  return {word, sort, slot_imm, std::move(pieces), lowest < 0, lowest, highest, 0, -1, -1};
+  return {word, sort, slot_imm, std::move(slices), lowest < 0, lowest, highest, 0, -1, -1};
 }
 
 void add_registers(std::vector<OperandWord>& words) {
@@ -173,7 +173,7 @@ std::int64_t operand_value(const OperandWord& word, std::uint32_t bits) {
   if (word.sort == Sort::fixed) return word.lowest;
   std::uint64_t value = 0;
   unsigned top = 0;
-  for (const Piece& piece : word.pieces) {
+  for (const BitSlice& piece : word.slices) {
     value |= static_cast<std::uint64_t>(bits >> piece.at & ((1U << piece.width) - 1)) << piece.from;
     top = std::max<unsigned>(top, piece.from + piece.width);
   }
@@ -184,20 +184,20 @@ std::int64_t operand_value(const OperandWord& word, std::uint32_t bits) {
 std::uint32_t operand_bits(const OperandWord& word, std::int64_t value) {
   std::uint32_t bits = 0;
   const auto raw = static_cast<std::uint64_t>(value - word.bias);
-  for (const Piece& piece : word.pieces)
+  for (const BitSlice& piece : word.slices)
     bits |= static_cast<std::uint32_t>(raw >> piece.from & ((1U << piece.width) - 1)) << piece.at;
   return bits;
 }
 
 std::uint32_t operand_mask(const OperandWord& word) {
   std::uint32_t bits = 0;
-  for (const Piece& piece : word.pieces) bits |= ((1U << piece.width) - 1) << piece.at;
+  for (const BitSlice& piece : word.slices) bits |= ((1U << piece.width) - 1) << piece.at;
   return bits;
 }
 
 bool operands_fit(std::span<const OperandPart> parts, std::uint32_t bits) {
   for (const OperandPart& part : parts) {
-    if (part.word == nullptr || part.word->pieces.empty()) continue;
+    if (part.word == nullptr || part.word->slices.empty()) continue;
     const std::int64_t value = operand_value(*part.word, bits);
     if (value < part.word->lowest || value > part.word->highest ||
         (part.word->refused >= 0 && value == part.word->refused))

@@ -1,4 +1,4 @@
-// The words that operand texts of the table are made of: which field, which register file, which range.
+// The operand words of the instruction table: field, register file and range of each.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ enum class Sort : std::uint8_t { x, f, v, number, offset, csr, rounding, fence, 
 enum Slot : std::uint8_t { slot_rd = 1, slot_rs1 = 2, slot_rs2 = 4, slot_rs3 = 8, slot_imm = 16, slot_rm = 32 };
 
 /// `width` bits of the value from its bit `from` on stand in the instruction from bit `at` on.
-struct Piece { std::uint8_t at, from, width; };
+struct BitSlice { std::uint8_t at, from, width; };
 
 struct OperandWord {
   std::string_view word;
   Sort sort;
   std::uint8_t slots;
-  std::vector<Piece> pieces;
+  std::vector<BitSlice> slices;
   bool negative = false;                 ///< two's complement
   std::int64_t lowest = 0, highest = 0;  ///< of the value, as the assembler takes it
   std::uint8_t bias = 0;                 ///< registers: the field holds number − bias

@@ -1,4 +1,4 @@
-// Registers that a vector instruction may not have whatever vtype is: what assemblers reject.
+// Registers that a vector instruction must not use under any vtype. Assemblers reject them.
 #pragma once
 
 #include <cstdint>

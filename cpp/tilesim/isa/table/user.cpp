@@ -68,7 +68,8 @@ UserEntry entry_of(const UserInstruction& from) {
   to.extension = "custom";
   to.description = from.description;
   to.unit = unit_named(from.unit);
-  to.own = OwnTiming{from.per_register, from.whole, from.latency, from.own ? from.own->name : "", from.width};
+  to.custom =
+      CustomTiming{from.per_register, from.whole, from.latency, from.custom ? from.custom->name : "", from.width};
   for (const OperandPart& part : operand_parts(to.operands)) {
     const std::optional<UserOperand> one = part.word == nullptr ? std::nullopt : passed(*part.word);
     if (!one) continue;

@@ -1,4 +1,4 @@
-// Instructions of the user's as entries of the table.
+// User-defined instructions as entries of the instruction table.
 #pragma once
 
 #include <memory>

@@ -37,11 +37,11 @@ class Assembler {
  private:
   void read(const std::string& text);
   void read_line(std::string line, std::size_t number);
-  void read_statement(const std::string& text, Place place);
-  void split(const std::string& rest, Place place, Statement& statement) const;
+  void read_statement(const std::string& text, SourcePosition place);
+  void split(const std::string& rest, SourcePosition place, Statement& statement) const;
   void add(Statement statement);
   void add_directive(Statement statement);
-  void define(const std::string& name, Place place);
+  void define(const std::string& name, SourcePosition place);
   void note_high(const Statement& statement);
   std::vector<std::string> expanded(const Statement& statement) const;
 
@@ -93,7 +93,7 @@ void Assembler::read_line(std::string line, std::size_t number) {
   if (quoted) wrong({number, line.find('"') + 1}, "a text does not end", line);
 }
 
-void Assembler::read_statement(const std::string& text, Place place) {
+void Assembler::read_statement(const std::string& text, SourcePosition place) {
   std::size_t at = 0;
   const auto name_end = [&] {
     std::size_t end = at;
@@ -106,7 +106,7 @@ void Assembler::read_statement(const std::string& text, Place place) {
     at = std::min(text.find_first_not_of(" \t\r", at), text.size());
     if (at == text.size()) return;
     const std::size_t end = name_end();
-    const Place here{place.line, place.column + at};
+    const SourcePosition here{place.line, place.column + at};
     if (end == at) wrong(here, "a mnemonic, a directive or a label is expected here", text.substr(at, 1));
     const std::string name = text.substr(at, end - at);
     if (end < text.size() && text[end] == ':') {
@@ -121,7 +121,7 @@ void Assembler::read_statement(const std::string& text, Place place) {
 }
 
 /// A label: of a name, or a number that may stand often.
-void Assembler::define(const std::string& name, Place place) {
+void Assembler::define(const std::string& name, SourcePosition place) {
   if (std::isdigit(static_cast<unsigned char>(name[0])) == 0) {
     if (labels_.constants.contains(name) || !labels_.names.emplace(name, base_ + size_).second)
       wrong(place, "this label is defined twice", name);
@@ -133,7 +133,7 @@ void Assembler::define(const std::string& name, Place place) {
 }
 
 /// Operands at commas outside parentheses and quotes.
-void Assembler::split(const std::string& rest, Place place, Statement& statement) const {
+void Assembler::split(const std::string& rest, SourcePosition place, Statement& statement) const {
   bool quoted = false;
   std::size_t begin = 0;
   if (trimmed(rest).empty()) return;

@@ -1,4 +1,4 @@
-// Assembly text into machine code.
+// Assembles text into machine code.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ bool is_space(const std::string& name) { return name == ".zero" || name == ".spa
 bool is_alignment(const std::string& name) { return name == ".align" || name == ".p2align" || name == ".balign"; }
 
 /// The text between quotes, with the usual escapes.
-std::string quoted_text(const std::string& text, Place place) {
+std::string quoted_text(const std::string& text, SourcePosition place) {
   if (text.size() < 2 || text.front() != '"' || text.back() != '"')
     wrong(place, "a quoted text is expected here", text);
   const std::string inside = text.substr(1, text.size() - 2);
@@ -50,7 +50,7 @@ std::string quoted_text(const std::string& text, Place place) {
 
 /// Rounded once: as a decimal number to the nearest of f32 or f64, by those to halves.
 template <class Float>
-Float float_of(std::string text, Place place, const std::string& name) {
+Float float_of(std::string text, SourcePosition place, const std::string& name) {
   const std::string whole = text;
   const bool negative = !text.empty() && text[0] == '-';
   if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.erase(0, 1);
@@ -71,7 +71,7 @@ void put(std::uint64_t value, unsigned width, std::string& bytes) {
 
 void put_float(const Statement& s, std::size_t operand, DType type, std::string& bytes) {
   const std::string& text = s.operands[operand];
-  const Place place = s.places[operand];
+  const SourcePosition place = s.places[operand];
   if (type == DType::f32) {
     const auto value = float_of<float>(text, place, s.name);
     bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));

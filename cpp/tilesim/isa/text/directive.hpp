@@ -1,4 +1,4 @@
-// Directives: data, room, alignment, and those that say nothing here.
+// Assembler directives: data, space, alignment, and directives that have no effect here.
 #pragma once
 
 #include <cstdint>

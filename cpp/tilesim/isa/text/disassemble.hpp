@@ -1,4 +1,4 @@
-// Instructions as text that the assembler reads back.
+// Disassembles instructions into text that the assembler accepts.
 #pragma once
 
 #include <cstdint>

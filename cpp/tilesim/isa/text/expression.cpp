@@ -9,7 +9,7 @@
 
 namespace tilesim::isa {
 
-void wrong(Place place, const std::string& what, const std::string& value, const std::string& allowed,
+void wrong(SourcePosition place, const std::string& what, const std::string& value, const std::string& allowed,
            const std::string& suggestion) {
   throw UserError({what, "line " + std::to_string(place.line) + ", column " + std::to_string(place.column), value,
                    allowed, suggestion});

@@ -1,4 +1,4 @@
-// Numbers, labels and what is computed of them in a line of assembly.
+// Numbers, labels and expressions in a line of assembly.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 namespace tilesim::isa {
 
 /// Where a piece of text stands, for messages.
-struct Place { std::size_t line = 1, column = 1; };
+struct SourcePosition { std::size_t line = 1, column = 1; };
 
 /// Where an expression stands in the code.
 struct Where {
-  Place place;
+  SourcePosition place;
   std::uint64_t address = 0;
   std::size_t order = 0;  ///< of its statement
 };
@@ -35,7 +35,7 @@ struct Labels {
   struct High {
     std::string text;
     std::size_t order;
-    Place place;
+    SourcePosition place;
   };
   std::map<std::string, std::uint64_t> names;
   std::map<std::string, Quantity> constants;         ///< of .equ and .set
@@ -43,8 +43,8 @@ struct Labels {
   std::map<std::uint64_t, High> highs;               ///< what stands in %pcrel_hi(), by address of its instruction
 };
 
-[[noreturn]] void wrong(Place place, const std::string& what, const std::string& value, const std::string& allowed = {},
-                        const std::string& suggestion = {});
+[[noreturn]] void wrong(SourcePosition place, const std::string& what, const std::string& value,
+                        const std::string& allowed = {}, const std::string& suggestion = {});
 
 /// The nearest of the names; nothing for a word so long that it is none of them misspelt.
 std::string near(const std::string& word, const std::vector<std::string>& names);

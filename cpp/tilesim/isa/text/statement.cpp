@@ -13,10 +13,10 @@ namespace tilesim::isa {
 
 namespace {
 
-void check_range(const OperandWord& word, std::int64_t value, const std::string& text, Place place) {
+void check_range(const OperandWord& word, std::int64_t value, const std::string& text, SourcePosition place) {
   unsigned step = 63;
-  for (const Piece& piece : word.pieces) step = std::min<unsigned>(step, piece.from);
-  const std::int64_t multiple = std::int64_t{1} << (word.pieces.empty() ? 0 : step);
+  for (const BitSlice& piece : word.slices) step = std::min<unsigned>(step, piece.from);
+  const std::int64_t multiple = std::int64_t{1} << (word.slices.empty() ? 0 : step);
   if (value >= word.lowest && value <= word.highest && value % multiple == 0 &&
       (word.refused < 0 || value != word.refused))
     return;
@@ -26,7 +26,7 @@ void check_range(const OperandWord& word, std::int64_t value, const std::string&
   wrong(place, "this operand is out of range", text, allowed);
 }
 
-std::int64_t register_of(const OperandWord& word, const std::string& text, Place place) {
+std::int64_t register_of(const OperandWord& word, const std::string& text, SourcePosition place) {
   const int number = register_number(word.sort, text);
   if (number < 0)
     wrong(place, "a register of another kind is needed", text,
@@ -38,7 +38,7 @@ std::int64_t register_of(const OperandWord& word, const std::string& text, Place
   return number;
 }
 
-std::int64_t fence_of(const std::string& text, Place place) {
+std::int64_t fence_of(const std::string& text, SourcePosition place) {
   std::int64_t value = 0;
   for (const char c : text) {
     const std::size_t bit = std::string_view("wroi").find(c);
@@ -48,14 +48,14 @@ std::int64_t fence_of(const std::string& text, Place place) {
   return value;
 }
 
-std::int64_t rounding_of(const std::string& text, Place place) {
+std::int64_t rounding_of(const std::string& text, SourcePosition place) {
   for (unsigned mode = 0; mode < 8; ++mode)
     if (rounding_name(mode) != nullptr && text == rounding_name(mode)) return mode;
   wrong(place, "unknown rounding mode", text, "rne, rtz, rdn, rup, rmm, dyn");
 }
 
 std::int64_t value_of(const Labels& labels, const OperandWord& word, const std::string& text, const Where& where) {
-  const Place place = where.place;
+  const SourcePosition place = where.place;
   switch (word.sort) {
     case Sort::x:
     case Sort::f:
@@ -106,7 +106,7 @@ std::int64_t vtype_of(const OperandWord& word, const Statement& statement, std::
 /// "4(a0)" as offset and register; both places are the operand's.
 struct MemoryText { std::string offset, base; };
 
-MemoryText memory_of(const std::string& text, Place place, const InstructionInfo& info) {
+MemoryText memory_of(const std::string& text, SourcePosition place, const InstructionInfo& info) {
   const std::size_t open = text.rfind('(');
   if (open == std::string::npos || text.back() != ')')
     wrong(place, "an address in parentheses is expected here", text, info.operands);

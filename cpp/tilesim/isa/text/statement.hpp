@@ -1,4 +1,4 @@
-// A line of assembly in parts, and its operands as fields.
+// Parses a line of assembly, and encodes its operands as fields.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 namespace tilesim::isa {
 
 struct Statement {
-  Place place;
+  SourcePosition place;
   std::string name;
   std::vector<std::string> operands;
-  std::vector<Place> places;  ///< of the operands
+  std::vector<SourcePosition> places;  ///< of the operands
   std::uint64_t address = 0;
   std::size_t order = 0;  ///< among the statements; that of the first, of those that one of the text was made into
 

@@ -1,4 +1,4 @@
-// Products plus numbers, rounded once, and square roots, on the processor.
+// Fused multiply-adds and square roots on the host processor.
 #pragma once
 
 #include "tilesim/isa/vector/float_elements.hpp"

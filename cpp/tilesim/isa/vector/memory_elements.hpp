@@ -1,4 +1,4 @@
-// How vector loads and stores reach memory.
+// Memory accesses of vector loads and stores.
 #pragma once
 
 #include "tilesim/isa/vector/elements.hpp"

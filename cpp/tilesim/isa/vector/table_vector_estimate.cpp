@@ -29,14 +29,14 @@ constexpr std::array<u8, 128> roots = [] {
 }();
 
 /// A finite number other than 0: its exponent as if unbounded, its fraction with the leading bit away.
-struct Parts {
+struct FloatParts {
   int exponent;
   u64 fraction;
 };
 template <class F>
-Parts parts(u64 bits) {
+FloatParts parts(u64 bits) {
   constexpr u64 ones = (u64{1} << F::format.fraction) - 1;
-  Parts p{static_cast<int>(bits >> F::format.fraction & ((u64{1} << F::format.exponent) - 1)), bits & ones};
+  FloatParts p{static_cast<int>(bits >> F::format.fraction & ((u64{1} << F::format.exponent) - 1)), bits & ones};
   if (p.exponent != 0) return p;
   const int shift = std::countl_zero(p.fraction) - (63 - F::format.fraction);
   return {1 - shift, p.fraction << shift & ones};
@@ -56,7 +56,7 @@ u64 root(Hart& h, Round, u64 bits) {
     return (bits & format.sign()) | format.infinity();
   }
   if (magnitude == format.infinity()) return 0;
-  const Parts p = parts<F>(magnitude);
+  const FloatParts p = parts<F>(magnitude);
   const u64 index = static_cast<u64>(p.exponent & 1) << 6 | p.fraction >> (format.fraction - 6);
   const auto exponent = static_cast<u64>((3 * format.bias() - 1 - p.exponent) / 2);
   return exponent << format.fraction | u64{roots[index]} << (format.fraction - 7);
@@ -75,7 +75,7 @@ u64 reciprocal(Hart& h, Round mode, u64 bits) {
     return sign_bit | format.infinity();
   }
   if (magnitude == format.infinity()) return sign_bit;
-  const Parts p = parts<F>(magnitude);
+  const FloatParts p = parts<F>(magnitude);
   const int exponent = 2 * format.bias() - 1 - p.exponent;
   if (p.exponent < -1) {  // the result is too large
     h.fflags |= overflow | inexact;

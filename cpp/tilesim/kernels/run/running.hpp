@@ -1,4 +1,4 @@
-// What runs functions on one device or several. Internal to this room.
+// What runs functions on one device or several. Internal to this module.
 #pragma once
 
 #include <string>

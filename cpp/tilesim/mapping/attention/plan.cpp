@@ -113,7 +113,7 @@ class Pricing {
 
   bool fits(const AttentionPlan& plan) const {
     std::int64_t scratchpad = 0, sums = 0;
-    for (const AttentionPlan::Buffer& buffer : plan.buffers) {
+    for (const SlotRing& buffer : plan.buffers) {
       const std::int64_t bytes =
           buffer.depth * round_up(buffer.elements * host_bytes(buffer.dtype), alignment) + alignment;
       (buffer.sums && machine_.core.scratchpad.accumulator_bytes > 0 ? sums : scratchpad) += bytes;

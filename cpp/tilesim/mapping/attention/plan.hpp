@@ -1,4 +1,4 @@
-// Attention as one kernel with the online softmax: what it holds on chip, which tiles it has, and its price.
+// The plan of attention as one kernel with the online softmax: buffers on chip, tiles and cost.
 #pragma once
 
 #include <compare>
@@ -8,6 +8,7 @@
 
 #include "tilesim/base/dtype.hpp"
 #include "tilesim/machine/share.hpp"
+#include "tilesim/mapping/slot_ring.hpp"
 
 namespace tilesim::mapping {
 
@@ -55,13 +56,7 @@ struct AttentionPlan {
   bool by_product = false;       ///< half of the arrays have queries and keys, the others weights and values
   bool queries_stay = false;     ///< in the array while keys pass; otherwise keys do
   bool turned = false;           ///< rows of a tile lie over the lanes: what each row has alone need not be spread
-  struct Buffer {
-    const char* name = "";
-    DType dtype = DType::f32;
-    std::int64_t elements = 1, depth = 1;
-    bool sums = false;  ///< an array writes it
-  };
-  std::vector<Buffer> buffers;
+  std::vector<SlotRing> buffers;
   std::int64_t bytes = 0;  ///< moved between memory and chip
   double cycles = 0;       ///< of the kernel
   std::int64_t rows() const { return heads * queries; }

@@ -1,4 +1,4 @@
-// What an attention kernel does step by step: latencies of its computes, the tiles that a core has.
+// The steps of an attention kernel: latencies of its computes, and the tiles of each core.
 #pragma once
 
 #include <algorithm>
@@ -115,11 +115,11 @@ class AttentionUnits {
 
  private:
   /// Latencies that were asked for: a kernel has a dozen distinct computes in thousands of steps.
-  class Known {
+  class LatencyCache {
    public:
     using Key = std::array<std::int64_t, 8>;
     template <class Compute>
-    const TileLatency& of(const Key& key, const Compute& compute) {
+    const TileLatency& get(const Key& key, const Compute& compute) {
       for (const auto& [known, latency] : latencies_)
         if (known == key) return latency;
       return latencies_.emplace_back(key, compute()).second;
@@ -136,7 +136,7 @@ class AttentionUnits {
   /// `extents`: rows, what is summed over, columns.
   TileLatency product(std::array<std::int64_t, 3> extents, bool follows, bool adds) const {
     if (plan_.turned) std::swap(extents[0], extents[2]);
-    return known_.of({extents[0], extents[1], extents[2], follows, adds, -1, -1, -1}, [&] {
+    return latencies_.get({extents[0], extents[1], extents[2], follows, adds, -1, -1, -1}, [&] {
       ProductDims dims;
       dims.a = dims.b = p_.stored;
       dims.stationary_a = plan_.queries_stay != plan_.turned;
@@ -218,7 +218,7 @@ class AttentionUnits {
     const auto& f = functions;
     const bool turned = plan_.turned && (which == Which::largest || which == Which::weights ||
                                          which == Which::rescale || which == Which::first_sums);
-    return known_.of({rows, columns, f[0], f[1], f[2], f[3], reductions, static_cast<std::int64_t>(which)}, [&] {
+    return latencies_.get({rows, columns, f[0], f[1], f[2], f[3], reductions, static_cast<std::int64_t>(which)}, [&] {
       VectorWork work;
       work.functions = functions;
       work.lane_reductions = turned ? 0 : reductions;
@@ -232,7 +232,7 @@ class AttentionUnits {
   const AttentionProblem& p_;
   const AttentionPlan& plan_;
   const Share& machine_;
-  mutable Known known_;
+  mutable LatencyCache latencies_;
 };
 
 /// The tiles that one core has: of a part, the parts of a trip, and how often it has such trips.

@@ -1,4 +1,4 @@
-// The time of an attention kernel, by walking the queues of its busiest core.
+// Estimates the time of an attention kernel by walking the queues of its busiest core.
 #pragma once
 
 #include "tilesim/mapping/attention/plan.hpp"

@@ -61,7 +61,7 @@ class ChainPricing {
   bool fits(const ChainPlan& plan) const {
     const bool apart = machine_.core.scratchpad.accumulator_bytes > 0;
     std::int64_t scratchpad = 0, sums = 0;
-    for (const ChainPlan::Buffer& buffer : plan.buffers) {
+    for (const SlotRing& buffer : plan.buffers) {
       const std::int64_t bytes =
           buffer.depth * round_up(buffer.elements * host_bytes(buffer.dtype), chain_alignment) + chain_alignment;
       (buffer.sums && apart ? sums : scratchpad) += bytes;

@@ -1,5 +1,5 @@
-// Products one behind the other as one kernel: a product over channels, a window over each channel, a product over
-// channels, any two of them or all three. What lies between them stays in tiles of rows and hidden channels.
+// The plan of consecutive products as one kernel: a product over channels, a window over each channel, a product over
+// channels, any two of them or all three. Intermediate values stay in tiles of rows and hidden channels.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 
 #include "tilesim/base/dtype.hpp"
 #include "tilesim/machine/share.hpp"
+#include "tilesim/mapping/slot_ring.hpp"
 
 namespace tilesim::mapping {
 
@@ -71,13 +72,7 @@ struct ChainPlan {
     return held == ChainHeld::all || (held == ChainHeld::small && stage == ChainStage::middle);
   }
   bool holds_leaves() const { return held != ChainHeld::none; }
-  struct Buffer {
-    std::string name;
-    DType dtype = DType::f32;
-    std::int64_t elements = 1, depth = 1;
-    bool sums = false;  ///< an array writes it
-  };
-  std::vector<Buffer> buffers;
+  std::vector<SlotRing> buffers;
   double bytes = 0;             ///< between memory and chip
   double cycles = 0;            ///< of the kernel
   double computing = 0;         ///< of the unit that a core has most of

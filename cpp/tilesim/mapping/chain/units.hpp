@@ -1,4 +1,4 @@
-// What units and memory take for tiles of a chain's stages.
+// Time of the units and the memory for the tiles of a chain's stages.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Of nests that take about as long, which one.
+// Chooses among nests of about equal time: fewer bytes, fewer transfers, or less contention between cores.
 #pragma once
 
 #include <vector>

@@ -39,10 +39,10 @@ class Search {
                 : problem.cores == 1 ? as_fast
                                      : 1) {}
 
-  Found run() {
+  SearchResult run() {
     const Nest start = heuristic(model_.problem(), model_.machine());
     Ranked first{start, model_.steps(start), model_.price(start)};
-    known_ = first.cycles;
+    fastest_ = first.cycles;
     if (first.cycles == infinite) first.cycles = first.cost.bound;
     first.nest.on_vector = model_.problem().on_vector;
     first.nest.contexts = space_.contexts;
@@ -75,7 +75,7 @@ class Search {
     if (!model_.fits(nest)) return infinite;
     ++found_.priced;
     const Cost cost = model_.price(nest);
-    if (cost.bound <= known_ * margin_) {
+    if (cost.bound <= fastest_ * margin_) {
       const auto same = std::find(space_.orders.begin(), space_.orders.end(), nest.order);
       if (same == space_.orders.end()) other_orders_.push_back(nest.order);
       const std::vector<int>& order = same == space_.orders.end() ? other_orders_.back() : *same;
@@ -139,7 +139,7 @@ class Search {
     nest.order = space_.orders[0];
     if (!model_.fits(nest)) return;  // other orders keep as many sums on chip, or more
     nest = packed(model_.problem(), std::move(nest), model_.machine());
-    if (model_.least_cycles(nest) > known_ * margin_) {  // most tiles, in any order
+    if (model_.least_cycles(nest) > fastest_ * margin_) {  // most tiles, in any order
       ++found_.priced;
       return;
     }
@@ -149,14 +149,14 @@ class Search {
       nest.order = *order;
       Cost cost = model_.price(nest);
       ++found_.priced;
-      if (cost.flat > known_ * margin_) continue;
+      if (cost.flat > fastest_ * margin_) continue;
       std::uint64_t seen = 0;  // depths are at most 4
       for (const auto& depths : space_.depths) {
         for (std::size_t i = 0; i < 3; ++i) nest.depths[i] = std::min(depths[i], cost.transfers[i]);
         const auto code = (nest.depths[0] - 1) | (nest.depths[1] - 1) << 2 | (nest.depths[2] - 1) << 4;
         if (seen >> code & 1) continue;
         seen |= std::uint64_t{1} << code;
-        if (model_.bound(cost, nest.depths) > known_ * margin_ || !model_.fits(nest)) continue;
+        if (model_.bound(cost, nest.depths) > fastest_ * margin_ || !model_.fits(nest)) continue;
         model_.with_depths(cost, nest.depths);
         if (place == SIZE_MAX) place = pooled(nest.tiles);
         candidates_.push_back(
@@ -191,7 +191,7 @@ class Search {
     std::stable_sort(candidates_.begin(), candidates_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
     for (std::size_t i = 0; i < std::min<std::size_t>(3, candidates_.size()); ++i)
-      known_ = std::min(known_, model_.steps(nest_of(candidates_[i]), i == 0 ? 10000 : 3000, known_));
+      fastest_ = std::min(fastest_, model_.steps(nest_of(candidates_[i]), i == 0 ? 10000 : 3000, fastest_));
   }
 
   bool alone() const { return model_.problem().cores == 1; }  ///< nobody meets it on the memory
@@ -199,7 +199,7 @@ class Search {
   /// Whether the array is as good as busy all the time: no nest is faster by more than models tell apart.
   bool settled() const {
     constexpr double alike = 1.005;
-    return keep_ == 1 && alone() && known_ <= alike * peak_;
+    return keep_ == 1 && alone() && fastest_ <= alike * peak_;
   }
 
   /// What no nest beats: every byte once at full bandwidth, every product at the array's peak.
@@ -226,22 +226,22 @@ class Search {
     const double most_steps = share * std::max(static_cast<double>(options_.most_steps), 1000 * keep);
     std::vector<std::pair<double, std::size_t>> heap;  // the first of equals first
     for (std::size_t i = 0; i < candidates_.size(); ++i)
-      if (candidates_[i].bound <= known_) heap.push_back({candidates_[i].*key, i});
+      if (candidates_[i].bound <= fastest_) heap.push_back({candidates_[i].*key, i});
     std::make_heap(heap.begin(), heap.end(), std::greater<>{});
     for (auto end = heap.end(); end != heap.begin(); --end) {
       if (static_cast<double>(found_.walked) >= most_walked || steps_ >= most_steps) return;
       std::pop_heap(heap.begin(), end, std::greater<>{});
       const Candidate& candidate = candidates_[std::prev(end)->second];
-      if (candidate.bound > known_ || steps_ + tile_count(candidate) > most_steps) continue;
+      if (candidate.bound > fastest_ || steps_ + tile_count(candidate) > most_steps) continue;
       Ranked ranked{nest_of(candidate), 0, {}};
       if (!walked_.insert(key_of(ranked.nest)).second) continue;
       if (options_.cancel) options_.cancel->poll();
       steps_ += tile_count(candidate);
       ++found_.walked;
       ranked.cost = model_.price(ranked.nest);
-      ranked.cycles = model_.steps(ranked.nest, 20000, far_ * known_);
+      ranked.cycles = model_.steps(ranked.nest, 20000, far_ * fastest_);
       if (ranked.cycles == infinite) continue;
-      if (keep_ == 1) known_ = std::min(known_, ranked.cycles);
+      if (keep_ == 1) fastest_ = std::min(fastest_, ranked.cycles);
       found_.best.push_back(std::move(ranked));
     }
   }
@@ -271,7 +271,7 @@ class Search {
         const double cycles = model_.steps(nest, 6000, best.cycles);
         if (cycles >= best.cycles) continue;
         found_.best.push_back({nest, cycles, cost});
-        known_ = std::min(known_, cycles);
+        fastest_ = std::min(fastest_, cycles);
         moved = true;
       }
       if (!moved) return;
@@ -345,7 +345,7 @@ class Search {
   double unexplored() const {
     double least = infinite;
     for (const Candidate& candidate : candidates_)
-      if (candidate.bound < std::min(known_, least) && !walked_.count(key_of(nest_of(candidate))))
+      if (candidate.bound < std::min(fastest_, least) && !walked_.count(key_of(nest_of(candidate))))
         least = candidate.bound;
     return least;
   }
@@ -354,17 +354,17 @@ class Search {
   void walk() {
     walk_by(&Candidate::soft, keep_ == 1 ? 0.7 : 1);
     walk_by(&Candidate::bound, 1);
-    for (const Ranked& ranked : found_.best) known_ = std::min(known_, ranked.cycles);
+    for (const Ranked& ranked : found_.best) fastest_ = std::min(fastest_, ranked.cycles);
     // Where the bound leaves more, those that were walked may not be the best; of cores that do not send to each other
     // `prefer_in_crowd` looks at several.
     constexpr double close = 1.05;
     if (settled())
       found_.complete = false;
-    else if (!found_.complete || (model_.problem().multicast && known_ > close * unexplored()))
+    else if (!found_.complete || (model_.problem().multicast && fastest_ > close * unexplored()))
       improve();
     std::stable_sort(found_.best.begin(), found_.best.end(),
                      [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
-    found_.lower_bound = std::min(known_, found_.complete ? unexplored() : floor_);
+    found_.lower_bound = std::min(fastest_, found_.complete ? unexplored() : floor_);
     cut_best();
     if (keep_ == 1) choose();
     if (found_.best.size() > std::max<std::size_t>(1, keep_)) found_.best.resize(std::max<std::size_t>(1, keep_));
@@ -378,8 +378,8 @@ class Search {
   std::vector<std::int64_t> pool_;            ///< tile sizes of candidates
   std::list<std::vector<int>> other_orders_;  ///< of candidates, where the space has not got them
   std::set<std::vector<std::int64_t>> walked_;
-  Found found_;
-  double known_ = 0, steps_ = 0;
+  SearchResult found_;
+  double fastest_ = 0, steps_ = 0;
   double floor_ = 0, peak_ = 0;  ///< less than any nest takes; of these, the array's products
   double far_ = 1;               ///< of the best known time: walks that take longer end early
   double margin_ = 1;            ///< nests whose bound is above the best known time by more are not kept
@@ -387,7 +387,7 @@ class Search {
 
 }  // namespace
 
-Found search(const Problem& problem, const Share& machine, std::size_t keep, const SearchOptions& options) {
+SearchResult search(const Problem& problem, const Share& machine, std::size_t keep, const SearchOptions& options) {
   return Search(problem, machine, keep, options).run();
 }
 

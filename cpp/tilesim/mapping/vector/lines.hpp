@@ -1,4 +1,4 @@
-// Lines of a tile along an axis, each put into its order: gathered one by one, or many at once.
+// Reordering of the lines of a tile along an axis: gathered one by one, or many at once.
 #pragma once
 
 #include <cstdint>

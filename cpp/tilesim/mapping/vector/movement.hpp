@@ -1,9 +1,10 @@
-// What one step of a kernel that moves data does under its tiles, decided once: statements are written from it.
+// The plan of one step of a movement kernel under its tiles. It is decided once; statements follow from it.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "tilesim/mapping/slot_ring.hpp"
 #include "tilesim/mapping/vector.hpp"
 
 namespace tilesim::mapping {
@@ -14,15 +15,10 @@ struct MovePlan {
     std::size_t axis = 0;
     std::int64_t trips = 1;
   };
-  struct Buffer {
-    const char* name = "";
-    DType dtype = DType::f32;
-    std::int64_t elements = 1, depth = 2;
-  };
-  Shape tiles;                  ///< no larger than the space
-  std::vector<Loop> loops;      ///< that turn more than once
-  std::vector<Buffer> buffers;  ///< where tiles arrive and, where types differ, where they are converted to
-  bool permuted = false;        ///< between load and use, by the cross-lane unit, where they arrived
+  Shape tiles;                    ///< no larger than the space
+  std::vector<Loop> loops;        ///< that turn more than once
+  std::vector<SlotRing> buffers;  ///< where tiles arrive and, where types differ, where they are converted to
+  bool permuted = false;          ///< between load and use, by the cross-lane unit, where they arrived
   std::int64_t pieces() const { return permuted ? 2 : 1; }  ///< commits until a tile may be used
 };
 /// Loops over tiles of a space, outer to inner.

@@ -1,4 +1,4 @@
-// What the tiles of a vector kernel move and compute, one by one for the walk and in all for the closed form.
+// Bytes and work of the tiles of a vector kernel: one by one for the walk, and in total for the closed form.
 #pragma once
 
 #include <array>
@@ -56,7 +56,7 @@ class Prepared {
   std::vector<VectorPhase> phases_[2];
   std::vector<std::optional<TensorMap>> maps_;      ///< per operand, where its access is known
   std::vector<std::vector<std::int64_t>> strides_;  ///< of the others
-  std::unordered_map<std::vector<std::int64_t>, Total, Hash> known_;
+  std::unordered_map<std::vector<std::int64_t>, Total, Hash> totals_;
 };
 
 /// A closed form of tiles, before their rings have a depth.

@@ -109,8 +109,9 @@ bool VectorPlan::in_pieces() const {
 
 namespace {
 
-VectorPlan::Buffer buffer_of(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles) {
-  VectorPlan::Buffer buffer;
+VectorPlan::OperandRing buffer_of(const VectorProblem& problem, const VectorOperand& operand,
+                                  const VectorTiles& tiles) {
+  VectorPlan::OperandRing buffer;
   const std::size_t rank = problem.space.size();
   buffer.there = is_there(problem, operand, tiles);
   for (std::size_t axis = 0; axis < rank; ++axis)

@@ -1,4 +1,4 @@
-// What a vector kernel does under its tiles, decided once: legality, prices and statements read it.
+// The plan of a vector kernel under its tiles. It is decided once; legality, cost and statements read it.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ struct VectorPlan {
   std::vector<Loop> rows, columns, parts;
   bool streamed = false;  ///< tiles of a row stream by
   /// A ring of buffers that an operand's tiles pass through.
-  struct Buffer {
+  struct OperandRing {
     bool there = true;
     Shape extents;  ///< of a tile, per axis of the space
     Shape strides;  ///< of the tile on chip, 0 along axes that it does not span
@@ -45,9 +45,9 @@ struct VectorPlan {
     bool in_pieces = false;  ///< its tile comes, or leaves, piece by piece
     std::size_t queue = 0;   ///< that loads it
   };
-  std::vector<Buffer> buffers;  ///< as the problem's operands
-  Shape pieces;                 ///< of a full tile, per axis
-  bool carries = false;         ///< a loop is carried
+  std::vector<OperandRing> buffers;  ///< as the problem's operands
+  Shape pieces;                      ///< of a full tile, per axis
+  bool carries = false;              ///< a loop is carried
   std::vector<VectorPhase> phases;
   bool in_pieces() const;
 };

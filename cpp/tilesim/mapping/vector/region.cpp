@@ -204,11 +204,11 @@ TensorMap::Sweep TensorMap::tiled_axis(std::size_t place, const std::vector<std:
     }
     return total;
   }
-  struct Part { std::int64_t low = 0, high = 0; };
-  std::vector<Part> parts{{constant, constant}};
+  struct Interval { std::int64_t low = 0, high = 0; };
+  std::vector<Interval> parts{{constant, constant}};
   for (const Dim* dim : own) {
-    std::vector<Part> next;
-    for (const Part& part : parts)
+    std::vector<Interval> next;
+    for (const Interval& part : parts)
       for (const Stretch& stretch : taken[dim->axis])
         for (std::int64_t i = 0; i < stretch.count; ++i) {
           const Span here = span(*dim, stretch.start + i * stretch.distance, stretch.size);
@@ -217,7 +217,7 @@ TensorMap::Sweep TensorMap::tiled_axis(std::size_t place, const std::vector<std:
     parts = std::move(next);
   }
   const std::int64_t last = operand_.extents[place] - 1;
-  for (const Part& part : parts)
+  for (const Interval& part : parts)
     if (const std::int64_t low = std::max<std::int64_t>(0, part.low), high = std::min(last, part.high); low <= high)
       total.bytes += static_cast<double>(tiled_length(place, low, high));
   total.transfers = static_cast<double>(parts.size());

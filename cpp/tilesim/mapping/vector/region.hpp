@@ -1,5 +1,5 @@
-// Where an operand's tiles lie in memory and what it moves for them, by the engine's rule: whole rows of lanes and
-// tiles of a layout, or contiguous runs in whole bursts.
+// The addresses of an operand's tiles in memory and the bytes that they move, by the rule of the engine: whole rows of
+// lanes and tiles of a layout, or contiguous runs in whole bursts.
 #pragma once
 
 #include <cstdint>

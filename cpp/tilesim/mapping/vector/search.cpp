@@ -82,7 +82,7 @@ class VectorSearch {
         own_(problem, machine),
         sizes_(all_sizes(problem, machine)),
         leaves_out_(start != nullptr) {
-    known_.cycles = std::numeric_limits<double>::infinity();
+    fastest_.cycles = std::numeric_limits<double>::infinity();
     for (std::size_t axis = 0; start && axis < sizes_.size(); ++axis) {
       std::vector<std::int64_t>& sizes = sizes_[axis];
       const auto at = std::lower_bound(sizes.begin(), sizes.end(), start->tiles[axis]);
@@ -161,7 +161,7 @@ class VectorSearch {
   bool promises_nothing(const RankedTiles& ranked) const {
     if (!leaves_out_) return false;
     const double least = std::max(ranked.cost.compute, ranked.cost.memory);
-    return known_.cycles <= alike * least && known_.transfers <= ranked.cost.transfers;
+    return fastest_.cycles <= alike * least && fastest_.transfers <= ranked.cost.transfers;
   }
 
   void walk(RankedTiles ranked) {
@@ -169,7 +169,7 @@ class VectorSearch {
     if (promises_nothing(ranked)) return;
     if (!seen_.insert(key_of(ranked.tiles)).second) return;
     ranked.cost.cycles = walked_cycles(problem_, ranked.tiles, machine_);
-    if (ranked.cost.cycles < known_.cycles) known_ = ranked.cost;
+    if (ranked.cost.cycles < fastest_.cycles) fastest_ = ranked.cost;
     walked_.push_back(std::move(ranked));
   }
 
@@ -237,7 +237,7 @@ class VectorSearch {
   std::vector<std::vector<std::int64_t>> sizes_;
   std::vector<RankedTiles> found_, walked_;
   std::set<std::vector<std::int64_t>> seen_;  ///< walked
-  VectorCost known_;                          ///< of the fastest that was walked
+  VectorCost fastest_;                        ///< of the fastest that was walked
   bool leaves_out_ = false;                   ///< what promises nothing
 };
 

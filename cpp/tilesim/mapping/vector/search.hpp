@@ -1,4 +1,4 @@
-// The search of a vector kernel's tiles from given ones on.
+// Searches the tiles of a vector kernel, from given tiles on.
 #pragma once
 
 #include "tilesim/mapping/vector.hpp"

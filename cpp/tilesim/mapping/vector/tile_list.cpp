@@ -57,7 +57,7 @@ void TileList::make_rings() {
   }
 }
 
-Moved TileList::moved_by(std::size_t operand, const Place& place) const {
+Moved TileList::moved_by(std::size_t operand, const TileBox& place) const {
   const Ring& ring = rings[operand];
   if (ring.map) return ring.map->moved(place, taps_);
   Sizes start, size;
@@ -70,7 +70,7 @@ Moved TileList::moved_by(std::size_t operand, const Place& place) const {
 
 /// Bytes of all operands of the tile at hand.
 std::int64_t TileList::tile_bytes() const {
-  const Place tile = place();
+  const TileBox tile = place();
   std::int64_t bytes = 0;
   for (std::size_t k = 0; k < rings.size(); ++k)
     if (problem_.operands[k].use != VectorOperand::Use::scratch)
@@ -104,8 +104,8 @@ void TileList::take_part(const CoreTrips& own, std::int64_t core) {
   }
 }
 
-TileList::Place TileList::place() const {
-  Place tile(rank_);
+TileList::TileBox TileList::place() const {
+  TileBox tile(rank_);
   for (std::size_t axis = 0; axis < rank_; ++axis) {
     const std::int64_t extent = std::max<std::int64_t>(1, problem_.space[axis]);
     const bool back = problem_.backward && problem_.scanned == static_cast<int>(axis);
@@ -192,12 +192,12 @@ void TileList::add_row() {
 }
 
 /// The tile's pieces.
-std::vector<TileList::Place> TileList::cut(const Place& tile) const {
-  std::vector<Place> pieces{tile};
+std::vector<TileList::TileBox> TileList::cut(const TileBox& tile) const {
+  std::vector<TileBox> pieces{tile};
   for (std::size_t axis = 0; axis < tiles_.sub.size(); ++axis) {
     if (tiles_.sub[axis] >= tile[axis].size) continue;
-    std::vector<Place> smaller;
-    for (const Place& piece : pieces)
+    std::vector<TileBox> smaller;
+    for (const TileBox& piece : pieces)
       for (std::int64_t at = 0; at < tile[axis].size; at += tiles_.sub[axis]) {
         smaller.push_back(piece);
         smaller.back()[axis].start += at;
@@ -210,15 +210,15 @@ std::vector<TileList::Place> TileList::cut(const Place& tile) const {
 
 /// What a phase moves and computes for the tile at hand: what comes whole, then the others piece by piece.
 void TileList::add_step(const VectorPhase& phase) {
-  const Place tile = place();
-  const std::vector<Place> pieces = cut(tile);
+  const TileBox tile = place();
+  const std::vector<TileBox> pieces = cut(tile);
   const int step = steps_++;
   pieces_ += static_cast<int>(pieces.size());
   std::vector<Need>& needs = reads.emplace_back();
   for (int k : phase.loads) needs.push_back({k, at(k).versions++});
   for (const Need& need : needs)
     if (pieces.size() == 1 || !at(need.operand).pieces) add_load(need, step, tile);
-  for (const Place& piece : pieces)
+  for (const TileBox& piece : pieces)
     for (const Need& need : needs)
       if (pieces.size() > 1 && at(need.operand).pieces) add_load(need, step, piece);
   std::vector<Need> results;
@@ -228,7 +228,7 @@ void TileList::add_step(const VectorPhase& phase) {
     for (int k : stage.stores) results.push_back({k, at(k).versions++});
     const std::size_t count = stage.points ? 1 : pieces.size();
     for (std::size_t piece = 0; piece < count; ++piece) {
-      const Place& here = stage.points ? tile : pieces[piece];
+      const TileBox& here = stage.points ? tile : pieces[piece];
       add_item(stage, step, static_cast<int>(piece), here, results);
       for (const Need& result : results) add_store(result, step, static_cast<int>(piece), here, piece + 1 == count);
     }
@@ -236,10 +236,10 @@ void TileList::add_step(const VectorPhase& phase) {
   if (!phase.stages.empty()) items.back().frees = true;
 }
 
-void TileList::add_load(const Need& need, int step, const Place& place) {
+void TileList::add_load(const Need& need, int step, const TileBox& place) {
   const VectorOperand& operand = problem_.operands[static_cast<std::size_t>(need.operand)];
   const Ring& ring = at(need.operand);
-  Place one = place;
+  TileBox one = place;
   std::int64_t count = 1;
   for (int axis : operand.apart) {
     const std::int64_t size = std::exchange(one[static_cast<std::size_t>(axis)].size, 1);
@@ -257,13 +257,13 @@ void TileList::add_load(const Need& need, int step, const Place& place) {
   if (turned(need.operand)) turn(need, place);
 }
 
-void TileList::add_store(const Need& need, int step, int piece, const Place& place, bool last) {
+void TileList::add_store(const Need& need, int step, int piece, const TileBox& place, bool last) {
   const Moved move = moved_by(static_cast<std::size_t>(need.operand), place);
   stores.push_back({need.operand, need.version, piece, step, last, at(need.operand).base + move.address, move.bytes});
   if (turned(need.operand)) turn(need, place);
 }
 
-void TileList::turn(const Need& need, const Place& place) {
+void TileList::turn(const Need& need, const TileBox& place) {
   Sizes size;
   for (const Stretch& along : place) size.push_back(along.size);
   const VectorOperand& operand = problem_.operands[static_cast<std::size_t>(need.operand)];
@@ -271,7 +271,7 @@ void TileList::turn(const Need& need, const Place& place) {
   turns.push_back({need.operand, need.version, std::max(1.0, busy)});
 }
 
-void TileList::add_item(const VectorStage& stage, int step, int piece, const Place& place,
+void TileList::add_item(const VectorStage& stage, int step, int piece, const TileBox& place,
                         const std::vector<Need>& results) {
   Item item;
   item.step = step;

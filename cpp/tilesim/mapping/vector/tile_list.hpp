@@ -1,4 +1,4 @@
-// What the walked tiles of one core move and compute, in the order of the program.
+// Bytes and work of the tiles of one core, in the order of the program.
 #pragma once
 
 #include <cstdint>
@@ -64,15 +64,15 @@ class TileList {
  private:
   using Sizes = std::vector<std::int64_t>;
   /// One tile, or piece: a stretch per axis; and the taps at hand of a window in parts.
-  using Place = std::vector<Stretch>;
+  using TileBox = std::vector<Stretch>;
 
-  Moved moved_by(std::size_t operand, const Place& place) const;
+  Moved moved_by(std::size_t operand, const TileBox& place) const;
   std::int64_t tile_bytes() const;
   void make_rings();
   void find_part();
   void take_part(const CoreTrips& own, std::int64_t core);
-  Place place() const;
-  std::vector<Place> cut(const Place& tile) const;
+  TileBox place() const;
+  std::vector<TileBox> cut(const TileBox& tile) const;
   bool advance(const std::vector<VectorPlan::Loop>& loops, Sizes& index, const Sizes& trips) const;
   bool next_column();
   void add_points();
@@ -81,10 +81,10 @@ class TileList {
   void add_step(const VectorPhase& phase);
   Ring& at(int operand) { return rings[static_cast<std::size_t>(operand)]; }
   bool turned(int operand) const { return plan.buffers[static_cast<std::size_t>(operand)].turned; }
-  void add_load(const Need& need, int step, const Place& place);
-  void add_store(const Need& need, int step, int piece, const Place& place, bool last);
-  void turn(const Need& need, const Place& place);
-  void add_item(const VectorStage& stage, int step, int piece, const Place& place, const std::vector<Need>& results);
+  void add_load(const Need& need, int step, const TileBox& place);
+  void add_store(const Need& need, int step, int piece, const TileBox& place, bool last);
+  void turn(const Need& need, const TileBox& place);
+  void add_item(const VectorStage& stage, int step, int piece, const TileBox& place, const std::vector<Need>& results);
 
   const VectorProblem& problem_;
   const VectorTiles& tiles_;

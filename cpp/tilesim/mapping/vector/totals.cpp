@@ -132,7 +132,7 @@ Prepared::Total Prepared::total(std::size_t number, const VectorTiles& tiles, bo
       times *= count;
     }
   }
-  const auto [entry, fresh] = known_.try_emplace(std::move(key), Total{});
+  const auto [entry, fresh] = totals_.try_emplace(std::move(key), Total{});
   if (fresh) {
     Cuts cuts(rank), taps;
     for (std::size_t axis = 0; axis < rank; ++axis)

@@ -129,8 +129,8 @@ class TileWalk {
     if (next_item_ == list_.items.size()) return false;
     const TileList::Item& item = list_.items[next_item_];
     const std::vector<Need>& needs = list_.reads[static_cast<std::size_t>(item.step)];
-    for (; known_ < needs.size(); ++known_) {
-      const Need& need = needs[known_];
+    for (; arrived_ < needs.size(); ++arrived_) {
+      const Need& need = needs[arrived_];
       const Ring& ring = at(need.operand);
       const auto& ready = ring.ready[static_cast<std::size_t>(need.version)];
       const std::size_t piece = ring.pieces ? static_cast<std::size_t>(item.piece) : 0;
@@ -149,7 +149,7 @@ class TileWalk {
       for (const Need& need : needs) at(need.operand).freed.push_back(now + item.busy);
     finished(item.step, now + item.done);
     ++next_item_;
-    known_ = 0;
+    arrived_ = 0;
     came_ = 0;
     return true;
   }
@@ -216,7 +216,7 @@ class TileWalk {
   std::vector<LoadQueue> loads_;
   Queue store_;
   std::size_t next_store_ = 0, next_turn_ = 0, next_item_ = 0;
-  std::size_t known_ = 0;  ///< of what the next item needs, so many have come, the last of them at `came_`
+  std::size_t arrived_ = 0;  ///< of what the next item needs, so many have come, the last of them at `came_`
   double came_ = 0;
   double vector_free_ = 0, cross_free_ = 0;
   std::vector<double> ends_;  ///< per step: when its last compute or store is over

@@ -5,7 +5,7 @@
 namespace tilesim::program {
 
 CompiledProgram::CompiledProgram(Program program) : code_(std::make_unique<Code>()) {
-  code_->program = &code_->own.emplace(std::move(program));
+  code_->program = &code_->copy.emplace(std::move(program));
   Flattener(*this, *code_).run();
 }
 CompiledProgram::CompiledProgram(const Program* program) : code_(std::make_unique<Code>()) {

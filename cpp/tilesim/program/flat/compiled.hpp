@@ -1,4 +1,4 @@
-// Inside of CompiledProgram: control flow as a flat vector of steps.
+// Internals of CompiledProgram: control flow as a flat vector of steps.
 #pragma once
 
 #include <optional>
@@ -37,7 +37,7 @@ struct CallSite {
 };
 
 struct CompiledProgram::Code {
-  std::optional<Program> own;  ///< where it is a copy
+  std::optional<Program> copy;  ///< where it is a copy
   const Program* program = nullptr;
   std::vector<Instruction> instructions;
   std::vector<Step> steps;

@@ -1,4 +1,4 @@
-// Turns the structured program into steps and instructions: names become indices, control flow a flat vector.
+// Turns the structured program into steps and instructions: names become indices, and control flow a flat vector.
 #pragma once
 
 #include <map>

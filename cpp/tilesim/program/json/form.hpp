@@ -1,4 +1,4 @@
-// Parts of the JSON form of a program that several files read.
+// Helpers for the JSON form of a program that several files share.
 #pragma once
 
 #include <string>

@@ -140,7 +140,7 @@ Json slot_json(const Slot& s) {
 
 Json block(const Block& statements);
 
-struct Writer {
+struct ProgramWriter {
   Json json = Json::object();
 
   void operator()(const For& s) {
@@ -290,7 +290,7 @@ struct Writer {
 
 Json block(const Block& statements) {
   return list(statements, [](const Statement& statement) {
-    Writer writer;
+    ProgramWriter writer;
     std::visit(writer, statement.action);
     if (!statement.queue.empty()) writer.json.set("queue", statement.queue);
     if (!statement.label.empty()) writer.json.set("label", statement.label);

@@ -1,4 +1,4 @@
-// One statement with everything resolved to numbers, and its meaning on buffers.
+// One statement with all expressions evaluated, and its meaning on buffers.
 #pragma once
 
 #include <functional>

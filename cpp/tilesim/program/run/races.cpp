@@ -48,7 +48,7 @@ Races::Version& Races::live(std::size_t stream, int queue, int slot, std::int64_
   return v;
 }
 
-void Races::start_version(std::size_t stream, int slot, std::int64_t number, Known& known) {
+void Races::start_version(std::size_t stream, int slot, std::int64_t number, EventSet& events) {
   // What frees these bytes: the version before in this buffer, and versions of other scopes that lay here.
   Stream& s = streams_[stream];
   const CompiledSlot& own = program_.slots[at(slot)];
@@ -58,7 +58,7 @@ void Races::start_version(std::size_t stream, int slot, std::int64_t number, Kno
     const CompiledSlot& other = program_.slots[at(entry->first.first)];
     const std::int64_t from = other.address + entry->first.second * other.bytes, to = from + other.bytes;
     const bool overlaps = other.accumulator == own.accumulator && from < high && to > low;
-    if (overlaps) known.add(entry->second);
+    if (overlaps) events.add(entry->second);
     const bool covered = overlaps && from >= low && to <= high;
     entry = covered ? s.freed.erase(entry) : std::next(entry);
   }
@@ -70,11 +70,11 @@ void Races::start_version(std::size_t stream, int slot, std::int64_t number, Kno
 }
 
 void Races::acquire(std::size_t stream, const Operation& op) {
-  Known known;
-  start_version(stream, op.slot, op.version, known);
+  EventSet events;
+  start_version(stream, op.slot, op.version, events);
   Version& v = version(stream, op.slot, op.version);
   for (const std::int32_t queue : op.instruction->queues) {
-    streams_[stream].queues[at(queue)].add(known);
+    streams_[stream].queues[at(queue)].add(events);
     take_residents(stream, op.slot, op.version, streams_[stream].queues[at(queue)]);
     v.live_for |= 1U << queue;
   }
@@ -82,19 +82,19 @@ void Races::acquire(std::size_t stream, const Operation& op) {
 
 void Races::commit(std::size_t stream, const Operation& op) {
   Version& v = live(stream, op.queue, op.slot, op.version);
-  Known known = streams_[stream].queues[at(op.queue)];
-  if (const auto uses = v.by_queue.find(op.queue); uses != v.by_queue.end()) known.add(uses->second.writes);
+  EventSet events = streams_[stream].queues[at(op.queue)];
+  if (const auto uses = v.by_queue.find(op.queue); uses != v.by_queue.end()) events.add(uses->second.writes);
   std::int64_t total = op.pieces;
   if (!v.commits.empty()) {
-    known.add(v.commits.back().second);
+    events.add(v.commits.back().second);
     total += v.commits.back().first;
   }
   const std::int32_t id = begin_operation();
   commits_.insert(id);
-  known.add_complete(id);
+  events.add_complete(id);
   v.needed.add_complete(id);
   streams_[stream].shown.add_complete(id);
-  v.commits.emplace_back(total, std::move(known));
+  v.commits.emplace_back(total, std::move(events));
 }
 
 void Races::release(std::size_t stream, const Operation& op, bool freed) {
@@ -118,9 +118,9 @@ void Races::wait_slot(std::size_t stream, const Operation& op) {
   Version& v = version(stream, op.slot, op.version);
   // Nothing need have been committed: only that it was acquired is known.
   if (op.pieces <= 0) v.live_for |= 1U << op.queue;
-  for (const auto& [total, known] : v.commits) {
+  for (const auto& [total, events] : v.commits) {
     if (op.pieces <= 0 || total < op.pieces) continue;
-    streams_[stream].queues[at(op.queue)].add(known);
+    streams_[stream].queues[at(op.queue)].add(events);
     v.live_for |= 1U << op.queue;
     return;
   }
@@ -150,9 +150,9 @@ void Races::wait_counter(std::size_t stream, const Operation& op) {
   CounterWait wait{begin_operation(), op.pieces, std::vector<std::size_t>(made.size()), {}, statement_};
   std::iota(wait.before.begin(), wait.before.end(), std::size_t{0});
   wait.relied = needed_signals(made, wait.before, op.pieces);
-  Known& known = streams_[stream].queues[at(op.queue)];
-  for (const std::size_t i : wait.relied) known.add(made[i].known);
-  known.add_complete(wait.event);
+  EventSet& events = streams_[stream].queues[at(op.queue)];
+  for (const std::size_t i : wait.relied) events.add(made[i].events);
+  events.add_complete(wait.event);
   if (!wait.relied.empty()) counter_waits_[cell].push_back(std::move(wait));
 }
 
@@ -161,7 +161,7 @@ void Races::add_signal(std::pair<int, std::int64_t> cell, Signal signal) {
   std::vector<Signal>& made = signals_[cell];
   made.push_back(std::move(signal));
   for (CounterWait& wait : counter_waits_[cell]) {
-    if (made.back().known.complete(wait.event)) continue;
+    if (made.back().events.complete(wait.event)) continue;
     wait.before.push_back(made.size() - 1);
     const std::vector<std::size_t> needed = needed_signals(made, wait.before, wait.pieces);
     for (const std::size_t i : wait.relied) {
@@ -172,10 +172,10 @@ void Races::add_signal(std::pair<int, std::int64_t> cell, Signal signal) {
 }
 
 void Races::signal(std::size_t stream, const Operation& op) {
-  Known known = streams_[stream].queues[at(op.queue)];
-  known.add(streams_[stream].done[at(op.queue)]);
+  EventSet events = streams_[stream].queues[at(op.queue)];
+  events.add(streams_[stream].done[at(op.queue)]);
   const auto source = static_cast<std::int64_t>(stream) * 32 + op.queue;
-  add_signal({op.counter, op.cell}, {std::move(known), source, op.pieces, statement_});
+  add_signal({op.counter, op.cell}, {std::move(events), source, op.pieces, statement_});
 }
 
 std::int32_t Races::begin_operation() {
@@ -186,7 +186,7 @@ std::int32_t Races::begin_operation() {
 }
 
 /// Computes of one queue update a version in their order.
-void Races::add_update_order(Stream& stream, const Operation& op, Known& known) {
+void Races::add_update_order(Stream& stream, const Operation& op, EventSet& events) {
   if (!op.is_compute()) return;
   for (const SlotView& view : op.views) {
     if (!view.written) continue;
@@ -195,38 +195,38 @@ void Races::add_update_order(Stream& stream, const Operation& op, Known& known) 
     if (v.number != view.version) continue;
     const auto uses = v.by_queue.find(op.queue);
     if (uses == v.by_queue.end()) continue;
-    known.add(uses->second.users);
-    known.add(uses->second.writes);
+    events.add(uses->second.users);
+    events.add(uses->second.writes);
   }
 }
 
 void Races::operation(std::size_t stream, const Operation& op) {
-  Known known = streams_[stream].queues[at(op.queue)];
-  add_update_order(streams_[stream], op, known);
+  EventSet events = streams_[stream].queues[at(op.queue)];
+  add_update_order(streams_[stream], op, events);
   const std::int32_t id = begin_operation();
   if (op.opcode == Opcode::load || op.opcode == Opcode::store) {
-    access_transfer(stream, op, known, id);
+    access_transfer(stream, op, events, id);
   } else {
     for (const SlotView& view : op.views) {
-      if (view.read) access(stream, op, view, false, known, id);
+      if (view.read) access(stream, op, view, false, events, id);
     }
     for (const SlotView& view : op.views) {
-      if (view.written) access(stream, op, view, true, known, id);
+      if (view.written) access(stream, op, view, true, events, id);
     }
   }
-  finish_operation(stream, op, known, id);
+  finish_operation(stream, op, events, id);
 }
 
-void Races::finish_operation(std::size_t stream, const Operation& op, const Known& known, std::int32_t id) {
+void Races::finish_operation(std::size_t stream, const Operation& op, const EventSet& events, std::int32_t id) {
   for (const SlotView& view : op.views) {
     if (op.opcode == Opcode::send && view.written) continue;
-    record(version(stream, view.slot, view.version), op.queue, known, id, view.written);
+    record(version(stream, view.slot, view.version), op.queue, events, id, view.written);
   }
-  Known& done = streams_[stream].done[at(op.queue)];
-  done.add(known);
+  EventSet& done = streams_[stream].done[at(op.queue)];
+  done.add(events);
   done.add_complete(id);
   if (op.opcode != Opcode::store || op.counter < 0) return;
-  Known shown = known;
+  EventSet shown = events;
   shown.add_complete(id);
   // Stores complete in any order: each is a separate source.
   add_signal({op.counter, op.cell}, {std::move(shown), -1 - static_cast<std::int64_t>(id), 1, statement_});
@@ -234,36 +234,36 @@ void Races::finish_operation(std::size_t stream, const Operation& op, const Know
 
 void Races::send(std::size_t stream, const Operation& op, const std::vector<std::size_t>& streams,
                  const std::vector<std::int64_t>& versions) {
-  Known known = streams_[stream].queues[at(op.queue)];
+  EventSet events = streams_[stream].queues[at(op.queue)];
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    Known room;
+    EventSet room;
     start_version(streams[i], op.slot, versions[i], room);
-    known.add(room);
-    take_residents(streams[i], op.slot, versions[i], known);
+    events.add(room);
+    take_residents(streams[i], op.slot, versions[i], events);
     // Sends of one queue start, and so take the receiver's versions, in order.
     const auto last = streams_[streams[i]].last_send.find(op.slot);
     if (last == streams_[streams[i]].last_send.end()) continue;
     const LastSend& before = last->second;
     if (before.stream == stream && before.queue == op.queue) continue;
-    if (!known.consumed(before.operation)) race("The order of two sends is undefined", before.operation);
+    if (!events.consumed(before.operation)) race("The order of two sends is undefined", before.operation);
   }
   const std::int32_t id = begin_operation();
   for (const std::size_t target : streams) streams_[target].last_send[op.slot] = {id, stream, op.queue};
-  access(stream, op, op.views[0], false, known, id);
+  access(stream, op, op.views[0], false, events, id);
   for (std::size_t i = 0; i < streams.size(); ++i) {
     Version& v = version(streams[i], op.slot, versions[i]);
-    for_each_element(op.views[1], [&](std::int64_t element) { write_element(v, element, known, id); });
+    for_each_element(op.views[1], [&](std::int64_t element) { write_element(v, element, events, id); });
     v.needed.add_complete(id);
-    Known shown = known;
+    EventSet shown = events;
     shown.add_complete(id);
     v.commits.emplace_back(op.pieces, std::move(shown));
   }
-  finish_operation(stream, op, known, id);
+  finish_operation(stream, op, events, id);
 }
 
 void Races::barrier(std::size_t stream) {
   Stream& s = streams_[stream];
-  Known all;
+  EventSet all;
   if (streams_.size() == 1) {
     all.add_all_below(static_cast<std::int32_t>(names_.size()));
   } else {
@@ -274,9 +274,9 @@ void Races::barrier(std::size_t stream) {
     all.add(s.shown);
   }
   s.walker.add(all);
-  for (Known& queue : s.queues) queue = all;
+  for (EventSet& queue : s.queues) queue = all;
   if (streams_.size() == 1) {
-    for (Known& done : s.done) done = all;
+    for (EventSet& done : s.done) done = all;
   }
 }
 

@@ -23,7 +23,7 @@ constexpr std::int32_t given = -1, unwritten = -2;  ///< versions of what no ope
 
 /// A set of events: bits 2i and 2i+1 for `consumed` and `complete` of operation i. All events of words below `base_`
 /// are in it.
-class Known {
+class EventSet {
  public:
   void add_consumed(std::int32_t operation) { set(2 * static_cast<std::size_t>(operation)); }
   void add_complete(std::int32_t operation) {
@@ -32,12 +32,12 @@ class Known {
   }
   bool consumed(std::int32_t operation) const { return has(2 * static_cast<std::size_t>(operation)); }
   bool complete(std::int32_t operation) const { return has(2 * static_cast<std::size_t>(operation) + 1); }
-  void add(const Known& other);
+  void add(const EventSet& other);
   /// Everything that operations below `operation` do.
   void add_all_below(std::int32_t operation);
   /// An event added to `this` one by one that `other` lacks, as 2 * operation + (complete ? 1 : 0); -1 if there is
   /// none.
-  std::int64_t first_missing_in(const Known& other) const;
+  std::int64_t first_missing_in(const EventSet& other) const;
 
  private:
   void set(std::size_t bit);
@@ -71,17 +71,17 @@ class Races {
   void walker_reads(std::size_t stream, int tensor, std::int64_t position);
 
  private:
-  struct Uses { Known users, writes; };  ///< of one queue on one version
+  struct Uses { EventSet users, writes; };  ///< of one queue on one version
   struct Version {
     std::int64_t number = -1;
     std::vector<std::int32_t> writer, readers;  ///< per element: last operation; set of operations since then
     std::uint32_t live_for = 0;                 ///< queues that know it was acquired
-    Known released, needed;
+    EventSet released, needed;
     std::map<int, Uses> by_queue;
-    std::vector<std::pair<std::int64_t, Known>> commits;  ///< pieces in total, what that many pieces show
+    std::vector<std::pair<std::int64_t, EventSet>> commits;  ///< pieces in total, what that many pieces show
   };
   struct Signal {
-    Known known;
+    EventSet events;
     std::int64_t source, count;
     std::string statement;
   };
@@ -102,38 +102,38 @@ class Races {
     int queue = -1;
   };
   struct Stream {
-    std::vector<Known> queues, done;             ///< per queue: what it knows; all its operations
-    Known walker, shown;                         ///< shown: all commits of the stream
-    std::vector<std::vector<Version>> rings;     ///< per slot and buffer
-    std::map<std::pair<int, int>, Known> freed;  ///< per slot and buffer: what its last release showed
-    std::map<int, LastSend> last_send;           ///< per slot: who filled the latest received version
-    std::map<int, Known> residents;              ///< per value in the scratchpad: what has used it
+    std::vector<EventSet> queues, done;             ///< per queue: what it knows; all its operations
+    EventSet walker, shown;                         ///< shown: all commits of the stream
+    std::vector<std::vector<Version>> rings;        ///< per slot and buffer
+    std::map<std::pair<int, int>, EventSet> freed;  ///< per slot and buffer: what its last release showed
+    std::map<int, LastSend> last_send;              ///< per slot: who filled the latest received version
+    std::map<int, EventSet> residents;              ///< per value in the scratchpad: what has used it
   };
 
   [[noreturn]] void race(const std::string& what, std::int32_t other = -1) const;
   Version& version(std::size_t stream, int slot, std::int64_t number);
   /// The version, which the queue must know to be there.
   Version& live(std::size_t stream, int queue, int slot, std::int64_t number);
-  void start_version(std::size_t stream, int slot, std::int64_t number, Known& known);
-  void take_residents(std::size_t stream, int slot, std::int64_t number, const Known& known);
-  void use_resident(std::size_t stream, const Operation& op, const Known& known, std::int32_t id);
+  void start_version(std::size_t stream, int slot, std::int64_t number, EventSet& events);
+  void take_residents(std::size_t stream, int slot, std::int64_t number, const EventSet& events);
+  void use_resident(std::size_t stream, const Operation& op, const EventSet& events, std::int32_t id);
   std::int32_t begin_operation();
-  void add_update_order(Stream& stream, const Operation& op, Known& known);
-  void access(std::size_t stream, const Operation& op, const SlotView& view, bool write, const Known& known,
+  void add_update_order(Stream& stream, const Operation& op, EventSet& events);
+  void access(std::size_t stream, const Operation& op, const SlotView& view, bool write, const EventSet& events,
               std::int32_t id);
-  void access_transfer(std::size_t stream, const Operation& op, const Known& known, std::int32_t id);
-  void read_through(const Operation& op, const Known& known, std::int32_t id);
-  void read_element(Version& v, std::int64_t element, const Known& known, std::int32_t id);
-  void write_element(Version& v, std::int64_t element, const Known& known, std::int32_t id);
-  void touch_memory(int tensor, std::int64_t element, bool write, const Known& known, std::int32_t id);
-  void check_readers(std::int32_t set, const Known& known, std::int32_t id, const std::string& what) const;
+  void access_transfer(std::size_t stream, const Operation& op, const EventSet& events, std::int32_t id);
+  void read_through(const Operation& op, const EventSet& events, std::int32_t id);
+  void read_element(Version& v, std::int64_t element, const EventSet& events, std::int32_t id);
+  void write_element(Version& v, std::int64_t element, const EventSet& events, std::int32_t id);
+  void touch_memory(int tensor, std::int64_t element, bool write, const EventSet& events, std::int32_t id);
+  void check_readers(std::int32_t set, const EventSet& events, std::int32_t id, const std::string& what) const;
   std::int32_t with_reader(std::int32_t set, std::int32_t id);
-  void record(Version& v, int queue, const Known& known, std::int32_t id, bool writes);
+  void record(Version& v, int queue, const EventSet& events, std::int32_t id, bool writes);
   void add_signal(std::pair<int, std::int64_t> cell, Signal signal);
   /// Of `before`, those without which their sum stays below `pieces`.
   std::vector<std::size_t> needed_signals(const std::vector<Signal>& made, const std::vector<std::size_t>& before,
                                           std::int64_t pieces) const;
-  void finish_operation(std::size_t stream, const Operation& op, const Known& known, std::int32_t id);
+  void finish_operation(std::size_t stream, const Operation& op, const EventSet& events, std::int32_t id);
 
   const CompiledProgram& program_;
   std::vector<Stream> streams_;

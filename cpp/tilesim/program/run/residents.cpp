@@ -49,12 +49,12 @@ void Residents::give_parts(Held& held, const CompiledTensor& tensor) const {
   }
 }
 
-const Residents::Place* Residents::of(int tensor) const {
+const Residents::ResidentTensor* Residents::find(int tensor) const {
   const int place = place_of_[at(tensor)];
   return place < 0 ? nullptr : &places_[at(place)];
 }
 
-void Residents::drop(std::size_t stream, const Place& place, Tensors* tensors) {
+void Residents::drop(std::size_t stream, const ResidentTensor& place, Tensors* tensors) {
   Held& held = held_[at(&place - places_.data())];
   if (held.count[stream] == 0) return;
   const CompiledTensor& t = program_.tensors[at(place.tensor)];
@@ -69,15 +69,15 @@ void Residents::drop(std::size_t stream, const Place& place, Tensors* tensors) {
 }
 
 void Residents::take(std::size_t stream, std::int64_t low, std::int64_t high, Tensors* tensors) {
-  overlapping(low, high, [&](const Place& place) { drop(stream, place, tensors); });
+  overlapping(low, high, [&](const ResidentTensor& place) { drop(stream, place, tensors); });
 }
 
 void Residents::access(std::size_t stream, const Operation& op, Tensors* tensors) {
-  const Place* place = of(op.tensor);
+  const ResidentTensor* place = find(op.tensor);
   if (!place) return;
   const bool store = op.opcode == Opcode::store;
   if (store)
-    overlapping(place->low, place->high, [&](const Place& other) {
+    overlapping(place->low, place->high, [&](const ResidentTensor& other) {
       if (&other != place) drop(stream, other, tensors);
     });
   const CompiledTensor& named = program_.tensors[at(op.tensor)];

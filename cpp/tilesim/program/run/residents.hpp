@@ -1,4 +1,4 @@
-// Values that stay in the scratchpads of cores: who holds what of them, and when it is gone.
+// Values that stay in the scratchpads of cores: which core holds which elements, and until when.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace tilesim::program {
 /// taken the bytes; of a tensor in parts, also what the others have.
 class Residents {
  public:
-  struct Place {
+  struct ResidentTensor {
     int tensor = -1;                 ///< that owns the bytes
     std::int64_t low = 0, high = 0;  ///< bytes of the scratchpad
     bool shared = false;             ///< in parts, which other cores read
@@ -23,13 +23,13 @@ class Residents {
   /// `holders`: where values are computed on: who holds which element.
   Residents(const CompiledProgram& program, std::size_t streams, bool holders);
 
-  const std::vector<Place>& places() const { return places_; }
+  const std::vector<ResidentTensor>& places() const { return places_; }
   /// Of a tensor or its alias; null: it lies in memory.
-  const Place* of(int tensor) const;
+  const ResidentTensor* find(int tensor) const;
   /// Calls `call(place)` with each value that has bytes in [low, high) of scratchpads.
   template <class Call>
   void overlapping(std::int64_t low, std::int64_t high, const Call& call) const {
-    for (const Place& place : places_)
+    for (const ResidentTensor& place : places_)
       if (place.low < high && low < place.high) call(place);
   }
 
@@ -47,10 +47,10 @@ class Residents {
     std::vector<std::int16_t> part;    ///< per unit: whose part it is in; empty: anybody's
   };
   void give_parts(Held& held, const CompiledTensor& tensor) const;
-  void drop(std::size_t stream, const Place& place, Tensors* tensors);
+  void drop(std::size_t stream, const ResidentTensor& place, Tensors* tensors);
 
   const CompiledProgram& program_;
-  std::vector<Place> places_;
+  std::vector<ResidentTensor> places_;
   std::vector<int> place_of_;  ///< by tensor; -1: in memory
   std::vector<Held> held_;
 };

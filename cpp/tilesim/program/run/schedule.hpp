@@ -1,5 +1,5 @@
-// Runs a program in some legal order other than the text's: every event that may happen next is a candidate, and a
-// policy picks one.
+// Runs a program in a legal order other than the text's. All events that may happen next are candidates, and a policy
+// picks one.
 #pragma once
 
 #include <cstdint>

@@ -93,7 +93,7 @@ void Schedule::pass(Node& node) {
 /// What stays in the scratchpad is not stored where a slot is in use: acquired, and not used to the end. Its release
 /// may show later.
 void Schedule::use_resident(const Node& node) {
-  const Residents::Place* place = residents_.of(node.op.tensor);
+  const Residents::ResidentTensor* place = residents_.find(node.op.tensor);
   if (!place) return;
   for (const Version* version : streams_[node.stream]->latest) {
     const CompiledSlot& slot = program_.slots[at(version->slot)];

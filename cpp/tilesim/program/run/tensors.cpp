@@ -62,17 +62,17 @@ void Tensors::plan() {
   std::int64_t scale = 1, low = std::numeric_limits<std::int64_t>::max();
   plan_ = plan_memory(program_.program(), granule);
   planned_ = plan_.shared;
-  const auto moves = [](const MemoryPlan::Place& place) {
+  const auto moves = [](const MemoryPlan::Allocation& place) {
     return place.alias_of.empty() && !is_given(place.tensor->role) && place.level == Level::memory;
   };
-  for (const MemoryPlan::Place& place : plan_.places) {
+  for (const MemoryPlan::Allocation& place : plan_.allocations) {
     if (!moves(place)) continue;
     const DType dtype = place.tensor->dtype;
     scale = std::max<std::int64_t>(scale, (8 * host_bytes(dtype) + bits(dtype) - 1) / bits(dtype));
     low = std::min(low, place.address);
   }
   std::int64_t end = 0;
-  for (const MemoryPlan::Place& place : plan_.places) {
+  for (const MemoryPlan::Allocation& place : plan_.allocations) {
     if (!moves(place)) continue;
     places_[place.tensor->name] = scale * (place.address - low);
     end = std::max(end, scale * (place.address - low + place.bytes));
@@ -80,7 +80,7 @@ void Tensors::plan() {
   memory_ = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(end));
   std::map<std::string, int> ids;
   for (std::size_t i = 0; i < program_.tensors.size(); ++i) ids[program_.tensors[i].name] = static_cast<int>(i);
-  for (const MemoryPlan::Place& place : plan_.places)
+  for (const MemoryPlan::Allocation& place : plan_.allocations)
     if (moves(place)) last_.emplace(place.last, ids.at(place.tensor->name));
 }
 

@@ -31,7 +31,7 @@ void TextRun::operation(Stream& stream) {
 
 /// A value that stays in the scratchpad must not lie where a slot is.
 void TextRun::use_resident(Stream& stream) {
-  const Residents::Place* place = residents_.of(stream.op.tensor);
+  const Residents::ResidentTensor* place = residents_.find(stream.op.tensor);
   if (!place) return;
   if (const auto* slot = stream.live.overlapping(false, place->low, place->high))
     fail(stream, "Slot " + program_.slots[at(slot->first)].name + " lies on bytes of tensor " +
@@ -72,7 +72,7 @@ bool TextRun::send(Stream& stream) {
     Stream& target = *streams_[targets[i]];
     start_version(target, op.slot, versions[i]);
     ++target.rings[at(op.slot)].sent;
-    Buffer& b = buffer(target, op.slot, versions[i]);
+    DataBuffer& b = buffer(target, op.slot, versions[i]);
     b.pieces = op.pieces;
     if (!options_.tensors) continue;
     const SlotView& from = op.views[0];
@@ -93,7 +93,7 @@ void TextRun::check_released(Stream& stream, int scope) {
     const auto [slot, index] = owner;
     const CompiledSlot& s = program_.slots[at(slot)];
     if (s.scope != scope) return;
-    const Buffer& b = stream.rings[at(slot)].buffers[at(index)];
+    const DataBuffer& b = stream.rings[at(slot)].buffers[at(index)];
     const std::uint32_t missing = s.consumers & ~b.released;
     std::vector<std::string> queues;
     for (std::size_t q = 0; q < program_.queues.size(); ++q) {
@@ -115,7 +115,7 @@ std::string TextRun::waits_for(const Stream& stream) const {
   }
   if (op.opcode == Opcode::wait) {
     const Ring& ring = stream.rings[at(op.slot)];
-    const Buffer& b = ring.buffers[at(op.version) % ring.buffers.size()];
+    const DataBuffer& b = ring.buffers[at(op.version) % ring.buffers.size()];
     if (b.version != op.version) return text + "was never received";
     return text + "has " + std::to_string(b.pieces) + " of " + std::to_string(op.pieces) + " pieces";
   }
@@ -127,7 +127,7 @@ std::string TextRun::waits_for(const Stream& stream) const {
     const CompiledSlot& s = program_.slots[at(slot)];
     const std::int64_t from = s.address + index * s.bytes, low = own.address + op.version % own.depth * own.bytes;
     if (s.accumulator != own.accumulator || from >= low + own.bytes || from + s.bytes <= low) return;
-    const Buffer& b = stream.rings[at(slot)].buffers[at(index)];
+    const DataBuffer& b = stream.rings[at(slot)].buffers[at(index)];
     std::vector<std::string> queues;
     for (std::size_t q = 0; q < program_.queues.size(); ++q) {
       if ((s.consumers & ~b.released) >> q & 1) queues.push_back(program_.queues[q]);

@@ -158,11 +158,11 @@ void TextRun::end_scope(Stream& stream) {
 void TextRun::observe(Stream& stream, int scope, const Touched& own) {
   if (!options_.execute || !options_.execute->observe || !options_.tensors) return;
   const std::pair<int, std::int64_t> key{scope, stream.ended[scope]++};
-  Parts& parts = parts_[key];
-  parts.touched.add(own);
-  if (++parts.streams < streams_.size()) return;
-  const Touched touched = std::move(parts.touched);
-  parts_.erase(key);
+  PartialKernel& kernel_so_far = partial_kernels_[key];
+  kernel_so_far.touched.add(own);
+  if (++kernel_so_far.streams < streams_.size()) return;
+  const Touched touched = std::move(kernel_so_far.touched);
+  partial_kernels_.erase(key);
   const CompiledScope& place = program_.scopes[at(scope)];
   Observed kernel{place.scope->operation,
                   place.function,
@@ -177,15 +177,15 @@ void TextRun::observe(Stream& stream, int scope, const Touched& own) {
   options_.execute->observe(kernel);
 }
 
-TextRun::Buffer& TextRun::buffer(Stream& stream, int slot, std::int64_t version) const {
+TextRun::DataBuffer& TextRun::buffer(Stream& stream, int slot, std::int64_t version) const {
   Ring& ring = stream.rings[at(slot)];
   return ring.buffers[at(version) % ring.buffers.size()];
 }
 
-TextRun::Buffer& TextRun::live(Stream& stream, int slot, std::int64_t version) {
+TextRun::DataBuffer& TextRun::live(Stream& stream, int slot, std::int64_t version) {
   const std::string& name = program_.slots[at(slot)].name;
   if (version < 0) fail(stream, "Slot " + name + " is used before its first acquire");
-  Buffer& b = buffer(stream, slot, version);
+  DataBuffer& b = buffer(stream, slot, version);
   if (b.version != version || b.free) {
     fail(stream, "Version " + std::to_string(version) + " of slot " + name +
                      (b.version > version || b.version == version ? " is used after it was released"
@@ -208,7 +208,7 @@ TextRun::Bytes TextRun::bytes_of(int slot, std::int64_t version) const {
 
 void TextRun::start_version(Stream& stream, int slot, std::int64_t version) {
   const CompiledSlot& s = program_.slots[at(slot)];
-  Buffer& b = buffer(stream, slot, version);
+  DataBuffer& b = buffer(stream, slot, version);
   if (options_.tensors) {
     b.bytes.resize(at(s.elements * host_bytes(s.dtype)));
     if (poison_) poison(b.bytes.data(), s.dtype, s.elements);
@@ -243,7 +243,7 @@ void TextRun::commit(Stream& stream) {
 
 void TextRun::release(Stream& stream) {
   const Operation& op = stream.op;
-  Buffer& b = live(stream, op.slot, op.version);
+  DataBuffer& b = live(stream, op.slot, op.version);
   if (b.released >> op.queue & 1) fail(stream, "The queue has released this version before");
   b.released |= 1U << op.queue;
   b.free = b.released == program_.slots[at(op.slot)].consumers;
@@ -267,7 +267,7 @@ bool TextRun::wait(Stream& stream, bool counters) {
     return true;
   }
   if (op.version < 0) live(stream, op.slot, op.version);
-  const Buffer& b = buffer(stream, op.slot, op.version);
+  const DataBuffer& b = buffer(stream, op.slot, op.version);
   if (b.version > op.version || (b.version == op.version && b.free)) live(stream, op.slot, op.version);
   if (b.version != op.version || b.pieces < op.pieces) return false;
   if (options_.races) {

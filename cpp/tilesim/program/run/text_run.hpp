@@ -1,4 +1,4 @@
-// Walks a program in text order, each core and context as one stream; streams take turns where one waits for another.
+// Walks a program in text order. Each core and context is one stream; streams take turns if one waits for another.
 #pragma once
 
 #include <cstdint>
@@ -37,14 +37,14 @@ class TextRun final : public CompiledExpr::TensorReader {
   void run();
 
  private:
-  struct Buffer {
+  struct DataBuffer {
     std::vector<std::byte> bytes;
     std::int64_t version = -1, pieces = 0;
     std::uint32_t released = 0;
     bool free = true;
   };
   struct Ring {
-    std::vector<Buffer> buffers;
+    std::vector<DataBuffer> buffers;
     std::int64_t received = 0, sent = 0;
   };
   struct Touched {  ///< tensors
@@ -89,8 +89,8 @@ class TextRun final : public CompiledExpr::TensorReader {
   void use_resident(Stream& stream);
   bool is_room(const Stream& stream, int slot, std::int64_t version) const;
   void start_version(Stream& stream, int slot, std::int64_t version);
-  Buffer& live(Stream& stream, int slot, std::int64_t version);
-  Buffer& buffer(Stream& stream, int slot, std::int64_t version) const;
+  DataBuffer& live(Stream& stream, int slot, std::int64_t version);
+  DataBuffer& buffer(Stream& stream, int slot, std::int64_t version) const;
   void name_statement(const Stream& stream);
   void check_released(Stream& stream, int scope);
   void observe(Stream& stream, int scope, const Touched& own);
@@ -104,11 +104,12 @@ class TextRun final : public CompiledExpr::TensorReader {
   std::vector<std::vector<std::int64_t>> counters_;
   std::vector<std::unique_ptr<Stream>> streams_;
   mutable Stream* walking_ = nullptr;
-  struct Parts {
+  struct PartialKernel {
     Touched touched;
     std::size_t streams = 0;
   };
-  std::map<std::pair<int, std::int64_t>, Parts> parts_;  ///< kernels that some streams have left: scope, instance
+  std::map<std::pair<int, std::int64_t>, PartialKernel>
+      partial_kernels_;  ///< kernels that some streams have left: scope, instance
   std::int64_t statements_ = 0;
   Residents residents_;
   bool poison_ = false;

@@ -1,4 +1,4 @@
-// Blocks moved between a tensor and a slot, with everything resolved to numbers.
+// Moves blocks between a tensor and a slot, with all expressions evaluated.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The elements of a view, one by one.
+// Visits the elements of a view one by one.
 #pragma once
 
 #include "tilesim/program/run/operation.hpp"

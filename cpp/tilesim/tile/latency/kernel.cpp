@@ -11,7 +11,7 @@ namespace at_place = vector_count;
 
 /// Where it lies in registers.
 void KernelShape::lay() {
-  combines_ = of(at_place::combines) + of(at_place::combines + 1) > 0;
+  combines_ = count_of(at_place::combines) + count_of(at_place::combines + 1) > 0;
   const std::int64_t outer = d_.elements / std::max<std::int64_t>(1, d_.lane_extent);
   const bool split = combines_ || shared_;
   const std::int64_t combined = split ? d_.combined : 1;
@@ -22,9 +22,9 @@ void KernelShape::lay() {
                                ? (w & ~VectorForm::along_combined) | VectorForm::along_kept
                                : w;
     const auto reach = static_cast<std::size_t>(f_.reach(where));
-    for (std::size_t width = 0; width < widths; ++width) operands_[reach][width] += of(at_place::load(w, width));
+    for (std::size_t width = 0; width < widths; ++width) operands_[reach][width] += count_of(at_place::load(w, width));
   }
-  outputs_ = of(at_place::combines) + of(at_place::combines + 1);
+  outputs_ = count_of(at_place::combines) + count_of(at_place::combines + 1);
   held_ = outputs_;
   for (std::size_t width = 0; width < widths; ++width)
     held_ += operands_[static_cast<std::size_t>(Reach::by_group)][width] +
@@ -37,7 +37,7 @@ void KernelShape::lay() {
   lanes_at_end_ = lanes && f_.stretches == 1 && f_.steps > 1;
   ragged_ = rows || (lanes && !lanes_at_end_);
   double functions = outputs_;
-  for (std::size_t i = 0; i < u_.cost.size(); ++i) functions += of(at_place::instructions + i);
+  for (std::size_t i = 0; i < u_.cost.size(); ++i) functions += count_of(at_place::instructions + i);
   const auto least = static_cast<std::int64_t>(rounded_down(functions * joined_ / u_.issue));
   const std::int64_t latency = ceil_div(static_cast<std::int64_t>(u_.latency), std::max(together_, least));
   totals_ = std::min(steps_, static_cast<double>(f_.totals_for(latency, lmul_)));
@@ -51,8 +51,8 @@ double KernelShape::pointers() const {
       const auto reach = static_cast<Reach>(r);
       all += operands_[r][width] * (reach == Reach::each || reach == Reach::by_step ? joined_ : 1);
     }
-  for (std::size_t kind = 0; kind < 4; ++kind) all += of(at_place::store(false, kind)) * joined_;
-  return all + outputs_ * (ragged_ ? 2 : 1) + of(at_place::accumulates) + (lanes_at_end_ ? 1 : 0);
+  for (std::size_t kind = 0; kind < 4; ++kind) all += count_of(at_place::store(false, kind)) * joined_;
+  return all + outputs_ * (ragged_ ? 2 : 1) + count_of(at_place::accumulates) + (lanes_at_end_ ? 1 : 0);
 }
 
 /// As kernels do (isa/kernel/vector_kernel.cpp).
@@ -109,23 +109,23 @@ void KernelShape::load() {
 
 void KernelShape::compute() {
   crossing_ += spreading_;
-  double cost = static_cast<double>(d_.own.shared) / 1000, all = 0;
+  double cost = static_cast<double>(d_.custom.shared) / 1000, all = 0;
   for (std::size_t i = 0; i < u_.cost.size(); ++i)
-    cost += of(at_place::instructions + i) * u_.cost[i], all += of(at_place::instructions + i);
+    cost += count_of(at_place::instructions + i) * u_.cost[i], all += count_of(at_place::instructions + i);
   const double iterations = static_cast<double>(f_.groups * f_.steps);
-  arithmetic_ += beats(each(), 0) * cost / u_.issue + iterations * of(at_place::masks) * u_.latency;
-  crossing_ += beats(each(), 0) * static_cast<double>(d_.own.crossing) / 1000;
+  arithmetic_ += beats(each(), 0) * cost / u_.issue + iterations * count_of(at_place::masks) * u_.latency;
+  crossing_ += beats(each(), 0) * static_cast<double>(d_.custom.crossing) / 1000;
   instructions_ += iterations * all;
-  lives_ += joined_ * (of(at_place::lives) * u_.latency + all / u_.issue);
+  lives_ += joined_ * (count_of(at_place::lives) * u_.latency + all / u_.issue);
   // what is done sooner waits for the last part of its operand
   for (std::size_t i = 1; i < u_.cost.size(); ++i)
-    lives_ += joined_ * of(at_place::instructions + i) * full_ * std::max(0.0, u_.cost[i] - u_.cost[0]);
+    lives_ += joined_ * count_of(at_place::instructions + i) * full_ * std::max(0.0, u_.cost[i] - u_.cost[0]);
 }
 
 void KernelShape::store() {
   for (const bool combined : {false, true})
     for (std::size_t kind = 0; kind < 4; ++kind) {
-      const double n = of(at_place::store(combined, kind));
+      const double n = count_of(at_place::store(combined, kind));
       if (n == 0) continue;
       const std::size_t width = std::min(kind, widths - 1);
       const Times times = combined ? groups() : each();
@@ -143,7 +143,7 @@ void KernelShape::store() {
 
 void KernelShape::combine() {
   if (!combines_) return;
-  const double cost = of(at_place::combines) * u_.cost[0] + of(at_place::combines + 1) * u_.cost[1];
+  const double cost = count_of(at_place::combines) * u_.cost[0] + count_of(at_place::combines + 1) * u_.cost[1];
   const auto groups = static_cast<double>(f_.groups), steps = static_cast<double>(f_.steps);
   const double pass = full_ / u_.issue;
   if (together_ > 1) {
@@ -166,13 +166,13 @@ void KernelShape::combine() {
   if (lanes_at_end_) arithmetic_ += groups * outputs_ * pass * u_.cost[0], instructions_ += groups * outputs_ * 2;
   reduces_ = (f_.lane_reduced ? 1 : 0) + (f_.rows_reduced ? 1 : 0);
   crossing_ += reduces_ * groups * outputs_ * full_ * pass_, instructions_ += reduces_ * groups * outputs_;
-  const double sums = of(at_place::combines + 1) - of(at_place::products);
+  const double sums = count_of(at_place::combines + 1) - count_of(at_place::products);
   if (sums > 0 && reduces_ == 0) before_ += 1;  // 0, for what the first term is added to: in place of a move
   if (sums > 0 && reduces_ == 0 && steps_ == 1) {
     zeros_ = 1;
     arithmetic_ += groups * sums * pass * u_.cost[1], instructions_ += groups * sums, lives_ += sums * u_.latency;
   }
-  const double adds = of(at_place::accumulates);
+  const double adds = count_of(at_place::accumulates);
   arithmetic_ += groups * adds * pass * cost / outputs_;
   load_ += groups * adds * full_ * u_.port, instructions_ += groups * adds * 3;
   // registers are given to all iterations, those that finish nothing too

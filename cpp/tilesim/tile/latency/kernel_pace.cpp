@@ -23,12 +23,12 @@ double KernelShape::registers(double interval) const {
 
 /// The pace at which registers suffice; 0: they are too few, however slow.
 double KernelShape::pace_by_registers(double least) const {
-  double free = static_cast<double>(32 >> lmul_) - 1 - hoisted_ - of(at_place::constants);
+  double free = static_cast<double>(32 >> lmul_) - 1 - hoisted_ - count_of(at_place::constants);
   if (ragged_ || lanes_at_end_) free -= outputs_;
-  const double live = of(at_place::live) + (widens_ ? 1 : 0);
-  const double length = (of(at_place::chain) + 4) * u_.latency + 4 * full_ * pass_;
+  const double live = count_of(at_place::live) + (widens_ ? 1 : 0);
+  const double length = (count_of(at_place::chain) + 4) * u_.latency + 4 * full_ * pass_;
   constexpr double turns = 8;  // of a value's registers, at most
-  const double longest = of(at_place::longest) * u_.latency + 1;
+  const double longest = count_of(at_place::longest) * u_.latency + 1;
   for (double interval = std::max(least, 1 / u_.issue); interval <= 2 * length + least;
        interval += std::max(1 / u_.issue, rounded_down(interval * u_.issue / 8) / u_.issue))
     if (std::max(registers(interval), live) <= free && longest <= turns * interval) return interval;
@@ -45,8 +45,8 @@ bool KernelShape::fits() {
 
 bool KernelShape::find_pace() {
   const auto groups = static_cast<double>(f_.groups), n = groups * steps_;
-  front_ = (instructions_ + 2 * n + 8 + before_ + 3 * of(at_place::constants)) / u_.width;
-  apart_ = beats(each(), 0) * static_cast<double>(d_.own.apart) / 1000;
+  front_ = (instructions_ + 2 * n + 8 + before_ + 3 * count_of(at_place::constants)) / u_.width;
+  apart_ = beats(each(), 0) * static_cast<double>(d_.custom.apart) / 1000;
   const double carried = combines_ && steps_ > 1 ? u_.latency / (totals_ * static_cast<double>(f_.block)) : 0;
   const std::pair<double, const char*> paces[] = {{arithmetic_ / n, "vector"},
                                                   {load_ / u_.loads / n, "load port"},
@@ -63,7 +63,7 @@ bool KernelShape::find_pace() {
   if (regs_ == 0) return false;
   interval_ = least;
   // where no instructions of an iteration wait for each other, loads run ahead of the schedule
-  const bool waits = of(at_place::chain) > 0;
+  const bool waits = count_of(at_place::chain) > 0;
   if (waits && regs_ > rounded_up(least_scheduled * u_.issue) / u_.issue && regs_ > least)
     interval_ = regs_, limit_ = "registers";
   group_pace_ = interval_ * steps_;
@@ -74,10 +74,10 @@ bool KernelShape::find_pace() {
 /// Cycles of so many instructions that wait for each other: those that hold their pipe longer than a result takes hold
 /// up what waits.
 double KernelShape::chained(double hops) const {
-  const double result = std::max(u_.latency, static_cast<double>(d_.own.latency));
+  const double result = std::max(u_.latency, static_cast<double>(d_.custom.latency));
   double cycles = hops * result, left = hops;
   for (std::size_t i = u_.cost.size(); i-- > 0;) {
-    const double some = std::min(left, i > 0 ? of(at_place::instructions + i) : left);
+    const double some = std::min(left, i > 0 ? count_of(at_place::instructions + i) : left);
     cycles += some * std::max(0.0, full_ * u_.cost[i] - result), left -= some;
   }
   return cycles;
@@ -85,15 +85,15 @@ double KernelShape::chained(double hops) const {
 
 TileLatency KernelShape::latency() {
   const double groups = static_cast<double>(f_.groups), steps = steps_;
-  const double filled = of(at_place::known) > 1 ? 1 : 0;  // registers that the first instruction waits for
+  const double filled = count_of(at_place::known) > 1 ? 1 : 0;  // registers that the first instruction waits for
   const double more = !combines_ ? 0
                                  : (steps_ > 1 ? totals_ : 0) + std::ceil(std::log2(joined_)) + (ragged_ ? 1 : 0) +
                                        (lanes_at_end_ ? 1 : 0) + zeros_;
-  const double after = combines_ ? (of(at_place::accumulates) > 0 ? 1 : 0) + narrows_totals_ : 0;
-  const double hops = of(at_place::chain) + more;
+  const double after = combines_ ? (count_of(at_place::accumulates) > 0 ? 1 : 0) + narrows_totals_ : 0;
+  const double hops = count_of(at_place::chain) + more;
   const double across = reduces_ * (full_ * pass_ + u_.reduce_latency);
   const double spread = spreads_ ? u_.cross_latency + (full_ - 1) * (pass_ - 1) : 0;
-  const double last = full_ * u_.cost[0], fills = of(at_place::constants) * full_ * u_.cost[0] / u_.issue;
+  const double last = full_ * u_.cost[0], fills = count_of(at_place::constants) * full_ * u_.cost[0] / u_.issue;
   // the last iteration behind the first
   const double follow = (groups - 1) * group_pace_ + (steps - 1 / joined_) * interval_;
   span_ = hops > 0 ? chained(hops + filled - (after > 0 ? 0 : 1)) + (spreads_narrow_ ? spread : 0) : 0;
@@ -106,19 +106,19 @@ TileLatency KernelShape::latency() {
     crossed = between;
     if (spreads_)
       crossed += (groups - 1) * std::max(steps * interval_, spreading_ / groups) + (steps - 1 / joined_) * interval_ +
-                 spread + chained(of(at_place::spread_chain) + more);
+                 spread + chained(count_of(at_place::spread_chain) + more);
     else
       crossed += (groups - 1) * group_pace_;
   }
   // the front end issues in whole cycles
   const double front = rounded_up(front_);
   busy = std::max({busy, load_ / u_.loads, store_ / u_.stores, crossing_, arithmetic_, apart_, front, crossed});
-  const double prologue = (6 + before_ + 3 * of(at_place::constants)) / u_.width + 2;
+  const double prologue = (6 + before_ + 3 * count_of(at_place::constants)) / u_.width + 2;
   done = prologue + u_.load_latency + follow +
-         std::max(chained(hops), spread + chained(of(at_place::spread_chain) + more)) +
+         std::max(chained(hops), spread + chained(count_of(at_place::spread_chain) + more)) +
          (after > 0 ? chained(after) : 0) + across + full_ * u_.port + 1;
   // an instruction of the user's gives the last register of a group later
-  done += (full_ - 1) * static_cast<double>(std::max(d_.own.shared, d_.own.apart)) / 1000;
+  done += (full_ - 1) * static_cast<double>(std::max(d_.custom.shared, d_.custom.apart)) / 1000;
   done = std::max(done, busy + (arithmetic_ > 0 ? u_.load_latency : 0));
   TileLatency found;
   found.busy = std::max<std::int64_t>(1, std::llround(busy));
@@ -132,25 +132,25 @@ TileLatency KernelShape::latency() {
 namespace {
 
 /// A search asks for the same tiles again and again.
-class Known {
+class ShapeCache {
  public:
   template <class Find>
-  const std::optional<TileLatency>& of(const VectorUnits& units, const Descriptor& d, Find find) {
+  const std::optional<TileLatency>& get(const VectorUnits& units, const Descriptor& d, Find find) {
     if (entries_.empty()) entries_.resize(entries);
-    Entry& entry = entries_[hash(d) % entries];
+    CachedShape& entry = entries_[hash(d) % entries];
     const bool same = entry.used && entry.units == units && entry.elements == d.elements &&
-                      entry.lane_extent == d.lane_extent && entry.combined == d.combined && entry.own == d.own &&
+                      entry.lane_extent == d.lane_extent && entry.combined == d.combined && entry.custom == d.custom &&
                       entry.moves == d.moves;
-    if (!same) entry = {units, d.moves, d.own, d.elements, d.lane_extent, d.combined, find(), true};
+    if (!same) entry = {units, d.moves, d.custom, d.elements, d.lane_extent, d.combined, find(), true};
     return entry.latency;
   }
 
  private:
   static constexpr std::size_t entries = 1024;
-  struct Entry {
+  struct CachedShape {
     VectorUnits units;
     VectorMoves moves;
-    OwnWork own;
+    CustomWork custom;
     std::int64_t elements = 0, lane_extent = 0, combined = 0;
     std::optional<TileLatency> latency;
     bool used = false;
@@ -167,7 +167,7 @@ class Known {
           std::uint64_t{d.moves.counts[i + 3]} << 48);
     return static_cast<std::size_t>(hash >> 16);
   }
-  std::vector<Entry> entries_;
+  std::vector<CachedShape> entries_;
 };
 
 std::optional<TileLatency> best_shape(const VectorUnits& units, const Descriptor& d) {
@@ -200,9 +200,9 @@ std::optional<TileLatency> best_shape(const VectorUnits& units, const Descriptor
 }  // namespace
 
 std::optional<TileLatency> kernel_latency(const Share& machine, const Descriptor& d) {
-  thread_local Known known;
+  thread_local ShapeCache known;
   const VectorUnits units(machine);
-  return known.of(units, d, [&] { return best_shape(units, d); });
+  return known.get(units, d, [&] { return best_shape(units, d); });
 }
 
 }  // namespace tilesim

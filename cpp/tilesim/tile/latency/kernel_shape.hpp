@@ -45,7 +45,7 @@ class KernelShape {
   using Reach = VectorForm::Reach;
   static constexpr std::size_t reaches = 5, widths = 3;
 
-  double of(std::size_t which) const { return static_cast<double>(d_.moves.counts[which]); }
+  double count_of(std::size_t which) const { return static_cast<double>(d_.moves.counts[which]); }
   double beats(double rows, std::size_t width) const {
     static constexpr double bits[] = {32, 16, 8};
     return std::max(1.0, rounded_up(rows * static_cast<double>(u_.lanes) * bits[width] / u_.bits));

@@ -1,5 +1,5 @@
-// A few instructions of a kernel, one behind the other, as a core's units take them: closed forms of computes whose
-// kernels are short follow these, where sums of units alone would leave out what waits for what.
+// Schedules the few instructions of a short kernel on the units of a core. Closed forms of short computes use it,
+// because sums per unit would miss the dependencies.
 #pragma once
 
 #include <algorithm>

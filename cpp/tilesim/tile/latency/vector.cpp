@@ -71,21 +71,21 @@ TileLatency vector_latency(const Share& machine, const Descriptor& d) {
     if (costs[i] * d.functions[i] > costs[largest] * d.functions[largest]) largest = i;
   }
   if (d.lane_extent > 1) per_register += costs[0] * d.lane_scans * scan_steps(vector, d);
-  per_register += d.own.shared;
+  per_register += d.custom.shared;
   per_register = std::max<std::int64_t>(per_register, milli(1));  // a copy still passes through the unit
   TileLatency latency;
   latency.busy = std::max<std::int64_t>(1, ceil_div(count * per_register, vector.issue * 1000));
-  const std::int64_t crossing = cross_lane_cycles(machine, d, count) + ceil_div(count * d.own.crossing, 1000);
-  const std::int64_t apart = ceil_div(count * d.own.apart, 1000);
+  const std::int64_t crossing = cross_lane_cycles(machine, d, count) + ceil_div(count * d.custom.crossing, 1000);
+  const std::int64_t apart = ceil_div(count * d.custom.apart, 1000);
   const bool crosses = crossing > latency.busy, is_apart = apart > std::max(latency.busy, crossing);
   latency.busy = std::max({latency.busy, crossing, apart}) + d.lane_reductions * vector.reduce_latency;
   if (d.lane_scans > 0 && d.lane_extent > 1)
     latency.busy += d.lane_scans * scan_steps(vector, d) * machine.core.cross_lane.latency;
   latency.consumed = latency.weights_consumed = latency.busy;
-  const std::int64_t results = std::max(vector.latency, d.own.latency);
+  const std::int64_t results = std::max(vector.latency, d.custom.latency);
   latency.first = std::min(latency.busy, per_register / 1000) + results;
   latency.done = latency.busy + results;
-  const bool is_own = d.own.shared > costs[largest] * d.functions[largest];
+  const bool is_own = d.custom.shared > costs[largest] * d.functions[largest];
   latency.limit = is_apart || (is_own && !crosses) ? "own instruction" : crosses ? "lanes" : limits[largest];
   return latency;
 }
@@ -148,8 +148,9 @@ std::size_t hash_of(const Descriptor& d, const History& h) {
         std::int64_t{d.stationary_a} + 2 * std::int64_t{d.accumulate} + 4 * d.run})
     hash = mix(hash, value);
   for (std::int32_t count : d.functions) hash = mix(hash, count);
-  if (d.own != OwnWork{})
-    for (std::int64_t value : {d.own.shared, d.own.crossing, d.own.apart, d.own.latency}) hash = mix(hash, value);
+  if (d.custom != CustomWork{})
+    for (std::int64_t value : {d.custom.shared, d.custom.crossing, d.custom.apart, d.custom.latency})
+      hash = mix(hash, value);
   if (d.moves.known()) {
     hash = mix(hash, d.combined);
     for (const std::uint16_t one : d.moves.counts) hash = mix(hash, one);
@@ -165,7 +166,7 @@ constexpr std::size_t table_size = 4096;
 /// Direct-mapped: a collision recomputes, it never answers wrongly.
 TileLatency LatencyStore::latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) {
   if (table_.empty()) table_.resize(table_size);
-  Entry& entry = table_[hash_of(descriptor, history) % table_size];
+  CachedLatency& entry = table_[hash_of(descriptor, history) % table_size];
   if (entry.used && entry.descriptor == descriptor && entry.history.weights_resident == history.weights_resident &&
       entry.history.pipelined == history.pipelined) {
     ++hits_;
@@ -180,7 +181,7 @@ TileLatency LatencyStore::latency(const Descriptor& descriptor, const History& h
 }
 
 void LatencyStore::tell_counts() {
-  for (Entry& entry : table_) {
+  for (CachedLatency& entry : table_) {
     if (counted_ && entry.asked > 0) counted_(entry.descriptor, entry.history, entry.asked);
     entry.asked = 0;
   }

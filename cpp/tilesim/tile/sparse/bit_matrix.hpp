@@ -1,4 +1,4 @@
-// Which elements of a matrix are not zero, a bit each.
+// The nonzero pattern of a matrix, one bit per element.
 #pragma once
 
 #include <cstdint>

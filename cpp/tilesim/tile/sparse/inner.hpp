@@ -1,5 +1,5 @@
-// The inner-product dataflow of a sparse core (as SIGMA): vectors of the stationary operand lie on the multipliers, all
-// vectors of the other one stream past.
+// The inner-product dataflow of a sparse core (as SIGMA): vectors of the stationary operand are held in the
+// multipliers, and all vectors of the other one stream past.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Time of the tiles of a product of sparse operands, one after the other, on one core.
+// Time of the tiles of a sparse product, one after the other, on one core.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "tilesim/machine/own_operation.hpp"
+#include "tilesim/machine/custom_operation.hpp"
 
 #include <map>
 #include <mutex>
@@ -11,7 +11,7 @@ namespace {
 
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<const OwnOperation>> operations;
+  std::map<std::string, std::shared_ptr<const CustomOperation>> operations;
 };
 
 /// Never destroyed: what an operation holds may need an interpreter that has ended by then.
@@ -22,18 +22,18 @@ Registry& registry() {
 
 }  // namespace
 
-void declare_operation(const std::string& name, std::shared_ptr<const OwnOperation> operation) {
+void declare_operation(const std::string& name, std::shared_ptr<const CustomOperation> operation) {
   const std::lock_guard lock(registry().mutex);
   registry().operations[name].swap(operation);  // the earlier one ends behind the lock
 }
 
-std::shared_ptr<const OwnOperation> find_operation(const std::string& name) {
+std::shared_ptr<const CustomOperation> find_operation(const std::string& name) {
   const std::lock_guard lock(registry().mutex);
   const auto found = registry().operations.find(name);
   return found == registry().operations.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<const OwnOperation> declared_operation(const std::string& name, const std::string& place) {
+std::shared_ptr<const CustomOperation> declared_operation(const std::string& name, const std::string& place) {
   if (auto found = find_operation(name)) return found;
   std::vector<std::string> known;
   {

@@ -1,4 +1,4 @@
-#include "tilesim/isa/latency/own_kernel.hpp"
+#include "tilesim/isa/latency/custom_kernel.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/pipeline/pipeline.hpp"
 #include "tilesim/isa/state/npu.hpp"
-#include "tilesim/tile/own_operation.hpp"
+#include "tilesim/tile/custom_operation.hpp"
 
 namespace tilesim::isa {
 
@@ -70,18 +70,18 @@ std::string core_text(const Machine& machine) {
 
 }  // namespace
 
-CoreTiming OwnKernel::core(const Machine& machine) const {
+CoreTiming CustomKernel::core(const Machine& machine) const {
   CoreTiming core = core_of(machine);
-  for (const OwnUnit& unit : program_.units) {
+  for (const CustomUnit& unit : program_.units) {
     const auto known = std::find_if(core.units.begin(), core.units.end(),
-                                    [&](const OwnUnit& other) { return other.name == unit.name; });
+                                    [&](const CustomUnit& other) { return other.name == unit.name; });
     if (known == core.units.end()) core.units.push_back(unit);
   }
   return core;
 }
 
-std::int64_t OwnKernel::run(const Machine& machine, const std::vector<Array>& operands, std::vector<Array>& results,
-                            bool timed) const {
+std::int64_t CustomKernel::run(const Machine& machine, const std::vector<Array>& operands, std::vector<Array>& results,
+                               bool timed) const {
   const CoreTiming timing = core(machine);
   Process process(program_.set, timing.vlen, program_.image, LinuxOptions{});
   Npu npu(npu_spec(machine, timing));
@@ -126,7 +126,7 @@ std::int64_t OwnKernel::run(const Machine& machine, const std::vector<Array>& op
 
 bool run_own(const Machine& machine, const Opaque& opaque) {
   const auto operation = find_operation(opaque.target);
-  const auto* kernel = dynamic_cast<const OwnKernel*>(operation.get());
+  const auto* kernel = dynamic_cast<const CustomKernel*>(operation.get());
   if (kernel == nullptr) return false;
   on_arrays(opaque, [&](const std::vector<Array>& operands, std::vector<Array>& results) {
     kernel->run(machine, operands, results, false);
@@ -135,22 +135,22 @@ bool run_own(const Machine& machine, const Opaque& opaque) {
 }
 
 bool has_kernel(const Opaque& opaque) {
-  return dynamic_cast<const OwnKernel*>(find_operation(opaque.target).get()) != nullptr;
+  return dynamic_cast<const CustomKernel*>(find_operation(opaque.target).get()) != nullptr;
 }
 
-std::int64_t OwnKernel::cycles(const Machine& machine, const std::vector<Array>& operands,
-                               const std::vector<Array>& results) const {
+std::int64_t CustomKernel::cycles(const Machine& machine, const std::vector<Array>& operands,
+                                  const std::vector<Array>& results) const {
   const std::string key = core_text(machine) + types_text(operands) + types_text(results);
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    if (const auto found = cached_.find(key); found != cached_.end()) return found->second;
   }
   std::vector<Array> given, made;
   for (const Array& operand : operands) given.push_back(operand.clone()), fill(given.back());
   for (const Array& result : results) made.push_back(result.clone());
   const std::int64_t measured = run(machine, given, made, true);
   const std::lock_guard lock(mutex_);
-  return known_.emplace(key, measured).first->second;
+  return cached_.emplace(key, measured).first->second;
 }
 
 }  // namespace tilesim::isa

@@ -1,4 +1,4 @@
-#include "tilesim/tile/own_operation.hpp"
+#include "tilesim/tile/custom_operation.hpp"
 
 #include <cstring>
 

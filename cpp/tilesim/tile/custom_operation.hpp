@@ -1,4 +1,4 @@
-// Operands and results of a user's operation as dense arrays.
+// Operands and results of a user-defined operation as dense arrays.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Which nodes of a vector compute a kernel leaves to instructions of the user's.
+// Finds the nodes of a vector compute that user-defined instructions carry out.
 #pragma once
 
 #include "tilesim/program/vector_work.hpp"
@@ -7,7 +7,7 @@ namespace tilesim::engine {
 
 /// Of each node its instruction, as kernels choose: null where it is not a function that has one, or computes in other
 /// elements than the instruction's.
-program::OwnInstructions own_instructions(const program::VectorOp& op, const program::DTypeOf& dtype_of,
-                                          const UserInstructions& known);
+program::CustomInstructions custom_instructions(const program::VectorOp& op, const program::DTypeOf& dtype_of,
+                                                const UserInstructions& known);
 
 }  // namespace tilesim::engine

@@ -1,4 +1,4 @@
-#include "tilesim/engine/jobs/own_instructions.hpp"
+#include "tilesim/engine/jobs/custom_instructions.hpp"
 
 #include <algorithm>
 
@@ -28,9 +28,9 @@ bool is_function(const VectorNode& node) { return node.op == VectorNode::Op::fun
 
 }  // namespace
 
-program::OwnInstructions own_instructions(const program::VectorOp& op, const program::DTypeOf& dtype_of,
-                                          const UserInstructions& known) {
-  program::OwnInstructions own(op.nodes.size(), nullptr);
+program::CustomInstructions custom_instructions(const program::VectorOp& op, const program::DTypeOf& dtype_of,
+                                                const UserInstructions& known) {
+  program::CustomInstructions own(op.nodes.size(), nullptr);
   const auto has_one = [&](const program::VectorNodeSpec& spec) {
     return is_function(spec.node) && known.contains(spec.node.function);
   };
@@ -42,7 +42,7 @@ program::OwnInstructions own_instructions(const program::VectorOp& op, const pro
     if (!is_function(op.nodes[i].node)) continue;
     node = std::find_if(node, typed.compute().nodes.end(), is_function);
     if (const auto found = known.find(op.nodes[i].node.function); found != known.end())
-      if (isa::held_as(parse_dtype(found->second.element)) == typed.of(*node).work) own[i] = &found->second;
+      if (isa::held_as(parse_dtype(found->second.element)) == typed.value_at(*node).work) own[i] = &found->second;
     ++node;
   }
   return own;

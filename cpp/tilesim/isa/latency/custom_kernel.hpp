@@ -1,4 +1,4 @@
-// Kernels of the user's operations: a function of a program, called by the C ABI on a machine's core.
+// Kernels of user-defined operations: a function of a program, called by the C ABI on a core of the machine.
 #pragma once
 
 #include <map>
@@ -9,24 +9,24 @@
 
 #include "tilesim/isa/pipeline/timing.hpp"
 #include "tilesim/isa/run/process.hpp"
-#include "tilesim/machine/own_operation.hpp"
+#include "tilesim/machine/custom_operation.hpp"
 #include "tilesim/tile/tile.hpp"
 
 namespace tilesim::isa {
 
 /// The function gets pointers to the operands and to the results (dense, row-major), then the extents of the operands,
 /// axis after axis, as 64-bit integers.
-class OwnKernel : public OwnOperation {
+class CustomKernel : public CustomOperation {
  public:
   struct Program {
     std::string name;  ///< of the operation, for messages
     Image image;
     Address function = 0;
     std::shared_ptr<const InstructionSet> set;
-    std::vector<OwnUnit> units;  ///< that the core has beside the machine's
+    std::vector<CustomUnit> units;  ///< that the core has beside the machine's
     std::string queue = "vector";
   };
-  explicit OwnKernel(Program program) : program_(std::move(program)) {}
+  explicit CustomKernel(Program program) : program_(std::move(program)) {}
 
   /// Cycles until all is over where `timed`, else 0. Throws UserError, with symbol and line, where the kernel traps.
   std::int64_t run(const Machine& machine, const std::vector<Array>& operands, std::vector<Array>& results,
@@ -45,7 +45,7 @@ class OwnKernel : public OwnOperation {
 
   Program program_;
   mutable std::mutex mutex_;
-  mutable std::map<std::string, std::int64_t> known_;
+  mutable std::map<std::string, std::int64_t> cached_;
 };
 
 /// Carries out the operation by its kernel; false: it has none.

@@ -1,4 +1,4 @@
-// Operations of the user's that graphs name: their meaning, how long their kernel takes, where it runs.
+// User-defined operations that graphs name: their meaning, the latency of their kernel and the unit that runs it.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 namespace tilesim {
 
 /// Read from any thread.
-class OwnOperation {
+class CustomOperation {
  public:
-  virtual ~OwnOperation() = default;
+  virtual ~CustomOperation() = default;
   /// Fills the results, whose types are those of the graph.
   virtual void evaluate(const std::vector<Array>& operands, std::vector<Array>& results) const = 0;
   /// Of the kernel on a core of the machine that does nothing else; of arrays the types alone matter.
@@ -24,10 +24,10 @@ class OwnOperation {
 };
 
 /// The process knows operations by name; a later one of a name takes the place of the earlier one.
-void declare_operation(const std::string& name, std::shared_ptr<const OwnOperation> operation);
+void declare_operation(const std::string& name, std::shared_ptr<const CustomOperation> operation);
 /// Null where none is called so.
-std::shared_ptr<const OwnOperation> find_operation(const std::string& name);
+std::shared_ptr<const CustomOperation> find_operation(const std::string& name);
 /// Throws UserError where none is called so, with the nearest.
-std::shared_ptr<const OwnOperation> declared_operation(const std::string& name, const std::string& place);
+std::shared_ptr<const CustomOperation> declared_operation(const std::string& name, const std::string& place);
 
 }  // namespace tilesim

@@ -1,4 +1,4 @@
-// Statements that wait in a queue, and the queue.
+// Resolved statements, and the queue in which they wait.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace tilesim::engine {
 
 /// One statement: everything that depends on loop indices is resolved.
-struct Entry {
+struct ResolvedStatement {
   program::Opcode opcode = program::Opcode::wait;
   std::int32_t slot = -1, counter = -1, scope = -1;
   std::int64_t version = 0;
@@ -37,24 +37,24 @@ struct Entry {
 };
 
 /// Fixed ring of entries.
-class EntryRing {
+class StatementRing {
  public:
-  explicit EntryRing(std::size_t capacity) : entries_(capacity) {}
-  bool full() const { return count_ == entries_.size(); }
+  explicit StatementRing(std::size_t capacity) : statements_(capacity) {}
+  bool full() const { return count_ == statements_.size(); }
   bool empty() const { return count_ == 0; }
-  Entry& push() { return entries_[(head_ + count_++) % entries_.size()] = Entry{}; }
-  Entry& front() { return entries_[head_]; }
-  const Entry& front() const { return entries_[head_]; }
-  void pop() { head_ = (head_ + 1) % entries_.size(), --count_; }
+  ResolvedStatement& push() { return statements_[(head_ + count_++) % statements_.size()] = ResolvedStatement{}; }
+  ResolvedStatement& front() { return statements_[head_]; }
+  const ResolvedStatement& front() const { return statements_[head_]; }
+  void pop() { head_ = (head_ + 1) % statements_.size(), --count_; }
 
  private:
-  std::vector<Entry> entries_;
+  std::vector<ResolvedStatement> statements_;
   std::size_t head_ = 0, count_ = 0;
 };
 
 struct Queue {
-  Queue(std::size_t capacity, std::int32_t of) : entries(capacity), unit(of) {}
-  EntryRing entries;
+  Queue(std::size_t capacity, std::int32_t of) : statements(capacity), unit(of) {}
+  StatementRing statements;
   std::int32_t unit;
   std::int64_t busy_end = 0;        ///< end of the unit's last busy interval
   std::int64_t done_until = 0;      ///< all operations so far are complete
