@@ -137,6 +137,15 @@ void add_scaled(Array& total, const Array& term, double factor) {
   for (std::int64_t i = 0; i < total.size(); ++i) out[i] += factor * term.as<double>()[i];
 }
 
+/// Rounding of sums of `terms` magnitudes in f32. Where these pass the largest number, a sum in another order overflows.
+void add_sum_rounding(Array& total, const Array& sums, std::int64_t terms, bool mean) {
+  const Array sizes = sums.to(DType::f64);
+  add_scaled(total, sizes, gamma(terms, unit_roundoff(DType::f32)));
+  const double largest = std::numeric_limits<float>::max() / static_cast<double>(mean ? terms : 1);
+  for (std::int64_t i = 0; i < total.size(); ++i)
+    if (sizes.as<double>()[i] > largest) total.as<double>()[i] = std::numeric_limits<double>::infinity();
+}
+
 void add_everywhere(Array& total, double term) {
   double* out = total.as<double>();
   for (std::int64_t i = 0; i < total.size(); ++i) out[i] += term;
@@ -306,7 +315,7 @@ void add_sums(const Graph& graph, const GraphFunction& function, const Op& op, c
     for (const Bounded& operand : operands) sizes.push_back(operand.value.empty() ? Array() : magnitude(operand.value));
     if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
     const std::vector<Array> sums = Probe(graph, function, op, DType::f64).run(sizes);
-    add_scaled(bounds[0], sums[0].to(DType::f64), gamma(terms(function, op), unit_roundoff(DType::f32)));
+    add_sum_rounding(bounds[0], sums[0], terms(function, op), op.attributes.text("combiner") == "mean");
   }
   if (op.kind == Kind::window_scatter && is_float(results[0].dtype())) {
     if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
@@ -314,7 +323,7 @@ void add_sums(const Graph& graph, const GraphFunction& function, const Op& op, c
     const std::vector<Array> sums = Probe(graph, function, op, DType::f64).run(sizes);
     std::int64_t meeting = 1;
     for (const std::int64_t extent : op.attributes.integers("window")) meeting *= extent;
-    add_scaled(bounds[0], sums[0].to(DType::f64), gamma(meeting, unit_roundoff(DType::f32)));
+    add_sum_rounding(bounds[0], sums[0], meeting, false);
   }
   if (cancels(op) && is_float(results[0].dtype())) {
     if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());

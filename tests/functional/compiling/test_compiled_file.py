@@ -137,3 +137,14 @@ def test_inputs_that_may_be_left_out_stay_so(tmp_path: Path) -> None:
     loaded = ts.Program.load(tmp_path / "m.tsim")
     assert ts.execute(loaded, {})["y"].tobytes() == ts.execute(program, {})["y"].tobytes()
     assert "x is a ramp" in ts.simulate(loaded).approximations
+
+
+@pytest.mark.parametrize("size, mode", [((7, 2), "bilinear"), ((6, 6), "bicubic")])
+def test_a_graph_from_a_file_compiles_alike(size: tuple[int, int], mode: str) -> None:
+    """Import and passes number values in other orders than a file; choices of the compiler follow the numbers."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    module = torch.nn.Upsample(size=size, mode=mode)
+    graph = ts.from_torch(module, (torch.zeros(1, 2, 4, 5),))
+    for machine in ("tpu-v3", "chiplet-2"):
+        one, other = (ts.compile(found, machine).core.to_json() for found in (graph, ts.Graph.from_dict(graph.to_dict())))
+        assert one == other

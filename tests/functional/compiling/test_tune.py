@@ -307,3 +307,11 @@ def test_nests_shown_are_those_of_the_rules(words: str) -> None:
     for head in heads:
         nests = [rules[name] for name in head if name in rules]
         assert all(nest == nests[0] for nest in nests)
+
+
+@pytest.mark.parametrize("shape", [(16, 9, 1), (16, 2, 9, 1)])
+def test_scans_with_one_lane(shape: tuple[int, ...]) -> None:
+    """The tuner starts from the tiles of the compiler, whose lane is legal."""
+    b = ts.GraphBuilder("scan")
+    b.output(b.op("cumulative", b.input("x", list(shape)), dim=0, combiner="maximum"), "y")
+    assert ts.tune(b.build(), "tpu-v3", budget=2).table().rows

@@ -300,6 +300,13 @@ def test_sums_that_overflow_in_one_order_may_be_finite_in_another(machine: str) 
     b.output(b.op("reduce", y, dims=[1], combiner="add"), "y")
     program = ts.compile(b.build(), machine)
     assert all(ts.verify(program, seed=seed).ok for seed in range(3))
+    b = ts.GraphBuilder("sums")
+    z = b.input("z", [2, 4])
+    b.output(b.op("reduce", z, dims=[1], combiner="add"), "sum")
+    b.output(b.op("reduce", z, dims=[1], combiner="mean"), "mean")
+    b.output(b.op("cumulative", z, dim=1, combiner="add"), "running")
+    large = np.array([[3e38, 3e38, -3e38, 1], [1, 2, 3, 4]], np.float32)
+    assert ts.verify(ts.compile(b.build(), machine), [large]).ok
     b = ts.GraphBuilder("cancelling")
     product = b.op(
         "contract", b.input("a", [4, 200]), b.input("b", [200, 3]), a_contract=[1], b_contract=[0], precision="exact"
