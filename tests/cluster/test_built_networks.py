@@ -129,13 +129,13 @@ def test_all_devices_of_a_slice_have_all_its_links() -> None:
     fabric = fabric_of("v5e-256", 1024)
     priced = with_prices(fabric, k, 1024)
     from tilesim.cluster.columns import columns
-    from tilesim.cluster.exchange import Group, gather
+    from tilesim.cluster.exchange import AxisGroup, gather
 
     table = columns([(WORK, ts.Plan(data=256))])
     one = np.ones(1)
-    found = float(gather(np.array([1e9]), Group(256 * one, 256 * one, one, one), priced, k)[0])
+    found = float(gather(np.array([1e9]), AxisGroup(256 * one, 256 * one, one, one), priced, k)[0])
     assert found == pytest.approx(255 / 256 * 1e9 / (4 * 50e9 * k["link_share"]), rel=0.02)
-    across = float(gather(np.array([1e9]), Group(4 * one, one, 256 * one, 256 * one), priced, k)[0])
+    across = float(gather(np.array([1e9]), AxisGroup(4 * one, one, 256 * one, 256 * one), priced, k)[0])
     assert across == pytest.approx(3 / 4 * 1e9 / (3.125e9 * k["node_share"]), rel=0.02)
     assert len(table) == 1
 

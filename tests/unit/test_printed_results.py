@@ -121,7 +121,7 @@ def test_a_bar_fills_up_and_is_drawn_ten_times_a_second(monkeypatch: pytest.Monk
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = Terminal()
-    bar = progress.Bar(stream)
+    bar = progress.ProgressBar(stream)
     for done in range(1, 1001):
         now[0] += 0.01
         bar(done, 1000, f"part {done}" + "x" * 100)

@@ -107,7 +107,11 @@ class Entry:
     unit_flops_per_cycle: float = 0.0  # of the measured device; 0 if all devices of the family share it
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """The JSON form.
+
+        Returns:
+            Fields that are set, operation and scheme always.
+        """
         data = {key: value for key, value in self.__dict__.items() if value or key in ("operation", "scheme")}
         return {key: dict(value) if isinstance(value, Mapping) else value for key, value in data.items()}
 

@@ -267,7 +267,7 @@ def _is_long(value: Any) -> bool:
         return False
 
 
-class _Plan:
+class _CallChecks:
     """Tests of the parameters of one function."""
 
     def __init__(self, function: Callable[..., Any], where: str, own: tuple[str, ...]) -> None:
@@ -383,7 +383,7 @@ def checked(*own: str, inside: bool = True) -> Callable[[F], F]:
     models are built in two thirds of the time."""
 
     def mark(function: F) -> F:
-        plan: _Plan | None = None
+        plan: _CallChecks | None = None
 
         @functools.wraps(function)
         def call(*args: Any, **named: Any) -> Any:
@@ -392,7 +392,7 @@ def checked(*own: str, inside: bool = True) -> Callable[[F], F]:
             if caller.startswith("tilesim.") and not caller.startswith("tilesim.cli."):
                 return function(*args, **named)
             if plan is None:
-                plan = _Plan(function, function.__qualname__.removesuffix(".__init__"), own)
+                plan = _CallChecks(function, function.__qualname__.removesuffix(".__init__"), own)
             plan.check(args, named)
             return function(*args, **named)
 

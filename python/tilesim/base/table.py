@@ -115,14 +115,14 @@ def keyed(
     rows: list[dict[str, Any]], forms: dict[str, Callable[[Any], str]] | None = None, room: int | None = None
 ) -> Lines:
     """Aligned columns under the rows' keys."""
-    from .columns import Column, layout
+    from .columns import TextColumn, layout
     from .screen import clean
 
     columns = []
     for number, key in enumerate(rows[0]):
         words = any(isinstance(row[key], str) and row[key] for row in rows)
         # number columns are left out first, from the right
-        columns.append(Column(clean(str(key)), "name" if words else "word", 0 if words else number, least=12))
+        columns.append(TextColumn(clean(str(key)), "name" if words else "word", 0 if words else number, least=12))
     write = {key: (forms or {}).get(key, _text) for key in rows[0]}
     return layout(columns, [[write[key](row[key]) for key in rows[0]] for row in rows], room)
 

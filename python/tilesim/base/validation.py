@@ -6,6 +6,7 @@ import csv
 import os
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import IO, Any
 
 from .errors import Unsupported, UserError, nearest, path_text, shown, user_error
@@ -13,6 +14,16 @@ from .files import check_length, check_no_device
 
 MAX_BYTES = 1 << 30  # of a table as text
 MAX_LINE = 1 << 24
+
+
+@dataclass
+class MeasuredCase:
+    """One measured row: its cells and its result."""
+
+    row: dict[str, Any]
+    status: str = "ok"
+    reason: str = ""
+    measured_ms: float = 0.0
 
 
 def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, Any]]]:

@@ -14,7 +14,7 @@ from ..base.errors import nearest, user_error
 from .commands import COMMANDS, GROUPS
 from .options import WORDS, spelled, staged
 
-__all__ = ["Group"]
+__all__ = ["CommandGroup"]
 
 #: Parameters that name a file to write, and those whose values are not files of the command.
 _OUTPUTS = frozenset(("json", "html", "csv", "timeline", "pipeline", "output", "save", "plot"))
@@ -152,7 +152,7 @@ class _Command(TyperCommand):
         return rest
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """Commands of the table with a common first word; a command's module is imported when it is called."""
 
     words = ""  # prefix of a nested group
@@ -173,7 +173,7 @@ class Group(TyperGroup):
             return None
         entry = COMMANDS.get(self.words + cmd_name)
         if entry is None:
-            group = Group(name=cmd_name, help=GROUPS[cmd_name], no_args_is_help=True)
+            group = CommandGroup(name=cmd_name, help=GROUPS[cmd_name], no_args_is_help=True)
             group.words = f"{cmd_name} "
             return group
         return _Command(name=cmd_name, help=entry.help)

@@ -10,10 +10,10 @@ import typer
 
 from .._core import Error, __version__
 from ..base.screen import wrapped
-from .groups import Group
+from .groups import CommandGroup
 from .screen import plain, say
 
-app = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _version(asked: bool) -> None:

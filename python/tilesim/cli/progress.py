@@ -74,7 +74,7 @@ class Phase:
         return screen.spelled(line, getattr(sys.stderr, "encoding", None))
 
 
-class _Drawing(threading.Thread):
+class _SpinnerThread(threading.Thread):
     """Waits, then draws until stopped."""
 
     def __init__(self, phase: Phase, delay: float) -> None:
@@ -126,7 +126,7 @@ def phase(text: str, total: int = 0) -> Iterator[Phase]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield one
         return
-    drawing = _Drawing(one, delay(quiet_since()))
+    drawing = _SpinnerThread(one, delay(quiet_since()))
     drawing.start()
     try:
         with listening(one.at):

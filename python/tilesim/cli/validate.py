@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..base.columns import Column, layout, name, number, text
+from ..base.columns import TextColumn, layout, name, number, text
 from ..base.figures import count
 from ..base.files import writing
 from ..base.paths import sample, whole_rows
@@ -224,7 +224,7 @@ def _number(row: Report, key: str, form: str) -> str:
     return format(row[key], form) if row.get(key) is not None else "–"
 
 
-def _compared(report: Report, columns: list[Column], cells: Callable[[Report], list[Any]]) -> Lines:
+def _compared(report: Report, columns: list[TextColumn], cells: Callable[[Report], list[Any]]) -> Lines:
     """Rows with measured and predicted cycles, or the reason why prediction failed."""
     rows = [
         [

@@ -12,16 +12,16 @@ from .columns import Columns
 from .fabric import Fabric
 from .hosts.offload import exposed
 from .hosts.straggling import slowed
-from .pipelines.hops import Counted
+from .pipelines.hops import SendCounts
 from .pipelines.result import Pipeline
 from .pipelines.stages import Stages, unlike
 from .pipelines.stages import through as carried
 from .plan import SCHEDULES
-from .terms import Pricer, Work, work
+from .terms import DeviceWork, Pricer, work
 from .training.around import between, gathers, gradients, hops, tables, tied
-from .training.passes import Layer, Moved, gathered_layer, layer_passes, state
+from .training.passes import AxisTraffic, LayerSeconds, gathered_layer, layer_passes, state
 
-__all__ = ["Detail", "Times", "times"]
+__all__ = ["Detail", "StepTimes", "times"]
 
 Array = NDArray[np.float64]
 #: timing of schedules that split the backward pass: seconds, and simulated pipelines
@@ -29,7 +29,7 @@ Ordered = Callable[[list[str], Columns, Stages], tuple[Array, Mapping[int, Pipel
 
 
 @dataclass(frozen=True)
-class Times:
+class StepTimes:
     """Seconds of a step by part, one number per plan; parts sum to `seconds`."""
 
     seconds: Array
@@ -47,7 +47,7 @@ class Times:
     interference: Array
     stage_forward: Array
     stage_backward: Array
-    work: Work
+    work: DeviceWork
     pipes: Mapping[int, Pipeline] = field(default_factory=dict)
     detail: Detail | None = None
     stages: Stages | None = None
@@ -69,17 +69,17 @@ class Detail:
     with their slow-down.
     """
 
-    layers: Mapping[str, Layer]
+    layers: Mapping[str, LayerSeconds]
     slowest: Array
     whole: Array
     through: Array
     head: Array
     waits: Array
     first: Array
-    sent: tuple[Moved, ...]
+    sent: tuple[AxisTraffic, ...]
     sends: Array
-    last: tuple[tuple[Moved, Array], ...]
-    tables: tuple[tuple[Moved, Array], ...] = ()
+    last: tuple[tuple[AxisTraffic, Array], ...]
+    tables: tuple[tuple[AxisTraffic, Array], ...] = ()
     tables_slow: Array | float = 0.0
 
 
@@ -98,7 +98,7 @@ def _by_order(
     return np.where(np.isnan(seconds), summed, seconds), pipes
 
 
-def of_stages(c: Columns, counted: Counted, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
+def of_stages(c: Columns, counted: SendCounts, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
     """Seconds of a micro-batch on the fullest and on the slowest stage (with head, or longer sends)."""
     fullest = c.stage_layers * layer + fixed + counted.full
     least = np.floor(c.layers / c.pipeline) * layer + fixed
@@ -108,7 +108,7 @@ def of_stages(c: Columns, counted: Counted, layer: Array, fixed: Array, ends: Ar
 
 def times(
     c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float], ordered: Ordered = carried
-) -> Times:  # fmt: skip
+) -> StepTimes:  # fmt: skip
     """Seconds of training steps."""
     w = work(c, price, k)
     forward, backward = layer_passes(c, w, fabric, k)
@@ -152,7 +152,7 @@ def times(
     parts["data"] = parts["data"] + reduced + gathered - forward.data
     parts["offload"] = parts["offload"] + away
     parts["interference"] = parts["interference"] - forward.data_interference + slowing
-    return Times(
+    return StepTimes(
         through + reduced + table.seconds + first + optimizer + away + slowing,
         **parts,
         bubble=bubble,

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from .columns import Columns
 from .fabric import Fabric
 
-__all__ = ["Group", "all_reduce", "gather", "group", "permute", "sends", "slowest", "to_all"]
+__all__ = ["AxisGroup", "all_reduce", "gather", "group", "permute", "sends", "slowest", "to_all"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Group:
+class AxisGroup:
     """Placement of an axis: members, most members in one node, concurrent groups of a node, device stride of members.
 
     `fewest`: fewest members in a node of a group that spans nodes; default: `inner`. Traffic out of that node uses the
@@ -38,7 +38,7 @@ class Group:
         return self.size > self.inner
 
 
-def group(c: Columns, axis: str, fabric: Fabric) -> Group:
+def group(c: Columns, axis: str, fabric: Fabric) -> AxisGroup:
     """The group of an axis (tensor innermost, then context, data, pipeline); the slowest if nodes cut only some."""
     one = np.ones(len(c))
     size, stride = {
@@ -57,7 +57,7 @@ def group(c: Columns, axis: str, fabric: Fabric) -> Group:
         inner, fewest = inner.copy(), inner.copy()
         for row in np.flatnonzero(cut):
             _, inner[row], fewest[row] = slowest(int(size[row]), int(stride[row]), int(node[row]), int(c.devices[row]))
-    return Group(size, inner, np.maximum(1.0, node / fewest), stride, fewest)
+    return AxisGroup(size, inner, np.maximum(1.0, node / fewest), stride, fewest)
 
 
 @lru_cache(1 << 14)
@@ -78,20 +78,20 @@ def slowest(size: int, stride: int, per_node: int, devices: int) -> tuple[int, i
     return int(pairs[at]) % nodes, int(most[found]), int(least[found])
 
 
-def _rates(of: Group, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
+def _rates(of: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
     """Bytes per second of a device's port in its node, and of a group's share of the node's ports."""
     inside = np.full(len(of.size), fabric.link * constants["link_share"])
     return inside, fabric.node_link * constants["node_share"] / of.beside
 
 
-def _steps(of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+def _steps(of: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """Latency of a ring inside the node and a tree over nodes."""
     nodes = np.ceil(of.size / of.inner)
     inside = (of.inner - 1) * (fabric.latency + constants["link_step"])
     return inside + 2 * np.log2(np.maximum(1.0, nodes)) * (fabric.node_latency + constants["node_step"])
 
 
-def _by_library(op: str, data: Array, of: Group, fabric: Fabric) -> Array:
+def _by_library(op: str, data: Array, of: AxisGroup, fabric: Fabric) -> Array:
     """Seconds of a call by a communication library."""
     several = of.size > 1
     seconds = np.zeros(np.shape(of.size))
@@ -105,14 +105,14 @@ def _by_library(op: str, data: Array, of: Group, fabric: Fabric) -> Array:
     return seconds
 
 
-def gather(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+def gather(data: Array, of: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """Seconds of an all_gather or reduce_scatter."""
     if fabric.library is not None:
         return _by_library("all_gather", data, of, fabric)
     return _priced("all_gather", data, of, fabric, lambda sent: _gathered(sent, of, fabric, constants))
 
 
-def _gathered(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+def _gathered(data: Array, of: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """A gather on two levels of switches."""
     inside, across = _rates(of, fabric, constants)
     wire = (of.size - 1) / of.size * data
@@ -121,14 +121,14 @@ def _gathered(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, fl
     return np.where(of.size > 1, seconds, 0.0)
 
 
-def _priced(op: str, data: Array, of: Group, fabric: Fabric, form: Callable[[Array], Array]) -> Array:
+def _priced(op: str, data: Array, of: AxisGroup, fabric: Fabric, form: Callable[[Array], Array]) -> Array:
     """Seconds by a formula, or by the built network."""
     if fabric.prices is None:
         return form(data)
     return np.asarray(fabric.prices.seconds(op, data, of, form(data), form(0.0 * data)))
 
 
-def all_reduce(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+def all_reduce(data: Array, of: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """Seconds of an all_reduce."""
     if fabric.library is not None:
         return _by_library("all_reduce", data, of, fabric)
@@ -140,7 +140,7 @@ def all_reduce(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, f
     return _priced("all_reduce", data, of, fabric, twice)
 
 
-def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+def to_all(data: Array, of: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """Seconds of an all_to_all."""
     if fabric.library is not None:
         return _by_library("all_to_all", data, of, fabric)
@@ -157,7 +157,7 @@ def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
     return _priced("all_to_all", data, of, fabric, turned)
 
 
-def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+def permute(data: Array, of: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """Seconds of a send to the next member, out of the node if any member does."""
 
     def sent(each: Array) -> Array:
@@ -168,7 +168,7 @@ def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, floa
 
 
 def sends(
-    data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float], wraps: NDArray[np.bool_]
+    data: Array, of: AxisGroup, fabric: Fabric, constants: Mapping[str, float], wraps: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
     """Seconds of a send to the next member inside the node, and to another node.
 
@@ -178,7 +178,7 @@ def sends(
     return forms if fabric.prices is None else fabric.prices.sends(data, of, wraps, forms)
 
 
-def _sends(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
+def _sends(data: Array, of: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
     """Sends on two levels of switches."""
     inside, _ = _rates(of, fabric, constants)
     senders = np.minimum(of.stride, fabric.per_node)

@@ -27,7 +27,7 @@ from .libraries import steps as library_steps
 from .libraries.arguments import OPERATIONS, listed_as, query_of
 from .libraries.model import Query
 
-__all__ = ["OPERATIONS", "PROTOCOLS", "Explanation", "Library", "System", "load", "names"]
+__all__ = ["OPERATIONS", "PROTOCOLS", "Explanation", "Library", "LibraryLinks", "load", "names"]
 
 PROTOCOLS = ("nccl-tests", "torch")
 _UNSEEN = {
@@ -37,7 +37,7 @@ _UNSEEN = {
 
 
 @dataclass(frozen=True)
-class System:
+class LibraryLinks:
     """Links of a device in the library's file: bytes per second and direction, devices per domain."""
 
     generation: str
@@ -161,13 +161,13 @@ class Library:
         said = self._approximations(op, bytes, dtype, query, generation, used)
         return Explanation(total, algorithm, way, used, wire, terms, said, self.provenance)
 
-    def system(self, device: str) -> System | None:
+    def system(self, device: str) -> LibraryLinks | None:
         """Links of a device."""
         for generation, data in self.generations.items():
             found = listed_as(device, data.get("devices", {}))
             if found:
                 entry = data["devices"][found]
-                return System(generation, float(entry["link"]), float(entry["node_link"]), int(entry["domain"]))
+                return LibraryLinks(generation, float(entry["link"]), float(entry["node_link"]), int(entry["domain"]))
         return None
 
     def generation_near(self, generation: str, link: float) -> str:

@@ -17,7 +17,7 @@ from ..base.files import Saved
 from ..base.table import Table
 from ..models.layered import Layered
 from .advice import advice, told
-from .closed import Times
+from .closed import StepTimes
 from .columns import Columns
 from .fabric import Fabric, communication_of
 from .frameworks import Framework
@@ -82,7 +82,7 @@ class StepResult(ComparableStep, Saved):
         fabric: Fabric,
         framework: Framework,
         table: Columns,
-        found: Times,
+        found: StepTimes,
         held: Memory,
         overlap: str,
         network: str = "closed",

@@ -19,7 +19,7 @@ from ..graph.graph import Graph
 from ..machine.device import Device
 from ..models.layered import Layered
 from ..models.layered_presets import layered, layered_names
-from .closed import Ordered, Times, times
+from .closed import Ordered, StepTimes, times
 from .cluster import Cluster
 from .columns import Columns, columns
 from .fabric import Fabric, as_run, fabric_of, of_size, with_library, with_prices
@@ -66,7 +66,7 @@ def pricer(device: Device, dtype: str) -> Pricer:
 
 def priced(
     steps: Sequence[tuple[Layered, Plan]], fabric: Fabric, framework: Framework, overlap: str = "library"
-) -> tuple[Columns, Times, Memory]:
+) -> tuple[Columns, StepTimes, Memory]:
     """Times and bytes of many steps of one dtype and phase at once."""
     table = placed(columns(steps), fabric)
     constants = dict(framework.constants)
@@ -79,7 +79,7 @@ def priced(
 
 def timed(
     phase: str, table: Columns, price: Any, fabric: Fabric, constants: Mapping[str, float], ordered: Ordered = carried
-) -> Times:
+) -> StepTimes:
     """Times of steps, by the forms of their phase."""
     table = placed(table, fabric)
     if len(table):

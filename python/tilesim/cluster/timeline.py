@@ -51,7 +51,7 @@ class _Stage:
                             "args": {"bytes": round(self.sent[dimension])}})  # fmt: skip
 
 
-class _Drawing:
+class _TimelineDrawing:
     """Draws one result pass by pass for each stage."""
 
     def __init__(self, result: Any) -> None:
@@ -250,7 +250,7 @@ def _in_turn(result: Any) -> list[Event]:
 
 def _ordered(result: Any) -> list[Event]:
     """Passes of a schedule that splits the backward pass, and the end of the step."""
-    drawing, lasts = _Drawing(result), []
+    drawing, lasts = _TimelineDrawing(result), []
     for own, order, starts, ends in zip(
         drawing.stages, result.pipe.passes, result.pipe.times.starts, result.pipe.times.ends, strict=True
     ):
@@ -297,7 +297,7 @@ def trace(result: Any) -> Event:
         if result.plan.schedule in PERIODIC:
             told["note"] += "; one step of many: work beyond its end is drawn at the start"
         return {"displayTimeUnit": "ms", "otherData": told, "traceEvents": _ordered(result)}
-    drawing = _Drawing(result)
+    drawing = _TimelineDrawing(result)
     told["stretched"] = drawing.scale * 1e3
     drawing.draw()
     rows = _named(result, drawing.tracks) + [event for stage in drawing.stages for event in stage.events]

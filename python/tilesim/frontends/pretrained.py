@@ -275,7 +275,7 @@ def _said(graph: Graph, model: Any, batch: int, what: str) -> Graph:
     return graph
 
 
-class _Step(torch.nn.Module):
+class _TokenStep(torch.nn.Module):
     """One token against a static cache that holds the earlier ones."""
 
     def __init__(self, model: Any, shapes: list[tuple[Any, Any]], filled: int, mode: Any) -> None:
@@ -299,7 +299,7 @@ def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
     _words(model, context, batch)
     pairs = _first_keys(model)
     shapes = [(_held(keys, batch, context), _held(values, batch, context)) for keys, values in pairs]
-    step = _Step(model, shapes, context - 1, mode)
+    step = _TokenStep(model, shapes, context - 1, mode)
     program = export(step, (torch.zeros((batch, 1), dtype=torch.int64),))
     graph = read(program, str(model.config.model_type), results=["logits"])[0]
     return _said(graph, model, batch, f"decode at {context:,}")

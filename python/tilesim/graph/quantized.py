@@ -10,7 +10,7 @@ from ..base.dtypes import NUMPY
 from .graph import Graph
 from .narrow_weights import Source, channel_axis, hidden_functions, is_product
 from .rewriting import Function, Row
-from .scaled_weights import Needed, ScaledWeights, Scheme, sixteen
+from .scaled_weights import Needed, QuantizationScheme, ScaledWeights, sixteen
 from .tensor import Tensor
 
 
@@ -38,7 +38,7 @@ def probabilities(function: Function, value: str) -> bool:
 class Quantizer(ScaledWeights):
     """Writes a graph with narrow products."""
 
-    def __init__(self, graph: Graph, scheme: Scheme, peaks: Mapping[str, float] | None) -> None:
+    def __init__(self, graph: Graph, scheme: QuantizationScheme, peaks: Mapping[str, float] | None) -> None:
         """Finds the weights that become narrow."""
         super().__init__(graph, scheme, peaks)
         self.count = 0

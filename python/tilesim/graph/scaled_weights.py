@@ -18,7 +18,7 @@ from .tensor import Tensor
 GROUP = 128  # elements of a weight that share a scale, in 4 bits
 
 
-class Scheme(NamedTuple):
+class QuantizationScheme(NamedTuple):
     """How products are quantized."""
 
     name: str
@@ -28,9 +28,9 @@ class Scheme(NamedTuple):
 
 
 SCHEMES = {
-    "i8": Scheme("i8", "i8", 127.0),
-    "fp8": Scheme("fp8", "f8e4m3fn", 448.0),
-    "w4a16": Scheme("w4a16", "i4", 7.0, True),
+    "i8": QuantizationScheme("i8", "i8", 127.0),
+    "fp8": QuantizationScheme("fp8", "f8e4m3fn", 448.0),
+    "w4a16": QuantizationScheme("w4a16", "i4", 7.0, True),
 }
 
 
@@ -48,7 +48,7 @@ def sixteen(dtype: str) -> str:
     return "f16" if dtype == "f16" else "bf16"
 
 
-def rounded(values: NDArray[Any], scheme: Scheme) -> NDArray[Any]:
+def rounded(values: NDArray[Any], scheme: QuantizationScheme) -> NDArray[Any]:
     """Elements in narrow numbers, saturated."""
     clipped = np.clip(values, -scheme.largest, scheme.largest)
     whole = np.rint(clipped) if scheme.dtype[0] == "i" else clipped
@@ -63,7 +63,7 @@ def row_is_narrow(narrow: NarrowWeights, source: Source) -> bool:
 class ScaledWeights(Rewriter):
     """Writes a graph with narrow weights; subclasses handle the operations that read them."""
 
-    def __init__(self, graph: Graph, scheme: Scheme, peaks: Mapping[str, float] | None) -> None:
+    def __init__(self, graph: Graph, scheme: QuantizationScheme, peaks: Mapping[str, float] | None) -> None:
         """Finds the weights that become narrow."""
         super().__init__(graph)
         self.scheme, self.peaks = scheme, peaks

@@ -60,7 +60,7 @@ def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
     return changed
 
 
-class _Plan(NamedTuple):
+class _SparsePlan(NamedTuple):
     """The plan attribute of products."""
 
     numbers: list[int]
@@ -71,16 +71,16 @@ class _Plan(NamedTuple):
 
 def _plans(
     graph: Graph, candidates: _Candidates, cores: Mapping[str, Any], machine: Machine
-) -> list[tuple[_Plan, list[tuple[str, str]]]]:
+) -> list[tuple[_SparsePlan, list[tuple[str, str]]]]:
     """Plans, with names of products and their unknown operands: one per shape for unknown zeros."""
-    found: list[tuple[_Plan, list[tuple[str, str]]]] = []
-    alike: dict[str, tuple[_Plan, list[tuple[str, str]]] | None] = {}
+    found: list[tuple[_SparsePlan, list[tuple[str, str]]]] = []
+    alike: dict[str, tuple[_SparsePlan, list[tuple[str, str]]] | None] = {}
     for op, held in candidates:
         key = repr([[(row["shape"], row["dtype"]) for row in op[some] if row] for some in ("operands", "results")])
         key += repr(sorted(op["attributes"].items()))
         if any(held) or key not in alike:
             plan = _planned(_read(graph, op, held), cores, machine)
-            entry: tuple[_Plan, list[tuple[str, str]]] | None = None if plan is None else (plan, [])
+            entry: tuple[_SparsePlan, list[tuple[str, str]]] | None = None if plan is None else (plan, [])
             found += [entry] if entry else []
         else:
             entry = alike[key]
@@ -117,7 +117,7 @@ def _candidates(graph: Graph) -> _Candidates:
 
 
 @dataclass(frozen=True)
-class _Product:
+class _SparseProduct:
     """A product of [m, k] and [k, n], as far as its operands are known."""
 
     op: Mapping[str, Any]
@@ -137,7 +137,7 @@ class _Product:
         return m, n, k
 
 
-def _read(graph: Graph, op: Mapping[str, Any], held: Sequence[str | None]) -> _Product:
+def _read(graph: Graph, op: Mapping[str, Any], held: Sequence[str | None]) -> _SparseProduct:
     """A product whose operands are these weights; None: unknown values."""
     known, patterns = [], []
     for side, row, name in zip("ab", op["operands"][:2], held, strict=True):
@@ -148,10 +148,10 @@ def _read(graph: Graph, op: Mapping[str, Any], held: Sequence[str | None]) -> _P
         known.append(matrix)
         patterns.append(np.broadcast_to(np.True_, shape) if matrix is None else np.asarray(matrix != 0))
     dtypes = (op["operands"][0]["dtype"], op["operands"][1]["dtype"], op["results"][0]["dtype"])
-    return _Product(op, (known[0], known[1]), (patterns[0], patterns[1]), dtypes)
+    return _SparseProduct(op, (known[0], known[1]), (patterns[0], patterns[1]), dtypes)
 
 
-def _planned(product: _Product, cores: Mapping[str, Any], machine: Machine) -> _Plan | None:
+def _planned(product: _SparseProduct, cores: Mapping[str, Any], machine: Machine) -> _SparsePlan | None:
     """None where sparse cores cannot run the product."""
     op, rates = product.op, cores["machine"].get("core.array.rates")
     dtype = op["operands"][0]["dtype"]
@@ -180,16 +180,16 @@ def _planned(product: _Product, cores: Mapping[str, Any], machine: Machine) -> _
     lacking = any(matrix is None for matrix in product.known)
     both = -1 if lacking else int(a.sum(axis=0, dtype=np.int64) @ b.sum(axis=1, dtype=np.int64))
     plan = replace(plan, bytes=(_whole(product, forms, 0), _whole(product, forms, 1)), products=both)
-    return _Plan(plan.numbers, weights, True)
+    return _SparsePlan(plan.numbers, weights, True)
 
 
-def _all_dense(product: _Product) -> _Plan:
+def _all_dense(product: _SparseProduct) -> _SparsePlan:
     plan = SparsePlan(1, product.extents[1], (1, 1, 1), (0, 0), (0, 0), 0)
     nothing = np.zeros((1, 1, 1), np.int64)
-    return _Plan(plan.numbers, {"cycles": nothing, "products": nothing}, False)
+    return _SparsePlan(plan.numbers, {"cycles": nothing, "products": nothing}, False)
 
 
-def _whole(product: _Product, forms: tuple[int, ...], side: int) -> int:
+def _whole(product: _SparseProduct, forms: tuple[int, ...], side: int) -> int:
     """Bytes of a whole operand, in its format; 0: dense."""
     pattern = product.patterns[side]
     if forms[side] == 0:
@@ -199,7 +199,7 @@ def _whole(product: _Product, forms: tuple[int, ...], side: int) -> int:
     )
 
 
-def _form(product: _Product, side: int) -> int:
+def _form(product: _SparseProduct, side: int) -> int:
     """Format of an operand: the operation's, or the smallest."""
     if product.known[side] is None:
         return 0
@@ -244,7 +244,7 @@ def _element(dtype: str) -> int:
     return int(np.dtype(NUMPY[dtype]).itemsize)
 
 
-def _bytes(product: _Product, forms: tuple[int, ...], side: int, size: float, rows: float) -> float:
+def _bytes(product: _SparseProduct, forms: tuple[int, ...], side: int, size: float, rows: float) -> float:
     """Stored bytes of so many elements of an operand in that many rows."""
     element = _element(product.dtypes[side])
     if forms[side] == 0:
@@ -261,7 +261,7 @@ def _sizes(extent: int) -> list[int]:
     return found
 
 
-def _most(product: _Product, forms: tuple[int, ...], side: int, tile: tuple[int, int]) -> int:
+def _most(product: _SparseProduct, forms: tuple[int, ...], side: int, tile: tuple[int, int]) -> int:
     """Bytes of the slots of an operand's tile, which must hold a full one."""
     elements = tile[0] * tile[1]
     element = _element(product.dtypes[side])
@@ -269,7 +269,7 @@ def _most(product: _Product, forms: tuple[int, ...], side: int, tile: tuple[int,
 
 
 def _tiles(
-    product: _Product, forms: tuple[int, ...], extents: tuple[int, int, int], room: int
+    product: _SparseProduct, forms: tuple[int, ...], extents: tuple[int, int, int], room: int
 ) -> list[tuple[float, int, tuple[int, int, int]]]:
     """Bytes moved, number and sizes of tiles that fit; the fewest bytes first, and of these the fewest tiles."""
     m, n, k = extents
@@ -302,7 +302,9 @@ class _Price(NamedTuple):
 class _Prices:
     """Cost of parts of a product on dense and on sparse cores, in cycles of the machine."""
 
-    def __init__(self, product: _Product, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine) -> None:
+    def __init__(
+        self, product: _SparseProduct, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine
+    ) -> None:
         self.product, self.forms, self.cores = product, forms, cores
         settings = machine.to_dict()
         memory = settings["memory"]
@@ -363,7 +365,7 @@ class _Prices:
 
 
 def _divided(
-    product: _Product, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine
+    product: _SparseProduct, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine
 ) -> SparsePlan | None:
     """The fastest plan; None if dense cores are faster or no tile fits."""
     prices = _Prices(product, forms, cores, machine)

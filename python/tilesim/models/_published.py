@@ -58,7 +58,7 @@ def _gelu(b: GraphBuilder, x: Tensor) -> Tensor:
     return (x * 0.5) * (b.apply("tanh", inner) + 1.0)
 
 
-class _Layer(Block):
+class _TextLayer(Block):
     """One layer's function: (x, mask, [kept scores, kept rows], weights...) -> y."""
 
     def __init__(self, builder: GraphBuilder, sizes: TextSizes, batch: int, sequence: int, training: bool) -> None:
@@ -152,7 +152,7 @@ def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32",
         raise user_error("the sequence is longer than the positions", value=str(sequence),
                          allowed=f"at most {sizes.positions} tokens")  # fmt: skip
     b = GraphBuilder(sizes.family, dtype=dtype)
-    layer = _Layer(b, sizes, batch, sequence, training)
+    layer = _TextLayer(b, sizes, batch, sequence, training)
     ids = b.input("input_ids", (batch, sequence), "i32")
     tokens = b.weight("tokens", (sizes.vocabulary, sizes.width))
     x: Tensor = b.op("embedding", tokens, ids, name="words")

@@ -14,7 +14,7 @@ from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import (
     Head,
     Layer,
-    Run,
+    ModelRun,
     Yarn,
     assemble,
     check_run,
@@ -69,8 +69,8 @@ DEEPSEEK_V3 = DeepseekConfig(
 )  # fmt: skip
 
 
-class _Layer(Layer):
-    def __init__(self, parent: GraphBuilder, kind: str, c: DeepseekConfig, run: Run) -> None:
+class _DeepseekLayer(Layer):
+    def __init__(self, parent: GraphBuilder, kind: str, c: DeepseekConfig, run: ModelRun) -> None:
         self.c, self.dense = c, kind == "dense_layer"
         kept = (run.batch, 1, run.context, c.latent + c.rotary)
         angles = (run.tokens, c.rotary)
@@ -153,7 +153,7 @@ def deepseek(
     types = ["dense_layer"] * c.dense_layers + ["layer"] * (c.layers - c.dense_layers)
     tables = rotary_tables(range(context - run.tokens, context), c.rotary, c.rotary_base, c.yarn)
     head = Head(c.name, c.vocabulary, c.width, c.epsilon)
-    return assemble(head, run, dtype, types, lambda builder, kind: _Layer(builder, kind, c, run), tables)
+    return assemble(head, run, dtype, types, lambda builder, kind: _DeepseekLayer(builder, kind, c, run), tables)
 
 
 @network

@@ -10,17 +10,17 @@ import numpy as np
 
 from .. import _core
 from ..base.errors import nearest, user_error
-from .distributions import Counts, Indices, Lengths
+from .distributions import GroupRows, Indices, Lengths
 
 __all__ = ["MOST_FLOPS", "WORDS", "Role", "Roles", "Values", "attention_data", "check_counts"]
 
 MOST_FLOPS = 2e10
 """Most FLOPs to compute values for timing from given ones: some ten seconds."""
 
-WORDS = {"counts": Counts, "indices": Indices}
+WORDS = {"counts": GroupRows, "indices": Indices}
 """Names for all tensors of a role, unless a tensor has that name."""
 
-Role = Counts | Indices
+Role = GroupRows | Indices
 
 
 def _whole(function: str, name: str) -> str:
@@ -172,7 +172,7 @@ class Roles:
                     role = self._role(op, number, function)
                     row = op["operands"][number]
                     if role is not None and self._is(row, behind, function, len(inputs) == 1):
-                        if isinstance(role, Counts):
+                        if isinstance(role, GroupRows):
                             matrix = op["operands"][1]
                             bits = _core.dtype_bits(matrix["dtype"]) * math.prod(matrix["shape"][1:])
                             self._experts[op["name"]] = behind, bits / 8
@@ -193,7 +193,7 @@ class Roles:
         shape = tuple(rows[number]["shape"])
         if kind == "ragged_contract" and number == 2:
             total = rows[0]["shape"][0]
-            return Counts(total, shape[0], self._chosen(rows[2]["name"], total, shape[0], function))
+            return GroupRows(total, shape[0], self._chosen(rows[2]["name"], total, shape[0], function))
         if kind == "attention" and number in (4, 5):
             k = rows[1]["shape"]
             if number == 5:
@@ -288,11 +288,11 @@ class Roles:
                 found[name] = max(0, int(np.count_nonzero(np.asarray(counts))) - 1) * each
         return found
 
-    def counts(self) -> dict[str, Counts]:
+    def counts(self) -> dict[str, GroupRows]:
         """Tensors with rows per group: of the graph, and those read by timing instead."""
-        found = {behind: role for behind, role in self._known.values() if isinstance(role, Counts)}
+        found = {behind: role for behind, role in self._known.values() if isinstance(role, GroupRows)}
         made = {name: role for name, (_, role) in self._known.items() if name.endswith(".counts")}
-        return found | {name: role for name, role in made.items() if isinstance(role, Counts)}
+        return found | {name: role for name, role in made.items() if isinstance(role, GroupRows)}
 
 
 def check_counts(roles: Roles, values: Values) -> None:

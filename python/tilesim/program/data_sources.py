@@ -15,15 +15,15 @@ from .. import _core
 from ..base.arguments import as_array
 from ..base.errors import nearest, path_text, shown, user_error
 from .data_roles import WORDS, Roles, Values, check_counts
-from .distributions import Counts, Distribution
+from .distributions import Distribution, GroupRows
 from .mixed import MixedProgram, Turn
 from .program import Program
 from .sparse_times import SparsePlan, sparse_cores, tile_times
 
-__all__ = ["Data", "PartData", "Trace", "data_of_parts", "known_data", "opened"]
+__all__ = ["Data", "PartData", "ValueTrace", "data_of_parts", "known_data", "opened"]
 
 
-class Trace(dict[str, Any]):
+class ValueTrace(dict[str, Any]):
     """Arrays by name, from a file with all values that timing reads."""
 
     file = ""
@@ -32,7 +32,7 @@ class Trace(dict[str, Any]):
 def opened(tensors: Any) -> dict[str, Any]:
     """The caller's `tensors`."""
     if isinstance(tensors, Mapping):
-        return tensors if isinstance(tensors, Trace) else dict(tensors)
+        return tensors if isinstance(tensors, ValueTrace) else dict(tensors)
     if not isinstance(tensors, (str, os.PathLike)):
         allowed = '{"sizes": array}, {"counts": "zipf:1.1"}, "trace.npz"'
         raise user_error(
@@ -44,7 +44,7 @@ def opened(tensors: Any) -> dict[str, Any]:
         if isinstance(loaded, np.ndarray):
             raise ValueError("an array without a name")
         with loaded as file:
-            trace = Trace({name: file[name] for name in file.files})
+            trace = ValueTrace({name: file[name] for name in file.files})
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         what = error.strerror if isinstance(error, OSError) else None
         raise user_error(what or "not an .npz file", place=path, value=shown(error), allowed="numpy.savez") from None
@@ -131,21 +131,21 @@ def _draw(roles: Roles, drawn: Mapping[str, Distribution], seed: int, values: Va
                 continue
             array = distribution.draw(role, seed, target)
             how = f"{distribution}, seed {seed}"
-            if isinstance(role, Counts) and role.chosen and distribution.name != "balanced":
+            if isinstance(role, GroupRows) and role.chosen and distribution.name != "balanced":
                 how += f", {role.chosen} of {role.groups} for each row"
             values.add(target, array, how)
 
 
 def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> Data:
     """The given tensors that a program's simulation reads."""
-    if not tensors and not isinstance(tensors, Trace):
+    if not tensors and not isinstance(tensors, ValueTrace):
         return Data()
     given, drawn = _parted(tensors)
     types = {tensor["name"]: tensor for tensor in program.core.tensors()}
     graph = program.prepared if program.graph is not None else None
     values = Values(graph, program.core, given)
     _check_words(given, values)
-    if isinstance(tensors, Trace):
+    if isinstance(tensors, ValueTrace):
         values.labels.update(dict.fromkeys(given, f"trace {tensors.file}"))
     if program.graph is None:
         _unknown([*given, *drawn], types, program.core.name)
@@ -175,7 +175,7 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
     for name, (array, how) in timed.items():
         data.arrays[name], data.computed[name] = array, how
     _fill(data, values, [read[0] for read in reads if read[0] not in data.arrays])
-    if isinstance(tensors, Trace):
+    if isinstance(tensors, ValueTrace):
         _complete(tensors, [name for name in data.lacking if name not in data.arrays])
     return data
 
@@ -219,7 +219,7 @@ def _fill(data: Data, values: Values, wanted: Iterable[str]) -> None:
             data.arrays[name], data.computed[name] = found, how
 
 
-def _complete(trace: Trace, lacking: Iterable[str]) -> None:
+def _complete(trace: ValueTrace, lacking: Iterable[str]) -> None:
     names = list(lacking)
     if names:
         raise user_error(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["LEAST_GAIN", "Advice", "Advices", "Stored", "change_text", "changes_to_try"]
+__all__ = ["LEAST_GAIN", "Advice", "Advices", "StoredAdvice", "change_text", "changes_to_try"]
 
 # Changes to try: settings to double, with their largest value, and costs to remove.
 DOUBLED: dict[str, float] = {
@@ -127,7 +127,7 @@ class Advice:
         return f"{self.text}: {speed} ({self.cycles:,} cycles)"
 
 
-class Stored(Advice):
+class StoredAdvice(Advice):
     """One change read from a file: it has a text, but no values."""
 
     def __init__(self, text: str, cycles: int, before: int, kind: str) -> None:

@@ -13,7 +13,7 @@ from .energy import Energy
 from .names import Names
 from .printed import printed_operations
 
-__all__ = ["Measured"]
+__all__ = ["MeasuredResult"]
 
 _NO_OPERATIONS = (
     'no operations: the program has no {"scope": NAME, "operation": NAME, "do": [...]}; units() has its times'
@@ -22,7 +22,7 @@ _MOVED = ("padding", "merged", "forwarded")
 
 
 @checked_class()
-class Measured:
+class MeasuredResult:
     """Cycles, bytes, utilisation, energy and bounds of each operation, read from the JSON form."""
 
     data: dict[str, Any]

@@ -15,9 +15,9 @@ from ..base.files import check_writable, loads, read_json, read_text, writing
 from ..base.paths import configs_dir
 from ..base.progress import followed
 from ..base.table import Table
-from .advice import Advice, Advices, Stored, changes_to_try
+from .advice import Advice, Advices, StoredAdvice, changes_to_try
 from .asked import ASKED
-from .measured import Measured
+from .measured import MeasuredResult
 
 __all__ = ["Advice", "Result", "Table"]
 
@@ -26,7 +26,7 @@ _KERNELS_ADVISED = 1000  # largest result whose page simulates advice by default
 
 
 @checked_class()
-class Result(Measured):
+class Result(MeasuredResult):
     """Cycles, bytes, utilisation, energy and bounds of each operation, from a simulation or an estimate."""
 
     def __init__(self, data: dict[str, Any], again: Callable[[dict[str, Any]], Result] | None = None) -> None:
@@ -147,7 +147,9 @@ class Result(Measured):
 
             found._held = checked_held(stored, len(data["operations"]), path_text(path))
             advice = found._held.get("advice", ())
-            found._advised = Advices(Stored(row["change"], row["cycles"], row["before"], row["kind"]) for row in advice)
+            found._advised = Advices(
+                StoredAdvice(row["change"], row["cycles"], row["before"], row["kind"]) for row in advice
+            )
         return found
 
     def _more(self) -> dict[str, Any]:

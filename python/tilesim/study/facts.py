@@ -8,10 +8,10 @@ from typing import Any
 
 from ..results.rates import Rates
 
-__all__ = ["Counts", "Facts"]
+__all__ = ["Facts", "OperationCounts"]
 
 
-class Counts:
+class OperationCounts:
     """A result's counts by operation, read once."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ class Facts:
     dtype: str = ""
 
     @classmethod
-    def of(cls, counts: Counts, rows: Sequence[dict[str, Any]]) -> Facts:
+    def of(cls, counts: OperationCounts, rows: Sequence[dict[str, Any]]) -> Facts:
         """Sums over kernels."""
         own = cls(list(rows), [row["name"] for row in rows])
         for row in rows:

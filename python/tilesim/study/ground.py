@@ -12,7 +12,7 @@ from ..program.mixed import MixedProgram
 from ..results.rates import Rates
 from ..results.result import Result
 from ..timing.again import Again
-from .facts import Counts, Facts
+from .facts import Facts, OperationCounts
 from .operands import Operands
 from .spans import Spans
 
@@ -44,7 +44,7 @@ class Ground:
         self.again = result._again if isinstance(result._again, Again) else None
         self.rates = Rates(result.data)
         self.closed = result.data["source"] != "engine"
-        self._counts = Counts(result.data)
+        self._counts = OperationCounts(result.data)
         self.operands = self._operands() if operands else None
 
     def _operands(self) -> Operands | None:

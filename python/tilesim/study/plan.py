@@ -17,7 +17,7 @@ from ..machine.machine import Machine
 from ..mapping import MappingTable
 from .points import Axes
 
-__all__ = ["Plan", "graphs_of", "mapping_of", "planned", "portable", "reason_of", "several_of"]
+__all__ = ["StudyPlan", "graphs_of", "mapping_of", "planned", "portable", "reason_of", "several_of"]
 
 
 def reason_of(error: BaseException) -> str:
@@ -38,7 +38,7 @@ def mapping_of(sent: Any) -> Any:
 
 
 @dataclass
-class Plan:
+class StudyPlan:
     """Points of one call: rows in order, with a machine for each legal one."""
 
     rows: list[dict[str, Any]]
@@ -83,9 +83,9 @@ def planned(
     axes: Axes,
     columns: tuple[bool, bool, bool],
     where: Callable[[dict[str, Any]], Any] | None,
-) -> Plan:
+) -> StudyPlan:
     """Rows of settings in order, with a status for illegal and excluded ones."""
-    plan, seen = Plan([], [], [], [], [], []), set()
+    plan, seen = StudyPlan([], [], [], [], [], []), set()
     axes.check_names(machines[0])
     hashes = [base.core.hash() for base in machines]
     ways = [repr(portable(way)) for _, way in named]
@@ -120,7 +120,7 @@ def _kept(where: Callable[[dict[str, Any]], Any] | None, row: dict[str, Any]) ->
         ) from error
 
 
-def _replaced(plan: Plan, base: Machine, change: dict[str, Any], kept: bool) -> None:
+def _replaced(plan: StudyPlan, base: Machine, change: dict[str, Any], kept: bool) -> None:
     machine, error, status = None, None, "excluded"
     if kept:
         try:

@@ -17,7 +17,7 @@ from ..base import figures
 from ..base.checked import checked
 from ..base.errors import shown
 from ..base.executors import in_order, opened, shares_memory
-from ..base.progress import Bar
+from ..base.progress import ProgressBar
 from ..base.store import Store
 from ..graph import Graph, user_error
 from ..loading import GraphLike
@@ -26,10 +26,10 @@ from ..timing.latencies import TileLatencies
 from ..timing.options import CompileOptions, SimulateOptions, divided
 from .flags import flagged
 from .metrics import DEFAULT, UNITS, Metric, asked, check_portable, metric_name
-from .plan import Plan, graphs_of, planned, portable, several_of
+from .plan import StudyPlan, graphs_of, planned, portable, several_of
 from .points import MOST_POINTS, Axes, axes_of, unit_of
 from .sweep_table import Sweep
-from .work import Kept, Options, Work, divided_work, named, points_of, sent
+from .work import LruCache, Options, StudyWork, divided_work, named, points_of, sent
 
 __all__ = ["sweep"]
 
@@ -169,10 +169,12 @@ def sweep(
 
 
 def _progress(progress: Any) -> Progress | None:
-    return Bar() if progress is True else progress or None
+    return ProgressBar() if progress is True else progress or None
 
 
-def _table(plan: Plan, outcomes: dict[int, dict[str, Any]], axes: Axes, metrics: Sequence[Metric], cut: bool) -> Sweep:
+def _table(
+    plan: StudyPlan, outcomes: dict[int, dict[str, Any]], axes: Axes, metrics: Sequence[Metric], cut: bool
+) -> Sweep:
     """Rows with their metrics, status and flags."""
     names = [metric_name(metric) for metric in metrics]
     points = []
@@ -193,7 +195,7 @@ class _Call:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: StudyPlan,
         graphs: list[Graph],
         machines: list[Machine],
         mappings: list[Any],
@@ -265,9 +267,9 @@ class _Call:
         if kept is not None and found:
             kept.put(found)
 
-    def _work(self, pool: Any, folder: str) -> dict[tuple[int, int, int], Work]:
+    def _work(self, pool: Any, folder: str) -> dict[tuple[int, int, int], StudyWork]:
         """Shared data of points, by graph, machine and mapping."""
-        local, programs = shares_memory(pool), Kept(16)
+        local, programs = shares_memory(pool), LruCache(16)
         graphs: list[Any] = list(self.graphs)
         machines: list[Any] = list(self.machines)
         if not local:
@@ -280,7 +282,7 @@ class _Call:
         found = {}
         for same in set(self.plan.same):
             g, m, p = same
-            work = Work(graphs[g], machines[m], self.mappings[p], self.options, self.metrics, self.rows)
+            work = StudyWork(graphs[g], machines[m], self.mappings[p], self.options, self.metrics, self.rows)
             work.name, work.kept = (str(same), programs) if local else (named(work), None)
             found[same] = work
         return found

@@ -13,7 +13,7 @@ from .. import _core
 from ..base.arguments import whole
 from ..base.checked import checked
 from ..base.executors import in_order, opened, shares_memory, stop
-from ..base.progress import Bar
+from ..base.progress import ProgressBar
 from ..base.store import Store
 from ..graph import Graph, nearest, user_error
 from ..loading import GraphLike, as_graph
@@ -359,7 +359,7 @@ def tune(
     kept = store if isinstance(store, Store) or store is None else Store(store)
     groups = _distinct(kernels(workload, target, fuse=fuse, mapping=mapping), study.notes)
     _divide(groups, workload, target, fuse)
-    bar = Bar() if progress is True else progress or None
+    bar = ProgressBar() if progress is True else progress or None
     try:
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:
             tuner = _Tuner(study, budget, fuse, confirm, kept, pool)

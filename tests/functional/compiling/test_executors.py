@@ -100,7 +100,7 @@ def test_points_with_one_program_compile_it_once(together: bool, monkeypatch: py
 
 
 def test_what_is_kept_is_made_once() -> None:
-    kept, made = work.Kept(2), []
+    kept, made = work.LruCache(2), []
 
     def make(name: str) -> Any:
         return lambda: (time.sleep(0.01), made.append(name), name.upper())[2]

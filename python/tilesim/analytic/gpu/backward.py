@@ -14,7 +14,7 @@ from typing import Any
 
 from ...base.errors import Unsupported
 from ..operations import Cost
-from .compiled import Counted, Priced
+from .compiled import CompiledKernels, Priced
 from .kernels import Kernel
 
 __all__ = ["backward_kernels", "backward_seconds"]
@@ -25,7 +25,7 @@ _PRODUCTS = {"contract": 2.0, "attention": 2.5}
 _FREE = ("iota",)
 
 
-def backward_kernels(counted: Counted) -> list[tuple[Kernel, float]]:
+def backward_kernels(counted: CompiledKernels) -> list[tuple[Kernel, float]]:
     """Kernels of the backward pass."""
     if counted.compiler != "eager":
         raise Unsupported("the closed form of backward passes covers eager torch only")
@@ -75,7 +75,7 @@ def _sums(kernels: Sequence[Kernel]) -> list[tuple[Kernel, float]]:
     ]
 
 
-def backward_seconds(counted: Counted, priced: Priced) -> float:
+def backward_seconds(counted: CompiledKernels, priced: Priced) -> float:
     """Seconds of the backward pass."""
     calls = {kernel.call: cost for kernel, cost in zip(priced.kernels, priced.costs, strict=True) if kernel.call >= 0}
     total = 0.0

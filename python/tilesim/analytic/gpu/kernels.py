@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import unknown
-from .groups import Group, grouped
-from .nodes import Node, nodes_of
+from .groups import KernelGroup, grouped
+from .nodes import KernelNode, nodes_of
 
 __all__ = ["COMPILERS", "ON_TPU", "Kernel", "kernels", "kernels_of"]
 
@@ -70,20 +70,20 @@ def kernels(
     """The kernels of a graph without calls, in a valid order."""
     eager = check_compiler(compiler) == "eager"
     nodes, kept = nodes_of(operations, outputs, eager, tpu)
-    groups = [Group(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla", tpu)
+    groups = [KernelGroup(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla", tpu)
     if compiler == "xla":
         groups = _made_again(groups, kept, tpu)
     return kernels_of(groups, nodes, kept)
 
 
-def kernels_of(groups: list[Group], nodes: Sequence[Node], kept: set[str]) -> list[Kernel]:
+def kernels_of(groups: list[KernelGroup], nodes: Sequence[KernelNode], kept: set[str]) -> list[Kernel]:
     """Groups as kernels, with the bytes that each reads and writes."""
     read_by = _read_by(groups)
     between = {node.writes.base for node in nodes if node.writes is not None}
     return [_kernel(group, index, read_by, kept, between) for index, group in enumerate(groups)]
 
 
-def _read_by(groups: Sequence[Group]) -> dict[str, set[int]]:
+def _read_by(groups: Sequence[KernelGroup]) -> dict[str, set[int]]:
     """The groups that read each storage."""
     found: dict[str, set[int]] = {}
     for index, group in enumerate(groups):
@@ -97,7 +97,7 @@ def _read_by(groups: Sequence[Group]) -> dict[str, set[int]]:
 _AGAIN = 32  # most operations to recompute for one value
 
 
-def _made_again(groups: list[Group], kept: set[str], tpu: bool) -> list[Group]:
+def _made_again(groups: list[KernelGroup], kept: set[str], tpu: bool) -> list[KernelGroup]:
     """Recomputes elementwise results in their readers, where that reads fewer bytes than the result has.
 
     On TPUs products also recompute their operands. The saving then includes the kernel that would compute the result,
@@ -135,9 +135,9 @@ def _made_again(groups: list[Group], kept: set[str], tpu: bool) -> list[Group]:
     ]
 
 
-def _cone(node: Node, maker: Mapping[str, Node], own: set[str]) -> list[Node]:
+def _cone(node: KernelNode, maker: Mapping[str, KernelNode], own: set[str]) -> list[KernelNode]:
     """An elementwise node and the elementwise nodes before it; empty if there are too many."""
-    found: dict[int, Node] = {}
+    found: dict[int, KernelNode] = {}
     waiting = [node]
     while waiting:
         one = waiting.pop()
@@ -151,7 +151,9 @@ def _cone(node: Node, maker: Mapping[str, Node], own: set[str]) -> list[Node]:
     return list(found.values())
 
 
-def _kernel(group: Group, index: int, read_by: Mapping[str, set[int]], kept: set[str], between: set[str]) -> Kernel:
+def _kernel(
+    group: KernelGroup, index: int, read_by: Mapping[str, set[int]], kept: set[str], between: set[str]
+) -> Kernel:
     made = {node.writes.base: node.writes for node in group.nodes if node.writes is not None}
     views: dict[str, dict[str, float]] = {}
     whole: dict[str, float] = {}

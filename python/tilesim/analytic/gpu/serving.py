@@ -22,9 +22,9 @@ from ...graph import Graph, GraphBuilder
 from ...machine.device import Device
 from ..operations import SCHEME_OF_DTYPE, Cost, Costs, rows_of
 from ..vector import constants_of
-from .groups import Group
+from .groups import KernelGroup
 from .kernels import Kernel
-from .nodes import Node, nodes_of
+from .nodes import KernelNode, nodes_of
 from .strides import View
 
 __all__ = [
@@ -70,7 +70,7 @@ def _asked(operations: Iterable[Mapping[str, Any]], core: Any) -> _Asked | None:
     return None
 
 
-def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[list[Node], set[str]]:
+def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[list[KernelNode], set[str]]:
     """Steps of a graph, with the extents of products."""
     nodes, kept = nodes_of(operations, [value["name"] for value in core.outputs], False, engine=True)
     asked = _asked(operations, core)
@@ -120,10 +120,10 @@ def in_the_mean(count: Any, price: Callable[[Any], Any]) -> Any:
     return seconds + (count - less) * (price(less + (count > less)) - seconds)
 
 
-def grouped(nodes: Sequence[Node]) -> list[Group]:
+def grouped(nodes: Sequence[KernelNode]) -> list[KernelGroup]:
     """Kernels: library calls, merged products of the same rows, and one kernel for the operations between calls."""
     level: dict[str, int] = {}  # by storage: library calls before it, on the longest path
-    found: dict[tuple[int, bool, str], Group] = {}
+    found: dict[tuple[int, bool, str], KernelGroup] = {}
     for number, node in enumerate(nodes):
         called = node.kind == "library"
         own = max((level.get(view.base, 0) for view in node.reads), default=0) + called
@@ -135,7 +135,7 @@ def grouped(nodes: Sequence[Node]) -> list[Group]:
         if key in found:
             found[key].add(node)
         else:
-            found[key] = Group(node, own, number)
+            found[key] = KernelGroup(node, own, number)
         for view in (*([node.writes] if node.writes is not None else []), *node.also):
             level[view.base] = max(own, level.get(view.base, 0))
     return sorted(found.values(), key=lambda one: (one.level, one.first.kind != "library", one.number))
@@ -152,7 +152,9 @@ def launch(device: Device, dtype: str) -> float:
     return float(constants_of(device, "rms", dtype).constants["launch"])
 
 
-def priced(groups: Sequence[Group], kernels: Sequence[Kernel], core: Any, costs: Costs) -> tuple[list[Cost], list[str]]:
+def priced(
+    groups: Sequence[KernelGroup], kernels: Sequence[Kernel], core: Any, costs: Costs
+) -> tuple[list[Cost], list[str]]:
     """Costs of kernels, and the assumptions."""
     operations = list(core.operations())
     found, notes = costs.price(core)
@@ -175,7 +177,7 @@ def priced(groups: Sequence[Group], kernels: Sequence[Kernel], core: Any, costs:
     return rows, notes
 
 
-def _products(groups: Sequence[Group], operations: Sequence[Mapping[str, Any]], costs: Costs) -> dict[str, Cost]:
+def _products(groups: Sequence[KernelGroup], operations: Sequence[Mapping[str, Any]], costs: Costs) -> dict[str, Cost]:
     """Costs of products with an engine's extents, by the name of a group's first step."""
     asked: dict[tuple[Any, ...], list[str]] = {}
     for group in groups:

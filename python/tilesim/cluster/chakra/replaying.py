@@ -13,7 +13,7 @@ from ...base.checked import checked
 from ...base.errors import user_error
 from ..cluster import Cluster
 from ..hosts.faults import computing
-from ..networks.astra import System, computed, system_of
+from ..networks.astra import AstraSystem, computed, system_of
 from ..trace import Trace, TraceClass
 from .matching import Price, quotient
 from .pricing import SLOWED, Communication, learn
@@ -123,7 +123,7 @@ def _own(own: Callable[[str, int, tuple[int, ...]], float]) -> Price:
     return price
 
 
-def rooflined(trace: Trace, system: System) -> Trace:
+def rooflined(trace: Trace, system: AstraSystem) -> Trace:
     """The same trace with computing times from a system's roofline."""
     classes = []
     for part in trace.classes:

@@ -14,7 +14,7 @@ from ..terms import distinct_rows
 from .order import Placement
 from .schedules import PLACED, chunks_of
 
-__all__ = ["Counted", "Hops", "Layout", "layout", "part_layers"]
+__all__ = ["Hops", "Layout", "SendCounts", "layout", "part_layers"]
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -89,7 +89,7 @@ def _counts(schedule: str, sizes: tuple[int, ...], back: bool) -> tuple[float, .
 
 
 @dataclass(frozen=True)
-class Counted:
+class SendCounts:
     """Sends of a micro-batch, one number per plan: `calls` of a stage; `out`: those that leave the node on the slowest
     stage with most layers; seconds on that stage (`full`), on the slowest other stage (`thin`), on the `last` stage,
     and on all stages in sequence (`whole`)."""
@@ -137,14 +137,14 @@ class Hops:
             found[:, own] = np.where(way, self.far[rows[own]], self.near[rows[own]])
         return found
 
-    def counted(self, c: Columns, back: bool) -> Counted:
+    def counted(self, c: Columns, back: bool) -> SendCounts:
         """Sends of stages per micro-batch."""
         calls = (2.0 if back else 1.0) * c.ways * c.virtual
         full = calls * self.far
         thin, last, whole, out = full.copy(), full.copy(), c.pipeline * full, np.where(self.out, calls, 0.0)
         mixed = np.flatnonzero(self.mixed)
         if not len(mixed):
-            return Counted(calls, out, full, thin, last, whole)
+            return SendCounts(calls, out, full, thin, last, whole)
         table = (c.schedule, c.pipeline, c.virtual, self.stride, self.node, c.layers)
         keys, index = distinct_rows(np.stack([one[mixed] for one in table], axis=1))
         counts = np.array([
@@ -158,4 +158,4 @@ class Hops:
             (whole, counts[5], c.pipeline[mixed]),
         ):  # fmt: skip
             found[mixed] = count * far + (stages * every - count) * near
-        return Counted(calls, out, full, thin, last, whole)
+        return SendCounts(calls, out, full, thin, last, whole)

@@ -32,14 +32,14 @@ from ..spmd import Spmd, needs_partitioning
 from .decomposing import Ring
 from .in_parts import in_parts
 from .inside import Inside
-from .kept import Kept, opened
+from .kept import StoredPredictions, opened
 from .liveness import peak_bytes
-from .measured import Measured
+from .measured import MeasuredTimes
 from .predicting import Closed, Engine, Predicted
 from .predictors import check_machine, checked_prediction, predictor_of
 from .result import ProgramResult
 from .scheduling import Communication, order_of, trace_of
-from .splitting import Part, Split, graph_of, split
+from .splitting import ProgramPart, Split, graph_of, split
 
 __all__ = ["OVERLAPS", "Options", "program_of", "step_program"]
 
@@ -109,12 +109,12 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
     if isinstance(predictor, Engine):
         check_machine(target)
     known = {} if known is None else known
-    step = _Step(spmd, target, options, predictor, known, [graph.core for graph in spmd.graphs])
+    step = _ProgramStep(spmd, target, options, predictor, known, [graph.core for graph in spmd.graphs])
     result = step.result()
-    if options.overlap == "library" and not isinstance(predictor, Measured):  # a table has only whole products
+    if options.overlap == "library" and not isinstance(predictor, MeasuredTimes):  # a table has only whole products
 
         def again(core: _core.Graph) -> ProgramResult:
-            return _Step(spmd, target, options, predictor, known, [core]).result()
+            return _ProgramStep(spmd, target, options, predictor, known, [core]).result()
 
         price, device = step.price(), step.device()
 
@@ -129,7 +129,7 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
 
 
 @dataclass
-class _Step:
+class _ProgramStep:
     spmd: Spmd
     cluster: Cluster
     options: Options
@@ -185,14 +185,14 @@ class _Step:
             self.known.update((key, self.predict(*wanted[key])) for key in missing)
             return
         with opened(self.options.store) as store:
-            kept = Kept(store, self.predictor, self.cluster.device)
+            kept = StoredPredictions(store, self.predictor, self.cluster.device)
             self.known.update(kept.get(missing))
             for at in range(0, len(missing), TOGETHER):  # a killed process loses at most these
                 made = {key: self.predict(*wanted[key]) for key in missing[at : at + TOGETHER] if key not in self.known}
                 self.known.update(made)
                 kept.put(made)
 
-    def predict(self, each: Split, part: Part) -> Predicted:
+    def predict(self, each: Split, part: ProgramPart) -> Predicted:
         if not part.operations:
             return Predicted(0.0, {}, "computed at its reader")
         return checked_prediction(self.predictor.seconds(graph_of(each, part), self.cluster.device), self.predictor)

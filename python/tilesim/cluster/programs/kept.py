@@ -14,10 +14,10 @@ from ...analytic.estimate import device_of
 from ...base.errors import UserError, user_error
 from ...base.store import Store
 from ...machine.machine import Machine
-from .measured import Measured
+from .measured import MeasuredTimes
 from .predicting import Closed, Engine, Predicted
 
-__all__ = ["Kept", "opened"]
+__all__ = ["StoredPredictions", "opened"]
 
 #: version of the predictors' forms; rises with each change of their results
 VERSION = 1
@@ -31,7 +31,7 @@ def opened(store: Any) -> AbstractContextManager[Store]:
 def _facts(predictor: Any, device: Any) -> dict[str, Any]:
     """Dependencies of predictions besides the segment: the predictor with its tables, and the device's numbers."""
     facts: dict[str, Any] = {"predictor": str(predictor.name), "version": VERSION}
-    if isinstance(predictor, Measured):
+    if isinstance(predictor, MeasuredTimes):
         facts["table"] = hashlib.sha256(Path(predictor.path).read_bytes()).hexdigest()
     elif not isinstance(predictor, (Closed, Engine)):
         own = getattr(predictor, "version", None)
@@ -56,7 +56,7 @@ def _facts(predictor: Any, device: Any) -> dict[str, Any]:
     return facts
 
 
-class Kept:
+class StoredPredictions:
     """Predictions of one predictor and device in a store."""
 
     def __init__(self, store: Store, predictor: Any, device: Any) -> None:

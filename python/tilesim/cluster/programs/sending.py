@@ -95,7 +95,7 @@ def exchange_program(machine: Machine, exchange: Exchange) -> Program:
     size = max(1, bits // 8) if exchange.summed else 1
     if exchange.summed and bits % 8:
         raise user_error("partial sums of less than a byte", place="dtype", value=dtype, allowed="whole bytes")
-    maker = _Maker(machine, dtype, size)
+    maker = _ExchangeWriter(machine, dtype, size)
     split = exchange.summed / exchange.received if exchange.received else 0.0
     first = round(exchange.link_ps * split)
     sent = round(exchange.sent * split / size)
@@ -110,7 +110,7 @@ def exchange_program(machine: Machine, exchange: Exchange) -> Program:
     return Program(core, None, machine)
 
 
-class _Maker:
+class _ExchangeWriter:
     def __init__(self, machine: Machine, dtype: str, size: int) -> None:
         self.machine, self.dtype, self.size = machine, dtype, size
         self.cores = int(machine.get("core.count"))

@@ -19,7 +19,7 @@ from ...base.files import parse_json, read_text
 from ...base.kinds import of_kind
 from ...base.locks import QUIET
 from ...graph.graph import Graph
-from ...graph.weights import Stored, load_weights, open_weights
+from ...graph.weights import StoredTensor, load_weights, open_weights
 
 DTYPES = {
     name: name
@@ -78,7 +78,7 @@ def _unlogged(name: str) -> Iterator[None]:
 class Reader:
     """Converts a file to a torch.fx graph, which torch.export then reads."""
 
-    def __init__(self, data: Any, stored: Mapping[str, Stored]) -> None:
+    def __init__(self, data: Any, stored: Mapping[str, StoredTensor]) -> None:
         """Checks the top-level fields."""
         self.torch, self.stored = need("torch", "torch"), stored
         self.fx = need("torch.fx", "torch")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._core import Unsupported
-from ..complex_bits import joined
+from ..complex import joined
 from .collectives import channel_of
 from .scope import Complex, Scope, Value, handles, named
 from .types import flag, integer

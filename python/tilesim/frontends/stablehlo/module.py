@@ -14,8 +14,8 @@ from ...graph.builder import GraphBuilder
 from ...graph.building import namer
 from ...graph.graph import Graph
 from ...graph.tensor import Tensor
-from ..complex_bits import WHOLE, joined
-from ..complex_bits import parts as parts_at_border
+from ..complex import WHOLE, joined
+from ..complex import parts as parts_at_border
 from . import collectives, elementwise, host, indexing, manual, movement, products, random, reduce  # noqa: F401
 from .passes import expanded
 from .scope import Complex, Handler, Scope, Value, flat

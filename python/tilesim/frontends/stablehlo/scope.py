@@ -13,26 +13,9 @@ from ...base.errors import InternalError
 from ...graph.builder import GraphBuilder
 from ...graph.building import Building
 from ...graph.tensor import Tensor
+from ..complex import Complex
 from .table import EXCLUDED
 from .types import Shaped, parts_of
-
-
-class Complex:
-    """A complex tensor as two real ones."""
-
-    def __init__(self, re: Tensor, im: Tensor) -> None:
-        """Pairs the parts."""
-        self.re, self.im = re, im
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of both parts."""
-        return self.re.shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self.re.ndim
 
 
 def each(build: Callable[..., Any], *values: Value) -> Value:

@@ -20,13 +20,13 @@ from ...base.errors import unsupported, user_error
 from ...graph import Graph, GraphBuilder
 from ...graph.tensor import Tensor
 from ...graph.torch_arrays import dtype_name, elements_of, is_real
-from ..complex_bits import WHOLE, joined, parts
+from ..complex import WHOLE, Complex, joined, parts
 from .nodes import (
     FOLD_LIMIT,
     FOLDED,
     IGNORED,
     KEPT_SIZE,
-    Stored,
+    UnreadWeight,
     is_known,
     is_of_bits,
     is_random,
@@ -196,8 +196,6 @@ class Importer:
         if node.name in self.fixed:
             return self.fixed[node.name]
         if meta.dtype in COMPLEX:
-            from .complex import Complex
-
             whole = self.builder.input(node.name, self.extents(meta.shape), WHOLE[COMPLEX[meta.dtype]])
             return Complex(*parts(self.builder, whole))
         return self.builder.input(node.name, self.extents(meta.shape), dtype_name(meta.dtype, f"input {node.name}"))
@@ -222,7 +220,7 @@ class Importer:
         if not node.users:
             return
         folds = not trainable and is_real(value) and value.numel() <= FOLD_LIMIT
-        self.values[node] = value.detach() if folds else Stored(target)
+        self.values[node] = value.detach() if folds else UnreadWeight(target)
 
     def _attribute(self, node: Any) -> Any:
         target = self.program.graph_module
@@ -239,7 +237,7 @@ class Importer:
         """The value of a node's argument, through lists and tuples."""
         if isinstance(argument, torch.fx.Node):
             found = self.values[argument]
-            if isinstance(found, Stored):
+            if isinstance(found, UnreadWeight):
                 found = self.values[argument] = self.weights.tensor(found.name)
             return found
         if isinstance(argument, (list, tuple)):
@@ -378,7 +376,7 @@ class Importer:
         tensor = joined(self.builder, value.re, value.im) if hasattr(value, "im") else self.tensor(value)
         inputs, outputs = self.builder.graph.core.signature("main")
         taken = {row["name"] for row in [*inputs, *outputs]}
-        if isinstance(value, (torch.Tensor, Stored)) or node.op == "placeholder" or tensor.value in self._given:
+        if isinstance(value, (torch.Tensor, UnreadWeight)) or node.op == "placeholder" or tensor.value in self._given:
             tensor = self.builder.op("copy", tensor, name=f"{name}.out")
         self._given.add(tensor.value)
         unique, number = name, 0

@@ -41,7 +41,7 @@ _VIEWS = ("unsqueeze", "view", "reshape", "permute", "aten.t.", "transpose")
 _RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential", "uniform")
 
 
-class Stored:
+class UnreadWeight:
     """A weight that no operation reads yet."""
 
     def __init__(self, name: str) -> None:
@@ -104,4 +104,4 @@ def is_known(value: Any) -> bool:
         return all(is_known(item) for item in value)
     if isinstance(value, torch.Tensor):
         return is_real(value)
-    return not isinstance(value, (Tensor, Stored)) and not hasattr(value, "im")
+    return not isinstance(value, (Tensor, UnreadWeight)) and not hasattr(value, "im")
