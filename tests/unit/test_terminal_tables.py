@@ -131,7 +131,7 @@ def test_long_assignments_wrap_at_commas() -> None:
         ({}, screen.UNLIMITED),
         ({"COLUMNS": "72"}, 72),
         ({"COLUMNS": "72", "LINES": "24"}, screen.UNLIMITED),  # a terminal's, not the pipe's
-        ({"COLUMNS": "7"}, screen.LEAST),
+        ({"COLUMNS": "7"}, screen.MIN_WIDTH),
         ({"COLUMNS": "0"}, screen.UNLIMITED),
         ({"COLUMNS": "wide"}, screen.UNLIMITED),
         ({"COLUMNS": "-9"}, screen.UNLIMITED),

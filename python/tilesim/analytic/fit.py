@@ -165,7 +165,7 @@ def _unseen(
     unseen: list[int] = []
     unsure: list[int] = []
     for index in np.argsort(np.abs(x - origin)):  # the least moved first
-        beside = [_moved(x, index, by, *bounds) for by in (-MOVE, MOVE)]
+        beside = [_stepped(x, index, by, *bounds) for by in (-MOVE, MOVE)]
         if max(map(cost, beside)) > reached + noticed:
             continue
         back = x.copy()
@@ -182,7 +182,7 @@ def _shifted(names: Sequence[str], part: str, by: float) -> Array:
     return np.array([by if name.endswith(part) else 0.0 for name in names])
 
 
-def _moved(x: Array, index: int, by: float, low: Array, high: Array) -> Array:
+def _stepped(x: Array, index: int, by: float, low: Array, high: Array) -> Array:
     moved = x.copy()
     moved[index] = np.clip(moved[index] + by, low[index], high[index])
     return moved

@@ -21,7 +21,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from .errors import WrongCall, nearest, of_workload, shown, user_error
+from .errors import WrongCall, nearest, shown, user_error, workload_hint
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -61,7 +61,7 @@ def is_text(value: Any) -> bool:
     return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
-def is_whole(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
     """An integer (of Python, numpy, torch, ...) of 64 bits; True and False do not count."""
     if type(value) is int:
         return -LARGEST <= value <= LARGEST
@@ -109,7 +109,7 @@ def _is_sequence(value: Any) -> bool:
         return False
 
 
-def _all(test: Test, values: Callable[[Any], Iterable[Any]]) -> Test:
+def _test_of_items(test: Test, values: Callable[[Any], Iterable[Any]]) -> Test:
     def check(value: Any) -> bool:
         try:
             if isinstance(value, collections.abc.Sized) and len(value) > MOST_ELEMENTS:
@@ -121,7 +121,7 @@ def _all(test: Test, values: Callable[[Any], Iterable[Any]]) -> Test:
     return check
 
 
-def _both(first: Test, second: Test) -> Test:
+def _conjunction(first: Test, second: Test) -> Test:
     return lambda value: first(value) and second(value)
 
 
@@ -131,7 +131,7 @@ def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
         test: Test = lambda value: isinstance(value, collections.abc.Mapping)  # noqa: E731
         for one, values in zip(inner, (lambda v: v.keys(), lambda v: v.values()), strict=False):
             if one is not None:
-                test = _both(test, _all(one, values))
+                test = _conjunction(test, _test_of_items(one, values))
         return test
     if origin is tuple and arguments and arguments[-1] is not Ellipsis:
         inner = [_test(one) for one in arguments]
@@ -142,21 +142,21 @@ def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
         )
     element = _test(arguments[0]) if arguments else None
     if issubclass(origin, (list, tuple, collections.abc.Sequence)):
-        return _both(_is_sequence, _all(element, iter)) if element else _is_sequence
+        return _conjunction(_is_sequence, _test_of_items(element, iter)) if element else _is_sequence
     if issubclass(origin, (set, frozenset)):
         return lambda value: isinstance(value, collections.abc.Set)
     if origin is collections.abc.Iterable:  # only elements of re-iterable values are checked
         again = (collections.abc.Sequence, collections.abc.Set, collections.abc.Mapping)
         if element is None:
             return is_iterable
-        inside = _all(element, iter)
+        inside = _test_of_items(element, iter)
         return lambda value: is_iterable(value) and (not isinstance(value, again) or inside(value))
     return lambda value: isinstance(value, origin)
 
 
 def _test(hint: Any) -> Test | None:
     """The test of an annotation; None where every value passes."""
-    simple: dict[Any, Test] = {str: is_text, int: is_whole, float: is_number, bool: is_bool}
+    simple: dict[Any, Test] = {str: is_text, int: is_integer, float: is_number, bool: is_bool}
     if hint is Any or isinstance(hint, (TypeVar, str)):
         return None
     if hint in simple:
@@ -188,13 +188,13 @@ def _test(hint: Any) -> Test | None:
     return lambda value: isinstance(value, kind)
 
 
-def _words(hint: Any) -> str:
+def _annotation_text(hint: Any) -> str:
     """An annotation as words."""
     if hint in _WORDS:
         return _WORDS[hint]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return ", ".join(dict.fromkeys(_words(one) for one in arguments if one is not type(None)))
+        return ", ".join(dict.fromkeys(_annotation_text(one) for one in arguments if one is not type(None)))
     kind = origin or hint
     if not isinstance(kind, type):
         return str(kind)
@@ -205,7 +205,7 @@ def _words(hint: Any) -> str:
     if issubclass(kind, collections.abc.Mapping) and kind.__module__ != "tilesim":
         return "a dict by name" if arguments and arguments[0] is str else "a dict"
     if issubclass(kind, collections.abc.Iterable) and arguments:
-        inner = _words(arguments[0])
+        inner = _annotation_text(arguments[0])
         return f"a list of {_SEVERAL[inner]}" if inner in _SEVERAL else f"a list, each element {inner}"
     return _FROM.get(kind.__name__, f"a {kind.__name__}")
 
@@ -310,7 +310,7 @@ class _CallChecks:
         if test is None:
             return None
         if int in (hint, *typing.get_args(hint)) and least > -LARGEST:
-            test = _both(test, lambda value: value is None or operator.index(value) >= least)
+            test = _conjunction(test, lambda value: value is None or operator.index(value) >= least)
         return (lambda value: value is None or test(value)) if parameter.default is None else test
 
     def check(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -329,7 +329,7 @@ class _CallChecks:
                 if not hint and self.where in MEANT:
                     hint = MEANT[self.where](name, value)
                 if not hint and self.takes_graph:
-                    hint = of_workload(name, value, args[0] if args else None)
+                    hint = workload_hint(name, value, args[0] if args else None)
                 raise user_error("unknown argument", place=self.where, value=shown(name), allowed=", ".join(known),
                                  suggestion=hint or nearest(name[:100], known), sort=WrongCall)  # fmt: skip
             test = self.named.get(name)
@@ -371,7 +371,7 @@ class _CallChecks:
             what,
             place=place,
             value=shown(value),
-            allowed=_words(hint) + (f" from {_LEAST[name]} on" if whole and name in _LEAST else ""),
+            allowed=_annotation_text(hint) + (f" from {_LEAST[name]} on" if whole and name in _LEAST else ""),
             suggestion=said if said.startswith("Write ") else f"`{name}`: {said}" if said else "",
         )
 

@@ -77,7 +77,7 @@ def percent(share: float) -> str:
     return figures.percent(share).removesuffix(" %")
 
 
-def _drawn(share: float, most: float) -> str:
+def _bar(share: float, most: float) -> str:
     eighths = round(8 * BAR * max(0.0, share) / most) if most > 0 else 0
     return BLOCKS[8] * (eighths // 8) + (BLOCKS[eighths % 8] if eighths % 8 else "")
 
@@ -107,12 +107,12 @@ def _widths(columns: Sequence[TextColumn], natural: Sequence[int], room: int) ->
     return kept, [sizes[i] for i in kept]
 
 
-def _words(value: str, size: int) -> list[str]:
+def _wrapped_lines(value: str, size: int) -> list[str]:
     """Lines of at most this width, broken between words."""
     return screen.wrapped(value, limit=size)
 
 
-def _told_apart(column: TextColumn, names: Sequence[str]) -> int:
+def _distinct_width(column: TextColumn, names: Sequence[str]) -> int:
     """The smallest width at which shortened names still differ; the column's least where more does not help."""
     different = len(set(names))
     sizes = range(column.least, column.least + MOST_WORD)
@@ -121,7 +121,7 @@ def _told_apart(column: TextColumn, names: Sequence[str]) -> int:
 
 def _cell(column: TextColumn, value: str, size: int) -> list[str]:
     """The lines of one cell."""
-    return _words(value, size) if column.sort == "text" else [fitted(value, size)]
+    return _wrapped_lines(value, size) if column.sort == "text" else [fitted(value, size)]
 
 
 def _padded(column: TextColumn, value: str, size: int) -> str:
@@ -140,7 +140,7 @@ def layout(columns: Sequence[TextColumn], rows: Sequence[Sequence[Any]], room: i
     shown = [i for i, column in enumerate(columns) if column.sort != "bar" or drawn]
     most = {i: max([0.0, *(float(row[i]) for row in rows)]) for i in shown if columns[i].sort == "bar"}
     columns = [columns[i] for i in shown]
-    cells = [[_drawn(row[i], most[i]) if i in most else clean(str(row[i])) for i in shown] for row in rows]
+    cells = [[_bar(row[i], most[i]) if i in most else clean(str(row[i])) for i in shown] for row in rows]
     if not columns:
         return []
     body = [max([0, *(wide(row[i]) for row in cells)]) if c.sort != "bar" else BAR for i, c in enumerate(columns)]
@@ -155,7 +155,7 @@ def layout(columns: Sequence[TextColumn], rows: Sequence[Sequence[Any]], room: i
     ]
     if whole > room:
         columns = [
-            replace(c, least=_told_apart(c, [row[i] for row in cells])) if c.sort == "name" else c
+            replace(c, least=_distinct_width(c, [row[i] for row in cells])) if c.sort == "name" else c
             for i, c in enumerate(columns)
         ]
     kept, sizes = _widths(columns, natural, room)
@@ -180,7 +180,7 @@ def _pieces(cells: Sequence[str]) -> list[str]:
 
 def _head(columns: Sequence[TextColumn], sizes: Sequence[int]) -> list[Line]:
     """Headers, aligned at their last lines."""
-    parts = [_words(column.head, size) for column, size in zip(columns, sizes, strict=True)]
+    parts = [_wrapped_lines(column.head, size) for column, size in zip(columns, sizes, strict=True)]
     lines: list[Line] = []
     tall = max(map(len, parts))
     for at in range(tall):

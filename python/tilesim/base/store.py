@@ -47,7 +47,7 @@ def _text(key: Any) -> str:
     return key
 
 
-def _plain(value: Any) -> Any:
+def _native(value: Any) -> Any:
     """Numbers of numpy and torch as Python numbers."""
     with contextlib.suppress(Exception):  # an object may raise anything when it is asked
         if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
@@ -152,7 +152,7 @@ class Store:
         Returns:
             A hash as text.
         """
-        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=_plain).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=_native).encode()).hexdigest()
 
     def get(self, keys: Iterable[str], fits: Callable[[Any], bool] | None = None) -> dict[str, Any]:
         """Looks up values.
@@ -229,7 +229,7 @@ class Store:
             UserError: for a file that is damaged, full, in use, or not writable.
         """
         try:
-            written = {key: json.dumps(value, allow_nan=False, default=_plain) for key, value in dict(values).items()}
+            written = {key: json.dumps(value, allow_nan=False, default=_native) for key, value in dict(values).items()}
             rows = [(_text(key), text) for key, text in written.items()]
         except (TypeError, ValueError, RecursionError) as error:
             raise user_error("a value is not JSON", place=self.path, value=str(error)[:100]) from None

@@ -97,9 +97,9 @@ class Table(Tabled):
         """Aligned columns that fit the terminal; a line names the columns left out."""
         if not self.rows:
             return self._empty
-        from .screen import plain
+        from .screen import without_styles
 
-        return plain(self._printed(self.rows) if self._printed is not None else keyed(self.rows))
+        return without_styles(self._printed(self.rows) if self._printed is not None else keyed(self.rows))
 
     __repr__ = __str__
 

@@ -64,7 +64,7 @@ def positive(row: dict[str, Any], column: str) -> float:
     return value
 
 
-def whole(row: dict[str, Any], column: str, most: int = 10**15) -> int:
+def integer(row: dict[str, Any], column: str, most: int = 10**15) -> int:
     """The whole number of a cell, such as 8 or 8.0."""
     value = positive(row, column)
     if value != int(value) or value > most:

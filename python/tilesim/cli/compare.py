@@ -29,7 +29,7 @@ from .options import SEVERAL, Only, Output, Target, combinations
 from .screen import say
 from .show import step
 
-SHOWN = 40  # operations that `check` lists
+MAX_ROWS = 40  # operations that `check` lists
 
 
 def _start(name: str) -> str:
@@ -132,10 +132,10 @@ def compare(
         raise user_error("compare needs at least two results", value=what[0],
                          suggestion="Name another result, or give --machine twice")  # fmt: skip
     found = side_by_side(results[0], results[1], *results[2:], names=_named(files, names))
-    shown(found, out.html, out.json)
+    show(found, out.html, out.json)
 
 
-def shown(found: SideBySide, html: str | None, json: str | None) -> None:
+def show(found: SideBySide, html: str | None, json: str | None) -> None:
     """Writes and prints a comparison."""
     if html:
         found.to_html(html)
@@ -194,11 +194,11 @@ def _say(found: SideBySide, rows: list[dict[str, Any]], tolerance: str, result: 
     else:
         say(wrapped(found.headline(), hang="  "))
         typer.echo(f"{len(rows):,} {'change exceeds' if len(rows) == 1 else 'changes exceed'} {tolerance}:")
-    for row in rows[:SHOWN]:
+    for row in rows[:MAX_ROWS]:
         name = row["name"].replace("_", " ") if row["kind"] == "total" else row["name"]
         say(wrapped(f"{name}: {_value(row, 'before')} → {_value(row, 'after')} ({_change(row)})", "  ", "    "))
-    if len(rows) > SHOWN:
-        typer.echo(f"  and {len(rows) - SHOWN:,} more (--json lists all)")
+    if len(rows) > MAX_ROWS:
+        typer.echo(f"  and {len(rows) - MAX_ROWS:,} more (--json lists all)")
     for note in found.notes:
         say(wrapped(f"Note: {note}", hang="  "))
 

@@ -86,7 +86,7 @@ def _reject_overwriting(command: Any, ctx: Any) -> None:
     read = [(param, text) for param, text in words if param.name not in _OUTPUTS | _NO_FILES and os.path.isfile(text)]
     for index, (param, path) in enumerate(outputs):
         for other, text in (*read, *outputs[:index]):
-            if _one_file(path, text):
+            if _is_same_file(path, text):
                 twice = other.name in _OUTPUTS
                 what = "two options write one file" if twice else "the output would overwrite an input"
                 allowed = "a file each" if twice else "another file"
@@ -104,7 +104,7 @@ def _called(param: Any, ctx: Any) -> str:
     return spelled(param, ctx) if param.param_type_name == "option" else str(param.name).upper()
 
 
-def _one_file(a: str, b: str) -> bool:
+def _is_same_file(a: str, b: str) -> bool:
     try:
         return os.path.realpath(a) == os.path.realpath(b) or os.path.samefile(a, b)
     except (OSError, ValueError):  # one of the two is not a file, or not a path

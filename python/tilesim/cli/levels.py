@@ -17,7 +17,7 @@ from .options import Json, Model, Target, Without
 from .screen import say
 from .show import step
 
-SHOWN = 15  # distinct tile operations
+MAX_ROWS = 15  # distinct tile operations
 
 
 def levels(
@@ -57,7 +57,7 @@ def _show(found: Levels) -> None:
         more = live / cycles["instruction"] - 1 if cycles["instruction"] else 0.0
         line += f"; live {figures.count(live)} cycles: {100 * more:+.2f} % of the instruction level"
     say(wrapped(line, hang="  "))
-    rows = found.computes[:SHOWN]
+    rows = found.computes[:MAX_ROWS]
     columns = [
         text("tile operation", 0, 16),
         number("count"),
@@ -81,7 +81,7 @@ def _show(found: Levels) -> None:
         for row in rows
     ]
     say(layout(columns, cells))
-    if len(found.computes) > SHOWN:
-        say(wrapped(f"and {len(found.computes) - SHOWN} more (--json lists all)", hang="  "))
+    if len(found.computes) > MAX_ROWS:
+        say(wrapped(f"and {len(found.computes) - MAX_ROWS} more (--json lists all)", hang="  "))
     for note in found.notes:
         say(wrapped(note, hang="  "))

@@ -11,7 +11,7 @@ import typer
 from .._core import Error, __version__
 from ..base.screen import wrapped
 from .groups import CommandGroup
-from .screen import plain, say
+from .screen import disable_colours, say
 
 app = typer.Typer(cls=CommandGroup, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -33,7 +33,7 @@ def options(
 ) -> None:
     """Simulate machine-learning accelerators at tile level. Start with: tilesim run resnet18."""
     if no_color:
-        plain()
+        disable_colours()
 
 
 @functools.cache

@@ -41,7 +41,7 @@ def delay(quiet: float) -> float:
     return max(FIRST, PATIENCE - quiet)
 
 
-def seen(at: float = 0.0) -> None:
+def record_output(at: float = 0.0) -> None:
     """Records an output."""
     _last["sign"] = at or time.monotonic()
 
@@ -84,7 +84,7 @@ class _SpinnerThread(threading.Thread):
     def run(self) -> None:
         if self.over.wait(self.delay):
             return
-        seen()
+        record_output()
         try:
             if os.environ.get("TERM", "") in ("dumb", "unknown"):
                 text = screen.spelled(screen.clean(self.phase.text), sys.stderr.encoding)
@@ -95,7 +95,7 @@ class _SpinnerThread(threading.Thread):
         except (OSError, ValueError):  # the terminal is closed
             pass
         finally:
-            seen()
+            record_output()
 
     def _draw(self) -> None:
         width = shutil.get_terminal_size().columns

@@ -18,7 +18,7 @@ from .pipelines.stages import Stages, unlike
 from .pipelines.stages import through as carried
 from .plan import SCHEDULES
 from .terms import DeviceWork, Pricer, work
-from .training.around import between, gathers, gradients, hops, tables, tied
+from .training.around import gathers, gradients, hops, pipeline_traffic, tables, tied
 from .training.passes import AxisTraffic, LayerSeconds, gathered_layer, layer_passes, state
 
 __all__ = ["Detail", "StepTimes", "times"]
@@ -83,7 +83,7 @@ class Detail:
     tables_slow: Array | float = 0.0
 
 
-_OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload", "interference")
+_LAYER_PARTS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload", "interference")
 
 
 def _by_order(
@@ -98,7 +98,7 @@ def _by_order(
     return np.where(np.isnan(seconds), summed, seconds), pipes
 
 
-def of_stages(c: Columns, counted: SendCounts, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
+def stage_seconds(c: Columns, counted: SendCounts, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
     """Seconds of a micro-batch on the fullest and on the slowest stage (with head, or longer sends)."""
     fullest = c.stage_layers * layer + fixed + counted.full
     least = np.floor(c.layers / c.pipeline) * layer + fixed
@@ -116,11 +116,11 @@ def times(
     ends = w.head_forward + w.head_backward + w.embedding
     sending, gathered_ = hops(c, fabric, k), gathers(c, fabric, k)
     counted = sending.counted(c, back=True)
-    sent = between(c, sending, counted, gathered_, fabric)
+    sent = pipeline_traffic(c, sending, counted, gathered_, fabric)
     sends = counted.full + counted.calls * gathered_.seconds
     fixed = counted.calls * gathered_.seconds + k["host_microbatch"]
     layer = forward.seconds + backward.seconds
-    fullest, headed = of_stages(c, counted, layer, fixed, ends)
+    fullest, headed = stage_seconds(c, counted, layer, fixed, ends)
     whole = c.layers * layer + ends + p * fixed + counted.whole
     waited = (forward.compute + backward.compute + backward.recompute, ends)
     slowest, whole, more = slowed(c, fabric, fullest, headed, whole, waited)
@@ -142,7 +142,7 @@ def times(
     gathered = gathered_layer(c, fabric, k)
     first = gathered - forward.data - forward.data_interference
     own = m * c.stage_layers
-    parts = {name: own * (getattr(forward, name) + getattr(backward, name)) for name in _OF_LAYERS}
+    parts = {name: own * (getattr(forward, name) + getattr(backward, name)) for name in _LAYER_PARTS}
     parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + more)
     parts["host"] = parts["host"] + m * k["host_microbatch"]
     parts["pipeline"] = m * sends

@@ -193,14 +193,14 @@ class Library:
         if self.model == "steps":
             terms = library_steps.costs(constants, query)
             wire = float(query.moved()[0]) if query.op in library_model.RINGS else _sent(query)
-            return "ring", "", _plain(terms), wire
+            return "ring", "", _floats(terms), wire
         size = query.bytes[0]
-        algorithm, protocol = library_model.taken(constants, query)
+        algorithm, protocol = library_model.fastest_choice(constants, query)
         terms = library_model.costs(constants, query, algorithm, protocol)
         wire = float(query.moved()[0]) if algorithm in ("ring", "tree") else _sent(query)
         if algorithm == "nvls":
             wire = float(size * (1 + 1 / query.devices[0]))
-        return algorithm, protocol, _plain(terms), wire
+        return algorithm, protocol, _floats(terms), wire
 
     def _approximations(
         self, op: str, size: float, dtype: str, query: Query, generation: str, used: str
@@ -226,7 +226,7 @@ class Library:
         return tuple(said)
 
 
-def _plain(terms: Mapping[str, Any]) -> dict[str, float]:
+def _floats(terms: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(np.ravel(value)[0]) for name, value in terms.items()}
 
 

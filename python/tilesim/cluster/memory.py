@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .columns import Columns
 from .plan import SCHEDULES
 
-__all__ = ["GIB", "REASONS", "Memory", "fullest", "memory", "of_stage"]
+__all__ = ["GIB", "REASONS", "Memory", "fullest", "memory", "training_bytes"]
 
 Array = NDArray[np.float64]
 GIB = float(1 << 30)
@@ -74,10 +74,10 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
 
 def gathered_parameters(c: Columns) -> Array:
     """Gathered parameters of a running layer with zero3."""
-    return np.where(c.shard >= 3, _divided_parameters(c), 0.0)
+    return np.where(c.shard >= 3, _sharded_parameters(c), 0.0)
 
 
-def _divided_parameters(c: Columns) -> Array:
+def _sharded_parameters(c: Columns) -> Array:
     """Parameters of a layer sharded over more than one device."""
     shared = np.where(c.state_replicas > 1, c.shared_layer_parameters, 0.0)
     return shared + np.where(c.state_expert_replicas > 1, c.routed_layer_parameters, 0.0)
@@ -94,7 +94,7 @@ def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:
     return np.where(c.gpipe, m, np.minimum(m, held))
 
 
-def of_stage(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory:
+def training_bytes(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory:
     """Bytes of a device of one stage in a training step."""
     e = c.parameter_bytes
     # by level of `shard`: parameters of a device, and of its layers
@@ -113,7 +113,7 @@ def of_stage(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory
     logits = c.tokens * c.vocab / c.tensor * (c.element_bytes + 4)
     state = 8.0 + (4.0 if e < 4 else 0.0)
     # gradients of the running layer and of the previous one in reduction
-    working = working + np.where(c.shard == 2, two * _divided_parameters(c) * k["gradient_bytes"], 0.0)
+    working = working + np.where(c.shard == 2, two * _sharded_parameters(c) * k["gradient_bytes"], 0.0)
     offloaded = np.where(c.offload == 1, 0.0, 1.0)
     gradient = k["state_gradient_bytes"]
     working = working + np.where(c.offload == 1, two * layer[0] * state, 0.0)
@@ -143,4 +143,4 @@ def fullest(c: Columns, of: Callable[[Array], Memory]) -> Memory:
 
 def memory(c: Columns, k: Mapping[str, float]) -> Memory:
     """Bytes of a training step on its fullest device."""
-    return fullest(c, lambda stage: of_stage(c, k, stage))
+    return fullest(c, lambda stage: training_bytes(c, k, stage))

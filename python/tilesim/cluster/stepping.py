@@ -22,7 +22,7 @@ from ..models.layered_presets import layered, layered_names
 from .closed import Ordered, StepTimes, times
 from .cluster import Cluster
 from .columns import Columns, columns
-from .fabric import Fabric, as_run, fabric_of, of_size, with_library, with_prices
+from .fabric import Fabric, as_run, fabric_of, sized_fabric, with_library, with_prices
 from .frameworks import Framework
 from .hosts.offload import check as check_host
 from .hosts.straggling import slower
@@ -74,7 +74,7 @@ def priced(
         constants["interference"] = 1.0
     price = pricer(fabric.device, steps[0][0].dtype)
     phase = steps[0][0].phase
-    return table, timed(phase, table, price, fabric, constants), held(phase, table, fabric, constants)
+    return table, timed(phase, table, price, fabric, constants), memory_of_steps(phase, table, fabric, constants)
 
 
 def timed(
@@ -89,7 +89,7 @@ def timed(
     return times(table, price, fabric, constants, ordered)
 
 
-def held(phase: str, table: Columns, fabric: Fabric, constants: Mapping[str, float]) -> Memory:
+def memory_of_steps(phase: str, table: Columns, fabric: Fabric, constants: Mapping[str, float]) -> Memory:
     """Bytes of steps, by the forms of their phase."""
     table = placed(table, fabric)
     return forward_memory(table) if phase != "train" else memory(table, constants)
@@ -189,7 +189,7 @@ def step(
         )  # fmt: skip
     plan.check(workload, fabric.devices or None)
     plan = plan.filled(workload)
-    fabric = of_size(fabric, plan.devices)
+    fabric = sized_fabric(fabric, plan.devices)
     check_host(plan, fabric)
     used = Framework.load(framework or framework_of(fabric.device, plan, workload.phase))
     fabric = as_run(fabric, used, network_model)

@@ -12,7 +12,7 @@ from .views.communication import PASSES, dimensions
 __all__ = ["events", "trace"]
 
 MOST = 200_000  # most passes in a file
-_DRAWN = ("1f1b", "gpipe", "interleaved")
+_SIMPLE = ("1f1b", "gpipe", "interleaved")
 _LETTER = {"F": "forward", "B": "backward"}
 _CALLED = {
     "tensor": "reductions",
@@ -226,7 +226,7 @@ def _why_not(result: Any) -> str:
     """Why passes cannot be drawn; "" if they can."""
     plan, micros = result.plan, result.workload.global_batch // (result.plan.data * result.plan.micro_batch)
     forward = result.workload.phase != "train"
-    if "through" not in result.stage or result.passes is None or (plan.schedule not in _DRAWN and result.pipe is None):
+    if "through" not in result.stage or result.passes is None or (plan.schedule not in _SIMPLE and result.pipe is None):
         return "this step has no timeline of passes"
     if forward and plan.virtual > 1:
         return "chunks of a stage have no order in inference"

@@ -8,7 +8,7 @@ from typing import Any
 from ..graph.tensor import Tensor
 
 #: complex dtype by the dtype of its parts
-WHOLE = {"f32": "c64", "f64": "c128"}
+COMPLEX_OF = {"f32": "c64", "f64": "c128"}
 
 
 @dataclass(frozen=True, eq=False)

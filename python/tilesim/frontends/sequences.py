@@ -22,7 +22,7 @@ def has_both(model: Any) -> bool:
     return bool(getattr(model.config, "is_encoder_decoder", False))
 
 
-class _Whole(torch.nn.Module):
+class _EncoderDecoder(torch.nn.Module):
     """Encoder and decoder, with results by flat names."""
 
     def __init__(self, model: Any) -> None:
@@ -69,7 +69,7 @@ class _DecoderStep(torch.nn.Module):
 def _exported(model: Any, main: str, source: Any, prompt: Any) -> tuple[Any, dict[str, Any]]:
     """Both parts, and their results by name, without elements."""
     try:
-        program = export(_Whole(model), (), {main: source, "decoder_input_ids": prompt})
+        program = export(_EncoderDecoder(model), (), {main: source, "decoder_input_ids": prompt})
         found = results_of(program)
     except Exception as error:  # many types: other arguments, caches and results
         what = "cannot export encoder and decoder of this model together"

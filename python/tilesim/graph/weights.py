@@ -170,7 +170,7 @@ def _npz(path: str) -> dict[str, StoredTensor]:
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
-                _plain_member(member, path)
+                _check_compression(member, path)
                 name = member.filename.removesuffix(".npy")
                 place = f"{path}, array '{name}'"
                 with archive.open(member) as file:
@@ -199,7 +199,7 @@ def _npz(path: str) -> dict[str, StoredTensor]:
     return found
 
 
-def _plain_member(member: zipfile.ZipInfo, path: str) -> None:
+def _check_compression(member: zipfile.ZipInfo, path: str) -> None:
     """Raises an error for compressions that numpy does not write, because they unpack without a bound."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise Unsupported(f"{path}, array '{member.filename}': compression of type {member.compress_type}")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.checked import checked
 from ..base.errors import path_text, shown, user_error
 from ..machine.machine import Machine
@@ -61,7 +61,7 @@ class _Views:
 
     def __init__(self, program: Any, elf: Elf, core: Core, timed: bool, pipeline: int, timeline: bool) -> None:
         self.program, self.elf, self.timed, self.held = program, elf, timed, core._held
-        self.pipeline = whole("pipeline", pipeline, 0, MOST_LOGGED)
+        self.pipeline = integer("pipeline", pipeline, 0, MOST_LOGGED)
         self.starts = elf.starts() if timeline else None
         if not timed:
             if pipeline or timeline:
@@ -193,7 +193,7 @@ def run_with(streams: Streams, elf: ElfLike, args: Sequence[str], asked: Asked) 
 
 
 def _limit(instructions: int | None) -> int:
-    return _MOST if instructions is None else whole("max_instructions", instructions, 0, _MOST)
+    return _MOST if instructions is None else integer("max_instructions", instructions, 0, _MOST)
 
 
 def _program(elf: ElfLike, core: Core, asked: Asked, streams: Streams) -> tuple[Any, Elf]:
@@ -204,8 +204,8 @@ def _program(elf: ElfLike, core: Core, asked: Asked, streams: Streams) -> tuple[
     folder = "" if asked.root is None else path_text(asked.root)
     if folder and not os.path.isdir(folder):
         raise user_error("the directory does not exist", place="root", value=folder)
-    seed = whole("seed", asked.seed, 0, 2**64 - 1)
-    most = whole("max_memory", _core.parse_bytes(most) if isinstance(most, str) else most, 4096, _MOST)
+    seed = integer("seed", asked.seed, 0, 2**64 - 1)
+    most = integer("max_memory", _core.parse_bytes(most) if isinstance(most, str) else most, 4096, _MOST)
     program = _core.IsaProgram(image.image, core.vlen, folder, seed, "".join(streams), asked.input, core._held, most)
     program.set_ones(agnostic == "ones")
     if core.machine is not None:

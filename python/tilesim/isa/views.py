@@ -50,11 +50,11 @@ def functions_of(program: Any, elf: Elf) -> list[dict[str, Any]]:
         by_line = (
             [{"line": line, "instructions": n, "cycles": c} for line, (n, c) in lines.items()] if any(lines) else []
         )
-        rows.append({"function": function, **whole, "lines": sorted(by_line, key=_most)})
-    return sorted(rows, key=_most)
+        rows.append({"function": function, **whole, "lines": sorted(by_line, key=_busiest_first)})
+    return sorted(rows, key=_busiest_first)
 
 
-def _most(row: dict[str, Any]) -> tuple[int, int, str]:
+def _busiest_first(row: dict[str, Any]) -> tuple[int, int, str]:
     return -row["cycles"], -row["instructions"], row.get("line", row.get("function", ""))
 
 

@@ -9,12 +9,12 @@ from typing import Any
 from .. import _core
 from .._core import Unsupported, UserError
 from ..base.above import Above
-from ..base.arguments import one_of, whole
+from ..base.arguments import integer, one_of
 from ..base.checked import checked
 from ..base.errors import shown, unsupported
 from ..base.progress import counter
 from ..graph import Graph, nearest, user_error
-from ..graph.devices import alone
+from ..graph.devices import single_device_graph
 from ..graph.trips import checked as checked_trips
 from ..graph.trips import counted
 from ..loading import GraphLike, as_graph
@@ -137,10 +137,10 @@ def compile(
     graph, machine = as_graph(graph), lowered_as(machine, lowering)
     target = machine.only(sort) if sort is not None else machine
     if cores is not None:
-        cores = whole("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
+        cores = integer("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
     if contexts is not None:
         most = int(target.get("core.contexts"))
-        contexts = whole("contexts", contexts, most=most, none="one, or as many as the mapping asks for")
+        contexts = integer("contexts", contexts, most=most, none="one, or as many as the mapping asks for")
     options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
     if lowering is not None:
         options["lowering"] = lowering
@@ -149,7 +149,7 @@ def compile(
     if layout != "auto":
         options["layout"] = layout
     if collectives == "untimed":
-        graph = alone(graph)
+        graph = single_device_graph(graph)
     given, sparse = graph, (contexts or 1) == 1
     graph = _as_multiplied(given, target, zero_tiles, integer_products, sparse)
     if zero_tiles != "off":

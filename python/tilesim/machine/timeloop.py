@@ -25,7 +25,7 @@ _KEYS = ("!", "name", "class", "subclass", "attributes", "spatial", "constraints
          "required_actions", "enabled", "version", "sparse_optimizations")  # fmt: skip
 _MESH = ("meshX", "meshY")
 #: attributes of Timeloop that concern neither time nor size, and are not misspellings
-_OTHER = ("technology", "n_banks", "n_ports", "n_rdports", "n_wrports", "n_rdwr_ports", "num_ports", "num-ports",
+_IGNORED = ("technology", "n_banks", "n_ports", "n_rdports", "n_wrports", "n_rdwr_ports", "num_ports", "num-ports",
           "energy", "cluster_size", "cluster-size", "network_word_bits", "network-word-bits", "leak", "area",
           "multicast", "latency", "adder_width", "multiple_buffering", "multiple-buffering", "min_utilization",
           "min-utilization", "reads", "writes", "instances", "vector_access_energy", "buffer_energy",
@@ -66,7 +66,7 @@ class _Level:
         rest = [key for key in self.attributes if key not in self.used]
         absent = sorted(self.asked - self.attributes.keys())
         for key in rest:
-            if key not in (*_OTHER, *_WIDTHS) and (meant := nearest(str(key), (*_OTHER, *absent))) in absent:
+            if key not in (*_IGNORED, *_WIDTHS) and (meant := nearest(str(key), (*_IGNORED, *absent))) in absent:
                 raise user_error("unknown attribute", place=self.place, value=shown(key), suggestion=meant)
         return [f"{self.name}.{key}" for key in rest]
 

@@ -31,7 +31,7 @@ MOST_OPERATIONS = 2000
 """Largest graph whose calls are inlined for given activations when no weight has zeros."""
 
 
-_SAID = "products in called layers are timed as dense: inlined layers would make {count:,} operations"
+_NOT_INLINED = "products in called layers are timed as dense: inlined layers would make {count:,} operations"
 _Candidates = list[tuple[dict[str, Any], list[str | None]]]
 
 
@@ -48,7 +48,7 @@ def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
     if calls and cores["dense"] is None and found and not any(any(held) for _, held in found):
         count = len(changed.operations())
         if count > MOST_OPERATIONS:
-            told, line = graph.copy(), _SAID.format(count=count)
+            told, line = graph.copy(), _NOT_INLINED.format(count=count)
             told.assumptions += [] if line in told.assumptions else [line]
             return told
     plans = _plans(changed, found, cores, machine)
@@ -163,7 +163,7 @@ def _planned(product: _SparseProduct, cores: Mapping[str, Any], machine: Machine
     if not any(zeros) and cores["dataflow"] == "inner":
         return None
     forms = tuple(_form(product, side) for side in (0, 1))
-    plan = _divided(product, forms, cores, machine)
+    plan = _fastest_plan(product, forms, cores, machine)
     if plan is None:
         return _all_dense(product) if cores["only"] else None
     parts = plan.parts(*product.patterns)
@@ -174,12 +174,12 @@ def _planned(product: _SparseProduct, cores: Mapping[str, Any], machine: Machine
         if plan.forms[side] == 0:
             continue
         tile = (plan.tiles[0], plan.tiles[2]) if side == 0 else (plan.tiles[2], plan.tiles[1])
-        stored = _stored(plan.parts(*known)[side], tile, FORMS[plan.forms[side]], product.dtypes[side])
+        stored = _tile_order(plan.parts(*known)[side], tile, FORMS[plan.forms[side]], product.dtypes[side])
         weights.update({f"{name}.{key}": array for key, array in stored.items()})
     a, b = product.patterns
     lacking = any(matrix is None for matrix in product.known)
     both = -1 if lacking else int(a.sum(axis=0, dtype=np.int64) @ b.sum(axis=1, dtype=np.int64))
-    plan = replace(plan, bytes=(_whole(product, forms, 0), _whole(product, forms, 1)), products=both)
+    plan = replace(plan, bytes=(_operand_bytes(product, forms, 0), _operand_bytes(product, forms, 1)), products=both)
     return _SparsePlan(plan.numbers, weights, True)
 
 
@@ -189,7 +189,7 @@ def _all_dense(product: _SparseProduct) -> _SparsePlan:
     return _SparsePlan(plan.numbers, {"cycles": nothing, "products": nothing}, False)
 
 
-def _whole(product: _SparseProduct, forms: tuple[int, ...], side: int) -> int:
+def _operand_bytes(product: _SparseProduct, forms: tuple[int, ...], side: int) -> int:
     """Bytes of a whole operand, in its format; 0: dense."""
     pattern = product.patterns[side]
     if forms[side] == 0:
@@ -212,7 +212,7 @@ def _form(product: _SparseProduct, side: int) -> int:
     return int(np.argmin(sizes))
 
 
-def _stored(matrix: NDArray[Any], tile: tuple[int, int], form: str, dtype: str) -> dict[str, Any]:
+def _tile_order(matrix: NDArray[Any], tile: tuple[int, int], form: str, dtype: str) -> dict[str, Any]:
     """Tiles of a matrix in order."""
     values, marks, indices = [], [], []
     starts, places = [0], [0]
@@ -261,7 +261,7 @@ def _sizes(extent: int) -> list[int]:
     return found
 
 
-def _most(product: _SparseProduct, forms: tuple[int, ...], side: int, tile: tuple[int, int]) -> int:
+def _slot_bytes(product: _SparseProduct, forms: tuple[int, ...], side: int, tile: tuple[int, int]) -> int:
     """Bytes of the slots of an operand's tile, which must hold a full one."""
     elements = tile[0] * tile[1]
     element = _element(product.dtypes[side])
@@ -280,7 +280,7 @@ def _tiles(
             for deep in _sizes(k):
                 trips = (-(-m // high), -(-n // wide), -(-k // deep))
                 depth = 2 if np.prod(trips) > 1 else 1
-                held = _most(product, forms, 0, (high, deep)) + _most(product, forms, 1, (deep, wide))
+                held = _slot_bytes(product, forms, 0, (high, deep)) + _slot_bytes(product, forms, 1, (deep, wide))
                 held += high * wide * (sums + _element(product.dtypes[2]))
                 if depth * held + 8 * 64 * depth > room:
                     continue
@@ -364,7 +364,7 @@ class _Prices:
         return max(*ends, (sparse.bytes + dense.bytes) / self.shared, 0.0), plan
 
 
-def _divided(
+def _fastest_plan(
     product: _SparseProduct, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine
 ) -> SparsePlan | None:
     """The fastest plan; None if dense cores are faster or no tile fits."""

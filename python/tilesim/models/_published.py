@@ -73,7 +73,7 @@ class _TextLayer(Block):
             mask: tuple[tuple[int, ...], str | None] = (1, 1, sequence, sequence), "bool"
         else:
             mask = (batch, 1, sequence if sizes.family == "opt" else 1, sequence), None
-        kept = {name: (shape, "bool") for name, shape in (_kept(sizes, batch, sequence) if training else {}).items()}
+        kept = {name: (shape, "bool") for name, shape in (_masks(sizes, batch, sequence) if training else {}).items()}
         inputs = {"x": ((batch, sequence, width),), "mask": mask, **kept}
         super().__init__(builder, "layer", weights, inputs, transposed=turned)
         self.scores, self.rows = self.inputs.get("kept_scores"), self.inputs.get("kept_rows")
@@ -107,7 +107,7 @@ class _TextLayer(Block):
         return x + self._residual(hidden, "down")
 
 
-def _kept(sizes: TextSizes, batch: int, sequence: int) -> dict[str, tuple[int, ...]]:
+def _masks(sizes: TextSizes, batch: int, sequence: int) -> dict[str, tuple[int, ...]]:
     """Shapes of the masks of dropout."""
     return {"kept_scores": (batch, sizes.heads, sequence, sequence), "kept_rows": (batch, sequence, sizes.width)}
 
@@ -166,7 +166,7 @@ def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32",
     mask = b.input(
         "mask", rows.get(sizes.family, (1, 1, sequence, sequence)), dtype if sizes.family in rows else "bool"
     )
-    kept = _kept(sizes, batch, sequence) if training else {}
+    kept = _masks(sizes, batch, sequence) if training else {}
     drops = [b.input(name, shape, "bool") for name, shape in kept.items()]
     for i in range(sizes.layers):
         x = layer.call(f"layer.{i}", x, mask, *drops)

@@ -12,18 +12,18 @@ from .. import _core
 from ..base.errors import nearest, user_error
 from .distributions import GroupRows, Indices, Lengths
 
-__all__ = ["MOST_FLOPS", "WORDS", "Role", "Roles", "Values", "attention_data", "check_counts"]
+__all__ = ["DISTRIBUTIONS", "MOST_FLOPS", "Role", "Roles", "Values", "attention_data", "check_counts"]
 
 MOST_FLOPS = 2e10
 """Most FLOPs to compute values for timing from given ones: some ten seconds."""
 
-WORDS = {"counts": GroupRows, "indices": Indices}
+DISTRIBUTIONS = {"counts": GroupRows, "indices": Indices}
 """Names for all tensors of a role, unless a tensor has that name."""
 
 Role = GroupRows | Indices
 
 
-def _whole(function: str, name: str) -> str:
+def _qualified(function: str, name: str) -> str:
     return f"{function}.{name}" if function else name
 
 
@@ -66,7 +66,7 @@ class Values:
     def _results(self, function: str) -> set[str]:
         if self.graph is None or not function:
             return set(self.makers)
-        return {_whole(function, row["name"]) for op in self.graph.operations(function) for row in op["results"]}
+        return {_qualified(function, row["name"]) for op in self.graph.operations(function) for row in op["results"]}
 
     def inputs(self, name: str) -> list[Any]:
         """Rows of a step's integer operands."""
@@ -181,7 +181,7 @@ class Roles:
 
     def _is(self, row: Any, tensor: str, function: str, alone: bool) -> bool:
         """Whether the operand is the tensor, or the only one with as many elements."""
-        if _whole(function, row["name"]) == tensor or row["name"] == tensor:
+        if _qualified(function, row["name"]) == tensor or row["name"] == tensor:
             return True
         own = self._values.tensors.get(tensor)
         return alone and own is not None and math.prod(own["shape"]) == math.prod(row["shape"])
@@ -231,7 +231,7 @@ class Roles:
 
     def by_word(self, word: str) -> dict[str, Role]:
         """Tensors of a role."""
-        found = {behind: role for behind, role in self._known.values() if type(role) is WORDS[word]}
+        found = {behind: role for behind, role in self._known.values() if type(role) is DISTRIBUTIONS[word]}
         if not found:
             raise user_error(
                 "the timing of this program does not depend on such a tensor",
@@ -256,7 +256,7 @@ class Roles:
                 "a distribution applies only to rows per group and to indices of a table",
                 place="tensors",
                 value=f"'{name}'",
-                allowed=", ".join([*self.names(), *WORDS]),
+                allowed=", ".join([*self.names(), *DISTRIBUTIONS]),
                 suggestion=nearest(name, self.names()) or "Give an array",
             )
         return behind

@@ -14,13 +14,13 @@ import numpy as np
 from .. import _core
 from ..base.arguments import as_array
 from ..base.errors import nearest, path_text, shown, user_error
-from .data_roles import WORDS, Roles, Values, check_counts
+from .data_roles import DISTRIBUTIONS, Roles, Values, check_counts
 from .distributions import Distribution, GroupRows
 from .mixed import MixedProgram, Turn
 from .program import Program
 from .sparse_times import SparsePlan, sparse_cores, tile_times
 
-__all__ = ["Data", "PartData", "ValueTrace", "data_of_parts", "known_data", "opened"]
+__all__ = ["Data", "PartData", "ValueTrace", "data_of_parts", "opened", "tensors_that_timing_reads"]
 
 
 class ValueTrace(dict[str, Any]):
@@ -110,9 +110,9 @@ def _parted(tensors: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Distr
     return {name: _array(value) for name, value in tensors.items() if name not in texts}, drawn
 
 
-def _check_words(given: Iterable[str], values: Values) -> None:
+def _check_distributions(given: Iterable[str], values: Values) -> None:
     for name in given:
-        if name in WORDS and name not in values.types and name not in values.tensors:
+        if name in DISTRIBUTIONS and name not in values.types and name not in values.tensors:
             raise user_error(
                 f"'{name}' takes a distribution for all {name} of a program",
                 place=f"tensors, {name}",
@@ -123,8 +123,8 @@ def _check_words(given: Iterable[str], values: Values) -> None:
 
 def _draw(roles: Roles, drawn: Mapping[str, Distribution], seed: int, values: Values) -> None:
     """Adds drawn values, first those named by tensor, then those named by role."""
-    for name, distribution in sorted(drawn.items(), key=lambda item: (item[0] in WORDS, item[0])):
-        word = name in WORDS and name not in values.types
+    for name, distribution in sorted(drawn.items(), key=lambda item: (item[0] in DISTRIBUTIONS, item[0])):
+        word = name in DISTRIBUTIONS and name not in values.types
         targets = roles.by_word(name) if word else {name: roles.of(name)}
         for target, role in targets.items():
             if word and target in values.given:
@@ -136,7 +136,7 @@ def _draw(roles: Roles, drawn: Mapping[str, Distribution], seed: int, values: Va
             values.add(target, array, how)
 
 
-def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> Data:
+def tensors_that_timing_reads(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> Data:
     """The given tensors that a program's simulation reads."""
     if not tensors and not isinstance(tensors, ValueTrace):
         return Data()
@@ -144,7 +144,7 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
     types = {tensor["name"]: tensor for tensor in program.core.tensors()}
     graph = program.prepared if program.graph is not None else None
     values = Values(graph, program.core, given)
-    _check_words(given, values)
+    _check_distributions(given, values)
     if isinstance(tensors, ValueTrace):
         values.labels.update(dict.fromkeys(given, f"trace {tensors.file}"))
     if program.graph is None:
@@ -153,11 +153,11 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
         prepared = program.prepared
         results = [row["name"] for op in prepared.operations("") for row in op["results"]]
         inputs = [row["name"] for row in (*prepared.inputs, *program.graph.core.inputs)]
-        named = [*given, *(name for name in drawn if name not in WORDS)]
-        _unknown(named, dict.fromkeys([*inputs, *types, *results, *WORDS]), program.graph.name)
+        named = [*given, *(name for name in drawn if name not in DISTRIBUTIONS)]
+        _unknown(named, dict.fromkeys([*inputs, *types, *results, *DISTRIBUTIONS]), program.graph.name)
         _core.check_attention_data(program.graph.core, given)
     reads = [row for row in program.core.data_reads() if types.get(row[0], {}).get("role") != "weight"]
-    data = Data(given=tuple(name for name in tensors if name not in WORDS or name in values.types))
+    data = Data(given=tuple(name for name in tensors if name not in DISTRIBUTIONS or name in values.types))
     timed = _sparse_tiles(program, values)
     if not reads and not timed:
         for name in drawn:
@@ -245,7 +245,7 @@ class PartData:
     def of_part(self, part: Turn) -> dict[str, Any]:
         """The values of a part, by its names."""
         assert part.program is not None
-        names = _names_of(part) | set(WORDS)
+        names = _names_of(part) | set(DISTRIBUTIONS)
         own = {name: value for name, value in self.given.items() if name in names}
         if not self.given or not part.program.core.data_reads():
             return own
@@ -280,7 +280,7 @@ def data_of_parts(program: MixedProgram, tensors: Mapping[str, Any]) -> PartData
     """The given tensors that the parts of a program read."""
     given = {name: value if isinstance(value, str) else _array(value) for name, value in tensors.items()}
     data = PartData(program, given)
-    known = dict.fromkeys([*data._values.types, *WORDS])
+    known = dict.fromkeys([*data._values.types, *DISTRIBUTIONS])
     for part in program.turns:
         if part.program is not None:
             known |= dict.fromkeys(sorted(_names_of(part)))

@@ -19,7 +19,7 @@ from .side_by_side import SideBySide, finite
 
 __all__ = ["Comparison"]
 
-REST = "(outside of operations)"
+OUTSIDE = "(outside of operations)"
 
 
 @checked_class()
@@ -138,7 +138,7 @@ class Comparison(SideBySide):
             for index, result in enumerate(self.results)
         ]
         if any(rest):
-            rows.append(self._figures(REST, [], rest) | self._parts(None))
+            rows.append(self._figures(OUTSIDE, [], rest) | self._parts(None))
         return self.largest(rows)
 
     def _row(self, match: Match) -> dict[str, Any]:

@@ -18,7 +18,7 @@ __all__ = ["MeasuredResult"]
 _NO_OPERATIONS = (
     'no operations: the program has no {"scope": NAME, "operation": NAME, "do": [...]}; units() has its times'
 )
-_MOVED = ("padding", "merged", "forwarded")
+_MOVED_COUNTS = ("padding", "merged", "forwarded")
 
 
 @checked_class()
@@ -265,6 +265,6 @@ class MeasuredResult:
         served from a queued write), moved (asked + padding - merged - forwarded: the sum over the channels, with writes
         still queued at the end). Replayed runs are exact up to rounding.
         """
-        parts = {key: int(self.data.get(f"memory_{key}_bytes", 0)) for key in _MOVED}
+        parts = {key: int(self.data.get(f"memory_{key}_bytes", 0)) for key in _MOVED_COUNTS}
         moved = sum(int(row["bytes"]) for row in self.data["units"] if row["kind"] == "channel")
         return {"asked": self.memory_bytes, **parts, "moved": moved}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-__all__ = ["Names", "known_names", "source_of"]
+__all__ = ["Names", "names_of_operations", "source_of"]
 
 
 def _tails(names: Iterable[str]) -> set[str]:
@@ -21,7 +21,7 @@ def _tails(names: Iterable[str]) -> set[str]:
     return found
 
 
-def known_names(data: Mapping[str, Any]) -> set[str]:
+def names_of_operations(data: Mapping[str, Any]) -> set[str]:
     """All names that graph operations can have in kernels."""
     return _tails(row["operation"] for row in (data.get("bounds") or {}).get("operations", ()))
 
@@ -44,7 +44,7 @@ class Names:
     def __init__(self, data: Mapping[str, Any]) -> None:
         """Finds the graph operations of kernels."""
         self.rows: Sequence[dict[str, Any]] = data["operations"]
-        self._known = known_names(data)
+        self._known = names_of_operations(data)
         self._sources = [source_of(str(row["name"]), self._known) for row in self.rows]
         self._groups: dict[str, list[int]] = {}
         for index, (row, source) in enumerate(zip(self.rows, self._sources, strict=True)):

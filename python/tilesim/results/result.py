@@ -108,10 +108,10 @@ class Result(MeasuredResult):
         Raises:
             UserError: when the file cannot be written.
         """
-        from .page.held import held
+        from .page.held import stored_page_data
 
         check_writable(path)
-        more = held(self)
+        more = stored_page_data(self)
         with writing(path) as file:
             json.dump({**self.data, "page": more} if more else self.data, file, indent=1)
 

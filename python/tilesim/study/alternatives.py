@@ -193,7 +193,7 @@ def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> d
         offered = sampler_of("model", kernel, candidates + 1, 0).ask(candidates + 1)
         now = given.get(kernel.operation, dict(kernel.nest))
         nests = [now, *(nest for nest, _ in offered if nest != now)][: candidates + 1]
-        cycles = [_alone(again, graph, fuse, kernel, nest) for nest in nests]
+        cycles = [_kernel_cycles(again, graph, fuse, kernel, nest) for nest in nests]
         best = min(range(len(nests)), key=lambda at: cycles[at])
         if cycles[best] < cycles[0]:
             found[kernel.operation] = nests[best]
@@ -207,16 +207,16 @@ def _skipping(program: Any) -> set[str]:
     return {note.split(sign)[0] for note in program.notes if sign in note and "neither loaded nor" in note}
 
 
-_ALONE = ("cores", "contexts", "layout")
+_COPIED = ("cores", "contexts", "layout")
 """Options of the run that also apply to a standalone kernel; not those about residency between kernels."""
 
 
-def _alone(again: Again, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any]) -> float:
+def _kernel_cycles(again: Again, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any]) -> float:
     memory = again.options.memory or str(again.target.get("memory.kind"))
     if memory == "bank":
         memory = "simple"  # faster for candidates; the chosen one is simulated as requested
     try:
-        options = {name: again.program.options[name] for name in _ALONE if again.program.options.get(name) is not None}
+        options = {name: again.program.options[name] for name in _COPIED if again.program.options.get(name) is not None}
         program = _core.compile(
             graph.core, again.target.core, fuse, {kernel.operation: nest}, "profile", kernel.operation, **options
         )

@@ -17,7 +17,7 @@ from ..machine.machine import MachineLike
 from ..program.mixed import MixedProgram
 from ..program.program import Program
 from ..results.result import Result, Table
-from ..timing.options import CompileOptions, SimulateOptions, divided
+from ..timing.options import CompileOptions, SimulateOptions, by_call
 from ..timing.simulate import compile, simulate, with_network
 
 __all__ = ["Attribution", "Coverage", "Key", "coverage", "runs_of"]
@@ -183,7 +183,7 @@ def coverage(graph: GraphLike, machine: MachineLike = "tpu-v3", **options: Any) 
     Raises:
         UserError: when no tile of an operation fits the scratchpad; for an unknown option.
     """
-    graph, (compiled, simulated) = as_graph(graph), divided(options, CompileOptions, SimulateOptions)
+    graph, (compiled, simulated) = as_graph(graph), by_call(options, CompileOptions, SimulateOptions)
     program = compile(graph, with_network(machine, simulated.get("network")), **{"fallback": "host", **compiled})
     result = simulate(program, **simulated)
     reason: dict[str, str] = {}

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import _core
 from ..base.errors import nearest, shown, user_error
-from ..results.names import Names, known_names, source_of
+from ..results.names import Names, names_of_operations, source_of
 
 __all__ = ["Chosen", "chosen"]
 
@@ -45,7 +45,7 @@ def _matching(names: Names, asked: str) -> list[dict[str, Any]]:
     return found
 
 
-def _of_layer(data: Mapping[str, Any], names: Names, sources: set[str], asked: str) -> Chosen | None:
+def _layer_kernels(data: Mapping[str, Any], names: Names, sources: set[str], asked: str) -> Chosen | None:
     """The kernels of one layer's operation, if the program has the layer once."""
     parts = asked.split(".")
     for cut in range(1, len(parts)):
@@ -88,9 +88,9 @@ def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | Non
 def chosen(data: Mapping[str, Any], name: str) -> Chosen:
     """Finds kernels."""
     asked, names = name.strip(), Names(data)
-    found = _found(data, names, asked)
+    found = _named_kernels(data, names, asked)
     if found is None and (plain := _FOLDED.sub("", asked)) != asked:
-        found = _found(data, names, plain)
+        found = _named_kernels(data, names, plain)
     if found is not None:
         return found
     sources = {row["operation"] for row in (data.get("bounds") or {}).get("operations", ())}
@@ -106,7 +106,7 @@ def chosen(data: Mapping[str, Any], name: str) -> Chosen:
     )
 
 
-def _found(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
+def _named_kernels(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
     """The kernels of a name; None if unknown."""
     rows = names.rows
     of_kernel = names.asked(asked)
@@ -114,7 +114,7 @@ def _found(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
         return _numbered(data, names, asked)
     if of_kernel:
         return Chosen(of_kernel, "" if len(of_kernel) == 1 else f"it has {len(of_kernel)} kernels")
-    known = known_names(data)
+    known = names_of_operations(data)
     inside = [row for row in rows if any(one == asked or source_of(one, known) == asked for one in row["operation"])]
     if inside:
         kernels = ", ".join(row["name"] for row in inside[:3]) + (", ..." if len(inside) > 3 else "")
@@ -137,7 +137,7 @@ def _found(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
     if behind:
         return Chosen(behind, f"{len(behind)} kernels with this suffix together")
     sources = {row["operation"] for row in (data.get("bounds") or {}).get("operations", ())}
-    return _of_layer(data, names, sources, asked)
+    return _layer_kernels(data, names, sources, asked)
 
 
 def _close(asked: str, names: list[str]) -> list[str]:

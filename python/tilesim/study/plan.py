@@ -104,11 +104,11 @@ def planned(
                 plan.settings.append(settings)
                 plan.changes.append(change)
                 plan.same.append((g, m, p))
-                _replaced(plan, base, change, _kept(where, row))
+                _replaced(plan, base, change, _passes_filter(where, row))
     return plan
 
 
-def _kept(where: Callable[[dict[str, Any]], Any] | None, row: dict[str, Any]) -> bool:
+def _passes_filter(where: Callable[[dict[str, Any]], Any] | None, row: dict[str, Any]) -> bool:
     if where is None:
         return True
     try:

@@ -23,13 +23,13 @@ from ..graph import Graph, user_error
 from ..loading import GraphLike
 from ..machine.machine import Machine, MachineLike
 from ..timing.latencies import TileLatencies
-from ..timing.options import CompileOptions, SimulateOptions, divided
+from ..timing.options import CompileOptions, SimulateOptions, by_call
 from .flags import flagged
-from .metrics import DEFAULT, UNITS, Metric, asked, check_portable, metric_name
+from .metrics import DEFAULT, UNITS, Metric, check_portable, metric_name, metrics_of
 from .plan import StudyPlan, graphs_of, planned, portable, several_of
 from .points import MOST_POINTS, Axes, axes_of, unit_of
 from .sweep_table import Sweep
-from .work import LruCache, Options, StudyWork, divided_work, named, points_of, sent
+from .work import LruCache, Options, StudyWork, grouped_points, named, points_of, sent
 
 __all__ = ["sweep"]
 
@@ -138,7 +138,7 @@ def sweep(
     if mappings is not None and not len(mappings):
         raise user_error("an empty list has nothing to try", place="sweep: mappings", allowed="one or more")
     ways = list(mappings.items()) if isinstance(mappings, Mapping) else [(m, m) for m in mappings or ["profile"]]
-    axes, wanted = axes_of({} if changes is None else changes), asked(metrics)
+    axes, wanted = axes_of({} if changes is None else changes), metrics_of(metrics)
     if on_error not in (None, "row", "raise"):
         raise user_error("unknown error mode", place="on_error", value=shown(on_error), allowed="row, raise")
     count = math.prod([len(graphs), len(machines), len(ways), axes.count])
@@ -148,7 +148,7 @@ def sweep(
         raise user_error("a sweep has no option mapping", place="mapping", suggestion="Use mappings=[...]")
     if "timeline" in options:
         raise user_error("a sweep cannot record timelines", place="timeline", suggestion="Simulate one combination")
-    compiled, simulated = divided(options, CompileOptions, SimulateOptions)
+    compiled, simulated = by_call(options, CompileOptions, SimulateOptions)
     if memory is not None:
         simulated["memory"] = memory
     columns = (several_graphs, several_machines, mappings is not None)
@@ -248,7 +248,7 @@ class _Call:
             work = self._work(pool, folder)
             for attempt in range(1, ATTEMPTS + 1):
                 missing = [(i, self.plan.same[i], self.plan.changes[i]) for i in all_points if i not in self.known]
-                tasks = divided_work(missing, together=not shares_memory(pool))
+                tasks = grouped_points(missing, together=not shares_memory(pool))
                 sent_ = [(work[same], [self.plan.changes[i] for i in points]) for same, points in tasks]
                 try:
                     for (_, points), rows in zip(tasks, in_order(pool, points_of, sent_), strict=True):
@@ -263,7 +263,7 @@ class _Call:
     def _take(self, rows: dict[int, dict[str, Any]], keys: dict[int, str], kept: Store | None) -> None:
         """Stores the outcomes of a task."""
         self.known |= rows
-        found = {keys[i]: row for i, row in rows.items() if _stored(row)} if kept is not None else {}
+        found = {keys[i]: row for i, row in rows.items() if _is_storable(row)} if kept is not None else {}
         if kept is not None and found:
             kept.put(found)
 
@@ -297,7 +297,7 @@ class _Call:
         self.told(done, count, f"{figures.duration(left)} left" if done < count else "done")
 
 
-def _stored(outcome: dict[str, Any]) -> bool:
+def _is_storable(outcome: dict[str, Any]) -> bool:
     """Whether an outcome can be stored: a result with finite numbers."""
     numbers = [one for one in outcome.get("metrics", {}).values() if isinstance(one, float)]
     return "status" not in outcome and all(math.isfinite(one) for one in numbers)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from .. import _core
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.checked import checked
 from ..base.executors import in_order, opened, shares_memory, stop
 from ..base.progress import ProgressBar
@@ -343,7 +343,7 @@ def tune(
     Raises:
         UserError: for a budget below 1, an unknown sampler, or as `compile`.
     """
-    budget = whole("budget", budget, 1)
+    budget = integer("budget", budget, 1)
     if sampler not in SAMPLERS:
         raise user_error(
             "unknown sampler", value=f"'{sampler}'", allowed=", ".join(SAMPLERS), suggestion=nearest(sampler, SAMPLERS)

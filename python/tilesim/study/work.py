@@ -21,7 +21,7 @@ from .flags import longest
 from .metrics import Metric, metric_name, value_of
 from .plan import mapping_of, reason_of
 
-__all__ = ["LruCache", "Options", "StudyWork", "divided_work", "points_of", "sent", "travelling"]
+__all__ = ["LruCache", "Options", "StudyWork", "grouped_points", "points_of", "sent", "travelling"]
 
 Options = tuple[dict[str, Any], dict[str, Any]]  # of compile, of simulate
 SENT = 1 << 24  # largest weights in bytes to send inline
@@ -151,7 +151,7 @@ def named(work: StudyWork) -> str:
     return hashlib.sha256(pickle.dumps(parts)).hexdigest()
 
 
-def divided_work(points: Sequence[tuple[int, Any, dict[str, Any]]], together: bool) -> list[tuple[Any, list[int]]]:
+def grouped_points(points: Sequence[tuple[int, Any, dict[str, Any]]], together: bool) -> list[tuple[Any, list[int]]]:
     """Points grouped into tasks by work, then by program."""
     if not together:
         return [(common, [index]) for index, common, _ in points]

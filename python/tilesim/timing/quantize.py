@@ -133,7 +133,7 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     made.remove_dead_code()
     if not quantizer.count:
         raise user_error("the graph has no products to quantize", place=plain.name, value="no product has a weight")
-    made.assumptions.append(_said(quantizer, calibrate))
+    made.assumptions.append(_note(quantizer, calibrate))
     made.setting = f"{made.setting}, quantized to {name}" if made.setting else f"quantized to {name}"
     return made
 
@@ -189,7 +189,7 @@ def sample(graph: GraphLike, inputs: Any = None, seed: int = 0) -> list[Any]:
     return [inputs_of(as_graph(graph), inputs, seed)]
 
 
-def _said(quantizer: Quantizer, calibrate: Any) -> str:
+def _note(quantizer: Quantizer, calibrate: Any) -> str:
     scheme = quantizer.scheme
     count = len({source for source, row in quantizer.narrow_values.values() if not source.function})
     text = f"quantized to {scheme.name}: {count} weight{'s' if count != 1 else ''}"

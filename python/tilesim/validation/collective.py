@@ -12,7 +12,7 @@ from ..analytic.families import row_key
 from ..base.arguments import dtype_name
 from ..base.errors import Unsupported, UserError, unknown, user_error
 from ..base.progress import followed
-from ..base.validation import MeasuredCase, envelope, graded, positive, read_cases, whole
+from ..base.validation import MeasuredCase, envelope, graded, integer, positive, read_cases
 from ..cluster.library import OPERATIONS, PROTOCOLS, Library, LibraryLinks, load
 from ..machine.device import Device
 
@@ -67,7 +67,7 @@ def _system(case: CollectiveCase, library: Library) -> LibraryLinks:
 def _read(case: CollectiveCase, library: Library) -> None:
     row = case.row
     case.measured_ms, case.bytes = positive(row, "measured_ms"), positive(row, "bytes")
-    case.devices, case.nodes = whole(row, "devices", _MOST), whole(row, "nodes", _MOST)
+    case.devices, case.nodes = integer(row, "devices", _MOST), integer(row, "nodes", _MOST)
     if case.devices % case.nodes or case.devices < 2:
         raise user_error(
             "the devices are not a multiple of the nodes, or a single one",

@@ -14,7 +14,7 @@ from ..analytic.gpu.compiled import CompiledKernels, count, price_kernels
 from ..analytic.profile import Profile
 from ..base.errors import UserError, nearest
 from ..base.progress import followed
-from ..base.validation import MeasuredCase, envelope, graded, positive, read_cases, whole
+from ..base.validation import MeasuredCase, envelope, graded, integer, positive, read_cases
 from ..graph import user_error
 from ..machine.device import Device
 from ..models._published import TextSizes, spelled_out
@@ -33,8 +33,8 @@ _MOST = 1 << 20  # of any extent: larger graphs exceed every device
 _MOST_LAYERS = 1024
 
 
-def _whole(row: Mapping[str, Any], column: str) -> int:
-    return whole(dict(row), column, _MOST_LAYERS if column == "layers" else _MOST)
+def _integer(row: Mapping[str, Any], column: str) -> int:
+    return integer(dict(row), column, _MOST_LAYERS if column == "layers" else _MOST)
 
 
 def _choice(row: Mapping[str, Any], column: str, known: Mapping[str, str]) -> str:
@@ -55,9 +55,9 @@ def _counted(sizes: TextSizes, batch: int, sequence: int, dtype: str, compiler: 
 
 
 def _kernels_of(row: Mapping[str, Any]) -> CompiledKernels:
-    sizes = TextSizes(str(row["family"] or "").strip().lower(), *(_whole(row, name) for name in _SIZES))
+    sizes = TextSizes(str(row["family"] or "").strip().lower(), *(_integer(row, name) for name in _SIZES))
     compiler, dtype = _choice(row, "engine", _ENGINES), _choice(row, "dtype", _DTYPES)
-    return _counted(sizes, _whole(row, "batch"), _whole(row, "sequence"), dtype, compiler, _trains(row))
+    return _counted(sizes, _integer(row, "batch"), _integer(row, "sequence"), dtype, compiler, _trains(row))
 
 
 def seconds_of(

@@ -72,7 +72,7 @@ def kernels(
     nodes, kept = nodes_of(operations, outputs, eager, tpu)
     groups = [KernelGroup(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla", tpu)
     if compiler == "xla":
-        groups = _made_again(groups, kept, tpu)
+        groups = _recompute(groups, kept, tpu)
     return kernels_of(groups, nodes, kept)
 
 
@@ -97,7 +97,7 @@ def _read_by(groups: Sequence[KernelGroup]) -> dict[str, set[int]]:
 _AGAIN = 32  # most operations to recompute for one value
 
 
-def _made_again(groups: list[KernelGroup], kept: set[str], tpu: bool) -> list[KernelGroup]:
+def _recompute(groups: list[KernelGroup], kept: set[str], tpu: bool) -> list[KernelGroup]:
     """Recomputes elementwise results in their readers, where that reads fewer bytes than the result has.
 
     On TPUs products also recompute their operands. The saving then includes the kernel that would compute the result,

@@ -31,7 +31,7 @@ def _devices(words: str | None) -> list[int] | list[list[int]] | int | None:
     return groups[0] if "," in words else groups[0][0]
 
 
-def _each(given: list[int] | list[list[int]] | int | None, devices: int) -> str:
+def _device_counts(given: list[int] | list[list[int]] | int | None, devices: int) -> str:
     """The number of devices, or of groups and their sizes."""
     sizes = sorted(len(group) for group in given if isinstance(group, list)) if isinstance(given, list) else []
     most = sizes[-1] if sizes else devices
@@ -71,6 +71,6 @@ def collective_(
         write(found.to_dict(), out.json)
     if out.silent:
         return
-    line = found.headline(_each(given, found.devices))
+    line = found.headline(_device_counts(given, found.devices))
     wire = f"each device sends {found.wire_bytes:,.0f} bytes, {found.bus_bytes_per_second / 1e9:.1f} GB/s"
     say([*wrapped(line, hang="  "), *([] if out.quiet else wrapped(wire, hang="  "))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from ...base.errors import user_error
-from ..compare import shown
+from ..compare import show
 from ..options import SEVERAL, Only, Output, Without, combinations
 from ..show import step as shown_step
 from .options import AnyWorkload, LayeredSizes, On, StepOptions
@@ -33,4 +33,4 @@ def compare(
         own = {name: options.pop(name) for name in ("phase", "batch", "context", "dtype") if name in options}
         with shown_step(f"pricing {workload} on {cluster}"):
             results.append(run(LayeredSizes(**own).of(workload), cluster, **options))
-    shown(beside(results[0], results[1], *results[2:]), out.html, out.json)
+    show(beside(results[0], results[1], *results[2:]), out.html, out.json)

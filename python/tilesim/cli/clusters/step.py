@@ -60,7 +60,7 @@ def explained(result: Any, quiet: bool = False) -> None:
         lines_ = result.explain().split("\n")
         say([line for words in lines_[: 1 if quiet else None] for line in wrapped(words, hang="    ")])
         return
-    from ...cluster.advice import told
+    from ...cluster.advice import advice_lines
     from ...cluster.views.breakdown import lines
     from ...cluster.views.text import filled, heading
 
@@ -68,7 +68,7 @@ def explained(result: Any, quiet: bool = False) -> None:
     if quiet:
         return
     say(lines(result.breakdown.rows))
-    advice = told(result.advice(), result.memory_bytes)
+    advice = advice_lines(result.advice(), result.memory_bytes)
     say([line for words in (*filled(result), *advice) for line in wrapped(words, hang="    ")])
 
 

@@ -10,7 +10,7 @@ from ...base.errors import listed, path_text, user_error
 from ...base.files import read_json
 from ..trace import Trace, TraceClass, TraceNode
 from . import wire
-from .writing import FILE, GROUPS, OWN, STREAM
+from .writing import FILE, GROUPS, RESERVED, STREAM
 
 __all__ = ["from_chakra"]
 
@@ -174,7 +174,7 @@ def _node(body: bytes, path: str, count: int, devices: list[int], groups: dict[s
         kind = "memory"
     kind = "none" if kind == "metadata" else kind
     spent = _number(attributes, "duration_ps", place, micros * 10**6)
-    kept = {key: found for key, found in attributes.items() if key not in OWN}
+    kept = {key: found for key, found in attributes.items() if key not in RESERVED}
     node = TraceNode(number, name, kind, list(dict.fromkeys(deps)), spent, attributes=kept)
     node.stream = str(attributes.get(STREAM, ("", ""))[1])
     if kind == "collective":

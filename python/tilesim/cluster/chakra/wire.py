@@ -148,7 +148,10 @@ def read_attribute(data: bytes) -> tuple[str, tuple[str, Any]]:
             place, many = divmod(field - _FIRST, 2)
             kind = ATTRIBUTES[place]
             if many:
-                found = (kind, [one for part in fields(_bytes(value)) if part[0] == 1 for one in _each(part[1], kind)])
+                found = (
+                    kind,
+                    [one for part in fields(_bytes(value)) if part[0] == 1 for one in _packed(part[1], kind)],
+                )
             else:
                 found = (kind, _read(value, kind))
     return name, found
@@ -160,7 +163,7 @@ def _bytes(value: Any) -> bytes:
     raise Torn("a number instead of bytes")
 
 
-def _each(value: Any, kind: str) -> list[Any]:
+def _packed(value: Any, kind: str) -> list[Any]:
     """Values of a list: one, or many packed values."""
     if kind in ("string", "bytes"):
         return [_read(value, kind)]

@@ -19,7 +19,7 @@ from ..fabric import Fabric
 from ..memory import layer_activations
 from ..plan import Plan
 
-__all__ = ["OffloadBytes", "check", "exposed", "moved", "seconds", "state_bytes"]
+__all__ = ["OffloadBytes", "check", "exposed", "offload_bytes", "seconds", "state_bytes"]
 
 Array = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ def state_bytes(c: Columns) -> Array:
     return c.owned_parameters * (8.0 + (4.0 if c.parameter_bytes < 4 else 0.0))
 
 
-def moved(c: Columns, dropout: bool) -> OffloadBytes:
+def offload_bytes(c: Columns, dropout: bool) -> OffloadBytes:
     """Bytes moved to and from the host."""
     kept, inputs = layer_activations(c, dropout)
     layer = np.where(c.offload == 2, np.where(c.again, inputs, kept), np.where(c.recompute == 4, inputs, 0.0))

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...analytic.gpu.serving import launch
-from ..closed import Detail, StepTimes, of_stages
+from ..closed import Detail, StepTimes, stage_seconds
 from ..columns import Columns
 from ..exchange import all_reduce, group
 from ..fabric import Fabric
 from ..pipelines.stages import Stages, forward_stages
 from ..terms import DeviceWork, PassSeconds, Pricer, layer_attention, layer_bytes, layer_products
-from ..training.around import between, gathers, hops
+from ..training.around import gathers, hops, pipeline_traffic
 from ..training.passes import AxisTraffic, LayerSeconds, gathered_layer, layer_passes
 
 __all__ = ["KERNELS", "times", "work"]
@@ -82,10 +82,10 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     ends = w.head_forward + w.embedding
     sending, gathered_ = hops(c, fabric, k), gathers(c, fabric, k)
     counted = sending.counted(c, back=False)
-    sent = between(c, sending, counted, gathered_, fabric)
+    sent = pipeline_traffic(c, sending, counted, gathered_, fabric)
     sends = counted.full + counted.calls * gathered_.seconds
     fixed = counted.calls * gathered_.seconds + k["host_microbatch"]
-    fullest, headed = of_stages(c, counted, one.seconds, fixed, ends)
+    fullest, headed = stage_seconds(c, counted, one.seconds, fixed, ends)
     whole = c.layers * one.seconds + ends + p * fixed + counted.whole
     passes = Stages(one.seconds, zero, zero, ends, zero, zero, 2 * fixed / v, one.compute, zero, fabric.slow, sending)
     slowest, whole = forward_stages(c, passes) if fabric.slow else (headed, whole)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..columns import Columns
 from ..memory import Memory, fullest, gathered_parameters
 
-__all__ = ["cache_bytes", "memory", "of_stage"]
+__all__ = ["cache_bytes", "inference_bytes", "memory"]
 
 Array = NDArray[np.float64]
 
@@ -26,10 +26,10 @@ def cache_bytes(c: Columns, stage: Array | float = 0.0) -> Array:
 
 def memory(c: Columns) -> Memory:
     """Bytes of an inference step on its fullest device."""
-    return fullest(c, lambda stage: of_stage(c, stage))
+    return fullest(c, lambda stage: inference_bytes(c, stage))
 
 
-def of_stage(c: Columns, stage: Array | float) -> Memory:
+def inference_bytes(c: Columns, stage: Array | float) -> Memory:
     """Bytes of a device of one stage in an inference step."""
     e, zero = c.element_bytes, np.zeros(len(c))
     divided = c.shard >= 3

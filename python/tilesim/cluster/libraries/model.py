@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Piece", "Query", "costs", "pieces", "taken"]
+__all__ = ["Piece", "Query", "costs", "fastest_choice", "pieces"]
 
 Array = NDArray[np.float64]
 RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast_devices")
@@ -262,7 +262,7 @@ def seconds(c: Mapping[str, float], q: Query) -> Array:
     return result
 
 
-def taken(c: Mapping[str, float], q: Query) -> tuple[str, str]:
+def fastest_choice(c: Mapping[str, float], q: Query) -> tuple[str, str]:
     """Algorithm and protocol of one call."""
     ranges = pieces(c, q)
     trees = {one: sum(float(term[0]) for term in _tree(c, q, one).values()) for one in _tree_protocols(c, q)}

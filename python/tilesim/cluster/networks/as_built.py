@@ -240,7 +240,7 @@ def with_rates(text: str, near: float, far: float, latency: float) -> str:
 
 
 @lru_cache(32)
-def _made(text: str, devices: int, model: str, k: tuple[float, ...]) -> AsBuilt:
+def _network_of_text(text: str, devices: int, model: str, k: tuple[float, ...]) -> AsBuilt:
     data = sized(text, devices)
     network = _changed(data, _Change(k[:2], k[2:4]))  # type: ignore[arg-type]
     return AsBuilt(Cluster(network=network, faults=data["faults"], per_node=data["per_node"]), model, k[4])
@@ -248,4 +248,4 @@ def _made(text: str, devices: int, model: str, k: tuple[float, ...]) -> AsBuilt:
 
 def as_built(text: str, devices: int, model: str, k: Mapping[str, float]) -> AsBuilt:
     """The network with a framework's costs; its times are stored."""
-    return _made(text, devices, model, tuple(float(k[name]) for name in _LINKS))
+    return _network_of_text(text, devices, model, tuple(float(k[name]) for name in _LINKS))

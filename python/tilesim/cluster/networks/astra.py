@@ -22,7 +22,7 @@ _KINDS = {"Ring": "ring", "FullyConnected": "full", "Switch": "switch"}
 _OPERATIONS = {"all-reduce": "all_reduce", "all-gather": "all_gather", "reduce-scatter": "reduce_scatter",
                "all-to-all": "all_to_all"}  # fmt: skip
 _ALGORITHMS = {"ring": "ring", "direct": "direct", "halvingDoubling": "halving-doubling", "doubleBinaryTree": "tree"}
-_WHOLE = {"oneRing": "ring", "oneDirect": "direct", "oneHalvingDoubling": "halving-doubling"}
+_UNSPLIT = {"oneRing": "ring", "oneDirect": "direct", "oneHalvingDoubling": "halving-doubling"}
 _ROOFLINE = ("roofline-enabled", "peak-perf", "local-mem-bw")
 _READ = (*(f"{name}-implementation" for name in _OPERATIONS), *_ROOFLINE)
 _UNREAD = ("scheduling-policy", "collective-optimization", "endpoint-delay", "active-chunks-per-dimension",
@@ -108,7 +108,7 @@ def system_of(path: str | os.PathLike[str]) -> AstraSystem:
 
 def _algorithm(given: Any, place: str, notes: list[str]) -> str:
     """Tilesim's name of a collective's algorithms, one per dimension."""
-    known = {**_ALGORITHMS, **_WHOLE}
+    known = {**_ALGORITHMS, **_UNSPLIT}
     words = given if isinstance(given, list) and given else [given]
     plain = [word.rstrip("0123456789") if isinstance(word, str) else word for word in words]  # direct4: a window of 4
     for word in plain:
@@ -117,7 +117,7 @@ def _algorithm(given: Any, place: str, notes: list[str]) -> str:
                              suggestion=nearest(str(word), known))  # fmt: skip
     if plain != words:
         notes.append(f"{place}: ignored windows of direct")
-    if len(words) == 1 or plain[0] in _WHOLE:
+    if len(words) == 1 or plain[0] in _UNSPLIT:
         return known[plain[0]]
     notes.append(f"{place}: {listed(plain)}: algorithm 'hierarchical' selects one per dimension")
     return "hierarchical"

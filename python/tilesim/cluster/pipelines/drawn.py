@@ -15,7 +15,7 @@ from .hops import layout, part_layers
 from .result import Pipeline
 from .stages import Stages, late, lengths
 
-__all__ = ["Drawn", "drawn"]
+__all__ = ["Drawn", "passes_of_step"]
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Drawn:
     late: Array
 
 
-def drawn(c: Columns, of: Stages, summed: bool, forward: bool) -> Drawn:
+def passes_of_step(c: Columns, of: Stages, summed: bool, forward: bool) -> Drawn:
     """The passes of one step."""
     schedule, stages = SCHEDULES[int(c.schedule[0])], int(c.pipeline[0])
     virtual, row = int(c.virtual[0]), np.array([0])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ...base.arguments import one_of
 from ...base.errors import listed, shown, user_error
 
-__all__ = ["PLACEMENTS", "ChunkPass", "Order", "Placement", "check", "held", "parse", "text"]
+__all__ = ["PLACEMENTS", "ChunkPass", "Order", "Placement", "check", "parse", "peak_activations", "text"]
 
 #: letter of a pass: what it is
 KINDS = {"F": "forward", "B": "whole backward pass", "I": "input gradient", "W": "weight gradient"}
@@ -111,11 +111,11 @@ def parse(given: str | Sequence[str], stages: int) -> Order:
             raise user_error(
                 "the lines are not in the order of the stages", place=f"schedule, line {stage}", value=label[0]
             )
-        order.append([_one(word, stage) for word in line[label.end() if label else 0 :].split()])
+        order.append([_parsed_pass(word, stage) for word in line[label.end() if label else 0 :].split()])
     return order
 
 
-def _one(word: str, stage: int) -> ChunkPass:
+def _parsed_pass(word: str, stage: int) -> ChunkPass:
     found = _TOKEN.fullmatch(word)
     if not found or found[1] not in KINDS:
         near = "".join((found[1].upper(), word[len(found[1]) :])) if found and found[1].upper() in KINDS else ""
@@ -161,7 +161,7 @@ def _check_stage(row: list[ChunkPass], place: str, placement: Placement, microba
         raise user_error("missing passes", place=place, value=names, allowed="I and W instead of B")
 
 
-def held(row: Iterable[ChunkPass]) -> int:
+def peak_activations(row: Iterable[ChunkPass]) -> int:
     """Most chunks with activations on a stage at one time: from a forward pass to the end of its weight gradient."""
     now = most = 0
     for one in row:

@@ -12,7 +12,7 @@ from ...base.files import writing
 from ...base.table import Table, Tabled
 from ...results.perfetto import TEXT
 from ..trace import Trace, TraceClass, TraceNode
-from .order import ChunkPass, Order, Placement, held, text
+from .order import ChunkPass, Order, Placement, peak_activations, text
 from .timing import PipelineTimes, need
 
 __all__ = ["PICO", "Pipeline", "write_events", "write_trace"]
@@ -70,7 +70,7 @@ class Pipeline(Tabled):
     def held(self) -> list[int]:
         """Most micro-batches per stage with stored activations."""
         parts = 1 if self.placement.kind == "both_ways" else self.virtual
-        return [-(-held(row) // parts) for row in self.passes]
+        return [-(-peak_activations(row) // parts) for row in self.passes]
 
     @property
     def order(self) -> list[str]:

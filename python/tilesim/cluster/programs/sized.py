@@ -34,9 +34,9 @@ def sized(workload: Any, axis: str | None = None) -> Sized | None:
         if path in LLAMA3 or path in RESNETS:
             unused("a training graph by name has one axis", "none", axis=(axis, None))
         if path in LLAMA3:
-            return Sized(lambda count: (_divided(llama3(path, count)), ""), True)
+            return Sized(lambda count: (_partitioned(llama3(path, count)), ""), True)
         if path in RESNETS:
-            return Sized(lambda count: (_divided(resnet_training_step(path, count)), ""), True)
+            return Sized(lambda count: (_partitioned(resnet_training_step(path, count)), ""), True)
         if path.endswith(".spmd.json"):
             workload = Spmd.load(path)
         elif path.endswith((".mlir", ".stablehlo")):
@@ -54,10 +54,10 @@ def sized(workload: Any, axis: str | None = None) -> Sized | None:
         return None
     if workload.mesh is None:
         raise _fixed(workload.name, workload.devices)
-    return _of_graph(workload, by, axis)
+    return _sized_graph(workload, by, axis)
 
 
-def _divided(graph: Graph) -> Spmd:
+def _partitioned(graph: Graph) -> Spmd:
     return partition(graph) if graph.mesh is not None or graph.devices > 1 else Spmd([graph], 1)
 
 
@@ -68,7 +68,7 @@ def _fixed(name: str, devices: int) -> Exception:
     )  # fmt: skip
 
 
-def _of_graph(graph: Graph, by: str, axis: str | None) -> Sized:
+def _sized_graph(graph: Graph, by: str, axis: str | None) -> Sized:
     sizes = {name: int(size) for name, size in re.findall(r"([^\s,=]+)=(\d+)", str(graph.mesh))}
     grows = next(iter(sizes)) if axis is None else axis
     if grows not in sizes:

@@ -175,7 +175,7 @@ def _close(flat: Flat, part: ProgramPart, owner: list[int]) -> None:
                 known.update(op.reads)
                 waiting.append(maker)
             elif op.kind in POINTWISE and owner[maker] != owner[part.operations[0]]:
-                again = _again(flat, value, part.scope, known)
+                again = _recomputed(flat, value, part.scope, known)
                 waiting += again - inside
                 inside |= again
                 known.update(one for i in again for one in flat.operations[i].reads)
@@ -186,7 +186,7 @@ def _close(flat: Flat, part: ProgramPart, owner: list[int]) -> None:
     part.outputs = sorted(made)
 
 
-def _again(flat: Flat, value: int, scope: int, known: set[int]) -> set[int]:
+def _recomputed(flat: Flat, value: int, scope: int, known: set[int]) -> set[int]:
     """Elementwise operations that recompute a value from fewer new bytes than it has; else None."""
     found: set[int] = set()
     leaves: set[int] = set()

@@ -14,7 +14,7 @@ from ..pipelines.hops import Hops, SendCounts
 from .passes import AxisTraffic, hidden
 from .replicas import Replicated, replicated, sharded
 
-__all__ = ["between", "gathers", "gradients", "hops", "tables", "tied"]
+__all__ = ["gathers", "gradients", "hops", "pipeline_traffic", "tables", "tied"]
 
 Array = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ def gathers(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> AxisTraffic:
     return AxisTraffic("tensor", "all_gather", _wide(c), np.ones(len(c)), whole, tensor)
 
 
-def between(
+def pipeline_traffic(
     c: Columns, of: Hops, counted: SendCounts, gathered: AxisTraffic, fabric: Fabric
 ) -> tuple[AxisTraffic, ...]:
     """Mean communication of the slowest full stage per chunk's pass: between nodes, inside a node, gathers."""

@@ -12,7 +12,7 @@ from ..columns import Columns
 from ..exchange import AxisGroup, all_reduce, gather, group, permute, to_all
 from ..fabric import Fabric
 from ..hosts.offload import exposed, seconds
-from ..hosts.offload import moved as to_host
+from ..hosts.offload import offload_bytes as to_host
 from ..terms import DeviceWork
 from .replicas import sharded
 
@@ -65,7 +65,7 @@ def hidden(compute: Array, moved: Array, share: float) -> tuple[Array, Array]:
     return np.maximum(moved - compute, 0.0), share * np.minimum(moved, compute)
 
 
-def beside(c: Columns, products: Array, sums: Array, k: Mapping[str, float]) -> tuple[Array, Array]:
+def hidden_by_split_products(c: Columns, products: Array, sums: Array, k: Mapping[str, float]) -> tuple[Array, Array]:
     """Exposed part of a tensor group's reductions that overlap with split products, and the slow-down of products. Of n
     parts (one per device), n - 1 overlap."""
     return hidden(k["tensor_overlap"] * (c.tensor - 1) / c.tensor * products, sums, k["interference"])
@@ -79,7 +79,7 @@ def _waits(busy: Array, launch: Array, blend: float) -> Array:
     return larger * (1.0 + ratio**blend) ** (1.0 / blend) - busy
 
 
-def _divided(
+def _sharded_traffic(
     c: Columns, fabric: Fabric, k: Mapping[str, float], operation: str, width: Array | float, level: int = 3
 ) -> tuple[AxisTraffic, ...]:
     """Communication of one layer's parameters or gradients, sharded from a `level` of zero on."""
@@ -94,7 +94,7 @@ def _divided(
 
 def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
     """Seconds to gather a layer's sharded parameters."""
-    return np.sum([one.seconds for one in _divided(c, fabric, k, "all_gather", c.element_bytes)], axis=0)
+    return np.sum([one.seconds for one in _sharded_traffic(c, fabric, k, "all_gather", c.element_bytes)], axis=0)
 
 
 def state(c: Columns, fabric: Fabric) -> AxisTraffic:
@@ -120,16 +120,16 @@ def layer_passes(
     # all-to-all of queries, outputs, keys and values between token shards and head shards
     turned = [np.where(c.by_heads, 2 * to_all(one, around, fabric, k), 0.0) for one in (c.query_bytes, c.key_bytes)]
     turn = turned[0] + turned[1]
-    whole = _divided(c, fabric, k, "all_gather", c.element_bytes)
+    whole = _sharded_traffic(c, fabric, k, "all_gather", c.element_bytes)
     width = np.where(c.shard >= 3, c.parameter_bytes, k["gradient_bytes"])
-    scattered = _divided(c, fabric, k, "reduce_scatter", width, level=2)
+    scattered = _sharded_traffic(c, fabric, k, "reduce_scatter", width, level=2)
     gathered, summed = (np.sum([one.seconds for one in rows], axis=0) for rows in (whole, scattered))
     forward, backward, recompute = w.forward.seconds, w.backward.seconds, w.recompute.seconds
     share = k["interference"]
     # processes launch independently and synchronize at each reduction
     launch = k["host_pass"] + k["host_straggler"] * (c.tensor - 1)
-    tensor_f, parts_f = beside(c, w.forward.products, sums, k)
-    tensor_b, parts_b = beside(c, w.backward.products + w.recompute.products, sums + again, k)
+    tensor_f, parts_f = hidden_by_split_products(c, w.forward.products, sums, k)
+    tensor_b, parts_b = hidden_by_split_products(c, w.backward.products + w.recompute.products, sums + again, k)
     host_f = _waits(forward + tensor_f + routed + turn, launch, k["host_blend"])
     back = backward + recompute
     passes = 1 + np.where(c.again, 1.0, 0.0)

@@ -34,7 +34,7 @@ def _alike(c: Columns, fabric: Fabric) -> AxisGroup:
     return AxisGroup(size, inner, np.maximum(1.0, node / inner), stride)
 
 
-def _both(c: Columns, of: AxisGroup, fabric: Fabric) -> AxisGroup:
+def _paired_group(c: Columns, of: AxisGroup, fabric: Fabric) -> AxisGroup:
     """A group with the devices of the second model copy, if any, which are on another stage."""
     if not np.any(c.copies > 1):
         return of
@@ -47,10 +47,10 @@ def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
     layers = c.copies * c.stage_layers
     shared, routed = c.shared_layer_parameters, c.routed_layer_parameters
     tables = c.copies * c.tables(0.0) * c.table_parameters / c.tensor
-    found = (Replicated(shared, layers * shared + tables, _both(c, group(c, "data", fabric), fabric), tables),)
+    found = (Replicated(shared, layers * shared + tables, _paired_group(c, group(c, "data", fabric), fabric), tables),)
     if not np.any(c.expert > 1):
         return found
-    return (*found, Replicated(routed, layers * routed, _both(c, _alike(c, fabric), fabric), 0.0 * tables))
+    return (*found, Replicated(routed, layers * routed, _paired_group(c, _alike(c, fabric), fabric), 0.0 * tables))
 
 
 def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:

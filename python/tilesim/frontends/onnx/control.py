@@ -217,7 +217,7 @@ def counted_loop(
     return counted(scope.builder, "loop", trips, [*state, *results, *fixed], step)[: len(state) + len(results)]
 
 
-def moved(scope: OnnxScope, x: Tensor, axis: int, to: int) -> Tensor:
+def axis_moved(scope: OnnxScope, x: Tensor, axis: int, to: int) -> Tensor:
     """x with one axis at another place."""
     order = [i for i in range(x.ndim) if i != axis]
     return scope.transpose(x, [*order[:to], axis, *order[to:]])
@@ -233,7 +233,7 @@ def scan(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     state, sequences = values[: len(values) - count], values[len(values) - count :]
     outputs = len(body.output) - len(state)
     axes = node.integers("scan_input_axes", [0] * count)
-    rows = [moved(scope, x, axis_of(axis, x.ndim, node.place), 0) for axis, x in zip(axes, sequences, strict=True)]
+    rows = [axis_moved(scope, x, axis_of(axis, x.ndim, node.place), 0) for axis, x in zip(axes, sequences, strict=True)]
     turned = node.integers("scan_input_directions", [0] * count)
     rows = [scope.op("reverse", x, dims=[0]) if back else x for x, back in zip(rows, turned, strict=True)]
     steps = rows[0].shape[0] if rows else 0
@@ -248,7 +248,7 @@ def scan(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     axes = node.integers("scan_output_axes", [0] * outputs)
     return [
         *found[: len(state)],
-        *(moved(scope, x, 0, axis_of(axis, x.ndim, node.place)) for axis, x in zip(axes, results, strict=True)),
+        *(axis_moved(scope, x, 0, axis_of(axis, x.ndim, node.place)) for axis, x in zip(axes, results, strict=True)),
     ]
 
 

@@ -13,14 +13,14 @@ from ...graph.tensor import Tensor
 from ..functions import functions_of
 from .scope import OnnxNode, OnnxScope, Value, dtype_of, handles
 
-PLAIN = functions_of("onnx")
+FUNCTIONS = functions_of("onnx")
 VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
 
 
-@handles(*PLAIN)
-def plain(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
+@handles(*FUNCTIONS)
+def elementwise_function(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Operators that are one elementwise function."""
-    return [scope.apply(PLAIN[node.op], *scope.operands(node))]
+    return [scope.apply(FUNCTIONS[node.op], *scope.operands(node))]
 
 
 @handles("Identity", "OptionalGetElement")

@@ -147,13 +147,13 @@ def unpacked(scope: OnnxScope, packed: Tensor, bits: int, shape: list[int]) -> T
 
 
 @handles("QuantizeLinear", domain=MICROSOFT)
-def own_quantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
+def quantize_16_bit(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """As the standard's, with 16-bit codes."""
     return quantize(scope, node)
 
 
 @handles("DequantizeLinear", domain=MICROSOFT)
-def own_dequantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
+def dequantize_16_bit(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """As the standard's, with 16-bit codes."""
     return dequantize(scope, node)
 

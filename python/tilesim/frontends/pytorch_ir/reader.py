@@ -16,7 +16,7 @@ from ...base.checked import checked
 from ...base.errors import nearest, path_text, unknown, user_error
 from ...base.extras import need
 from ...base.files import parse_json, read_text
-from ...base.kinds import of_kind
+from ...base.kinds import as_kind
 from ...base.locks import QUIET
 from ...graph.graph import Graph
 from ...graph.weights import StoredTensor, load_weights, open_weights
@@ -236,9 +236,9 @@ class Reader:
             kind, attributes["shape"] = "aten.reshape.default", attributes.pop("size")
         target = self.overload(kind, place)
         rest = iter(inputs)
-        sizes = iter(of_kind(attributes.pop("_tensor_list_sizes", None) or [], [int], f"{place}._tensor_list_sizes"))
+        sizes = iter(as_kind(attributes.pop("_tensor_list_sizes", None) or [], [int], f"{place}._tensor_list_sizes"))
         absent = attributes.pop("_tensor_list_none_masks", None) or []
-        masks = iter(of_kind(absent, [[bool]], f"{place}._tensor_list_none_masks"))
+        masks = iter(as_kind(absent, [[bool]], f"{place}._tensor_list_none_masks"))
         keywords: dict[str, Any] = {}
         for argument in target._schema.arguments:
             text, name = str(argument.type), argument.name

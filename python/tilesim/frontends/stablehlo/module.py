@@ -14,7 +14,7 @@ from ...graph.builder import GraphBuilder
 from ...graph.building import namer
 from ...graph.graph import Graph
 from ...graph.tensor import Tensor
-from ..complex import WHOLE, joined
+from ..complex import COMPLEX_OF, joined
 from ..complex import parts as parts_at_border
 from . import collectives, elementwise, host, indexing, manual, movement, products, random, reduce  # noqa: F401
 from .passes import expanded
@@ -172,7 +172,7 @@ class ModuleReader:
         if not shaped.complex:
             return scope.builder.input(name, shaped.shape, shaped.dtype)
         if scope.builder is self.root:
-            whole = scope.builder.input(name, shaped.shape, WHOLE[shaped.dtype])
+            whole = scope.builder.input(name, shaped.shape, COMPLEX_OF[shaped.dtype])
             return Complex(*parts_at_border(scope.builder, whole))
         return Complex(*(scope.builder.input(name + end, shaped.shape, shaped.dtype) for end in (".re", ".im")))
 

@@ -20,14 +20,14 @@ from ...base.errors import unsupported, user_error
 from ...graph import Graph, GraphBuilder
 from ...graph.tensor import Tensor
 from ...graph.torch_arrays import dtype_name, elements_of, is_real
-from ..complex import WHOLE, Complex, joined, parts
+from ..complex import COMPLEX_OF, Complex, joined, parts
 from .nodes import (
     FOLD_LIMIT,
     FOLDED,
     IGNORED,
-    KEPT_SIZE,
+    MAX_CONSTANT,
     UnreadWeight,
-    is_known,
+    is_constant,
     is_of_bits,
     is_random,
     is_view,
@@ -196,7 +196,7 @@ class Importer:
         if node.name in self.fixed:
             return self.fixed[node.name]
         if meta.dtype in COMPLEX:
-            whole = self.builder.input(node.name, self.extents(meta.shape), WHOLE[COMPLEX[meta.dtype]])
+            whole = self.builder.input(node.name, self.extents(meta.shape), COMPLEX_OF[COMPLEX[meta.dtype]])
             return Complex(*parts(self.builder, whole))
         return self.builder.input(node.name, self.extents(meta.shape), dtype_name(meta.dtype, f"input {node.name}"))
 
@@ -293,7 +293,7 @@ class Importer:
         if stored and sources and is_view(overload):
             self.views.add(node)
         meta = node.meta.get("val")
-        if sum(sizes) <= KEPT_SIZE or not isinstance(meta, torch.Tensor) or not meta.dtype.is_floating_point:
+        if sum(sizes) <= MAX_CONSTANT or not isinstance(meta, torch.Tensor) or not meta.dtype.is_floating_point:
             return False
         bytewise = any(x.dtype.itemsize == 1 and x.dtype != torch.bool for x in given)
         if meta.dtype.itemsize > 1 and (bytewise or node in self.codes):
@@ -304,7 +304,7 @@ class Importer:
     def _fold(self, node: Any) -> None:
         """Evaluates a call that depends on no input, unless it is random or large."""
         sources = node.all_input_nodes
-        if any(source not in self.values or not is_known(self.values[source]) for source in sources):
+        if any(source not in self.values or not is_constant(self.values[source]) for source in sources):
             return
         overload = str(node.target)
         if overload in IGNORED or is_random(overload):

@@ -27,7 +27,7 @@ _TILES = 300_000  # characters of tiles
 _FEW = "this page uses them only for the longest operations; `Result.why` uses them for each"
 
 
-_OWN = ("name", "operation", "start", "finish")  # figures of a single kernel
+_SINGLE = ("name", "operation", "start", "finish")  # figures of a single kernel
 
 
 class _Told:
@@ -48,7 +48,7 @@ class _Told:
         if measured or self.ground.operands is not None or len(rows) > 1 or self.ground.closed:
             return self._row(rows, measured)
         (row,) = rows
-        key = (tuple(value for name, value in row.items() if name not in _OWN), self.ground.counted(row["name"]))
+        key = (tuple(value for name, value in row.items() if name not in _SINGLE), self.ground.counted(row["name"]))
         if key not in self._known:
             self._known[key] = self._row(rows, False)
         return self._known[key]
