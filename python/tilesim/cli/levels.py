@@ -13,7 +13,7 @@ from ..timing.levels import Levels
 from ..timing.levels import levels as compared
 from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from .load import compiled, machine_of, narrowed, read, write
-from .options import Json, Model, Target, Without
+from .options import ExcludedOptions, Json, Model, Target
 from .screen import say
 from .show import step
 
@@ -25,7 +25,7 @@ def levels(
     work: WorkloadOptions,
     on: Target,
     compiling: CompileOptions,
-    simulating: Annotated[SimulateOptions, Without("level")],
+    simulating: Annotated[SimulateOptions, ExcludedOptions("level")],
     live: Annotated[
         bool, typer.Option("--live", help="Also simulate the instructions of concurrent kernels together.")
     ] = False,

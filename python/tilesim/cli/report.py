@@ -15,7 +15,7 @@ from ..study.profiler import OperationTimes
 from ..study.profiler import profile as profiled
 from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from .load import graph_of, machine_of, write
-from .options import OUTPUT, Model, Only, Shared, Target, Without
+from .options import OUTPUT, ExcludedOptions, Model, Only, Shared, Target
 from .screen import say
 from .show import step
 
@@ -41,7 +41,7 @@ def coverage(
     model: Model,
     work: WorkloadOptions,
     on: Target,
-    compiling: Annotated[CompileOptions, Without("fallback")],
+    compiling: Annotated[CompileOptions, ExcludedOptions("fallback")],
     simulating: SimulateOptions,
     out: Shared,
 ) -> None:

@@ -24,7 +24,7 @@ from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from . import complete
 from .load import MACHINE as USUAL
 from .load import graph_of, write
-from .options import MACHINE, OUTPUT, WHAT, Output, Without
+from .options import MACHINE, OUTPUT, WHAT, ExcludedOptions, Output
 from .screen import say
 from .show import step
 
@@ -54,7 +54,7 @@ def _value(word: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Varied(Stage):
+class VariedOptions(Stage):
     """Varied options of a sweep."""
 
     panel = MACHINE
@@ -81,8 +81,8 @@ def sweep(
         str, typer.Argument(metavar="MODEL[,MODEL...]", help=WHAT, autocompletion=complete.models_)
     ],
     work: WorkloadOptions,
-    varied: Varied,
-    compiling: Annotated[CompileOptions, Without("mapping")],
+    varied: VariedOptions,
+    compiling: Annotated[CompileOptions, ExcludedOptions("mapping")],
     simulating: SimulateOptions,
     metrics: Annotated[
         str, typer.Option(help="Columns separated by commas: cycles, bytes, joules, utilisation.memory, ...",
@@ -94,7 +94,7 @@ def sweep(
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes; default: threads.")] = None,
     *,
-    out: Annotated[Output, Without("timeline", "against", "all")],
+    out: Annotated[Output, ExcludedOptions("timeline", "against", "all")],
 ) -> None:  # fmt: skip
     out.check()
     front = _listed(pareto) if pareto else []

@@ -18,7 +18,7 @@ from .pipelines.stages import Stages, unlike
 from .pipelines.stages import through as carried
 from .plan import SCHEDULES
 from .terms import DeviceWork, Pricer, work
-from .training.around import gathers, gradients, hops, pipeline_traffic, tables, tied
+from .training.outside_layers import gathers, gradients, hops, pipeline_traffic, tables, tied
 from .training.passes import AxisTraffic, LayerSeconds, gathered_layer, layer_passes, state
 
 __all__ = ["Detail", "StepTimes", "times"]

@@ -16,7 +16,7 @@ from .algorithms import algorithm as own_algorithm
 from .algorithms import check_name
 from .cluster import Cluster
 from .networks import forms, in_network
-from .networks.meeting import chosen, met
+from .networks.contention import chosen, met
 from .views.text import collective_text
 
 __all__ = ["OPERATIONS", "CollectiveResult", "collective", "collectives"]

@@ -26,14 +26,14 @@ CONTEXTS = ("ring", "all_to_all")
 _SIZES = ("tensor", "pipeline", "data", "context", "expert", "virtual", "micro_batch")
 
 
-class _Unsaid(int):
+class _Default(int):
     """A default number."""
 
     def __reduce__(self) -> str:
         return "_UNSAID"
 
 
-_UNSAID = _Unsaid(1)
+_UNSAID = _Default(1)
 
 
 @dataclass(frozen=True)

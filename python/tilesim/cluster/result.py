@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..base import figures
-from ..base.above import Above
 from ..base.errors import user_error
 from ..base.files import Saved
+from ..base.late_calls import LateCalls
 from ..base.table import Table
 from ..models.layered import Layered
 from .advice import advice, advice_lines
@@ -23,7 +23,7 @@ from .fabric import Fabric, communication_of
 from .frameworks import Framework
 from .inference.memory import inference_bytes as forward_stage
 from .memory import GIB, REASONS, Memory, training_bytes
-from .pipelines.drawn import Drawn, passes_of_step
+from .pipelines.pass_times import PassTimes, passes_of_step
 from .pipelines.result import Pipeline, write_trace
 from .pipelines.stages import unlike
 from .plan import Plan
@@ -37,7 +37,7 @@ from .views.text import filled, heading, headline
 __all__ = ["PARTS", "StepResult"]
 
 SCHEMA, VERSION = "tilesim.cluster_result", 1
-_ABOVE: dict[str, Callable[..., StepResult]] = Above()
+_ABOVE: dict[str, Callable[..., StepResult]] = LateCalls()
 _EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")
 
 
@@ -73,7 +73,7 @@ class StepResult(ComparableStep, Saved):
     fabric: Fabric | None = field(default=None, repr=False, compare=False)
     again: Callable[..., StepResult] | None = field(default=None, repr=False, compare=False)
     pipe: Pipeline | None = field(default=None, repr=False, compare=False)
-    passes: Callable[[], Drawn] | None = field(default=None, repr=False, compare=False)
+    passes: Callable[[], PassTimes] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(

@@ -24,12 +24,12 @@ from .fabric import Fabric, as_run, fabric_of
 from .memory import GIB
 from .pipelines.stages import at_least, together
 from .plan import Plan
-from .programs.kept import opened
+from .programs.stored_predictions import opened
 from .result import PARTS, StepResult
 from .searches.candidates import AXES, candidates, in_order, plan_of, replicas, table_of
 from .searches.frameworks import Constants, summary_lines
-from .searches.kept import priced
-from .searches.pruning import FIRST, Found, Peak, rises, rounds
+from .searches.pruning import FIRST, EvaluatedPlans, Peak, rises, rounds
+from .searches.stored_plans import priced
 from .stepping import framework_of, memory_of_steps, pricer, step, timed
 from .views.plan_map import PlanMap, cells
 
@@ -312,7 +312,7 @@ class _Walk:
         axes = rows[:, AXES.index("tensor")] * (w.layers + 1) + rows[:, AXES.index("pipeline")]
         cell = np.unique(axes, return_inverse=True)[1].ravel() if len(rows) else np.empty(0, dtype=np.int64)
         self.kinds = Constants(fabric, w.phase, framework).kinds(rows)
-        self.found = Found(peak, cell, self.keep, self.kinds, not best_alone)
+        self.found = EvaluatedPlans(peak, cell, self.keep, self.kinds, not best_alone)
 
     def run(self, executor: Any, store: Store | None) -> None:
         """Evaluates promising plans: closed forms by bounds of peaks, then schedules by bounds of closed forms."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .pipelines.drawn import Drawn
+from .pipelines.pass_times import PassTimes
 from .pipelines.stages import PERIODIC
 from .views.communication import PASSES, dimensions
 
@@ -59,7 +59,7 @@ class _TimelineDrawing:
         self.micros = result.workload.global_batch // (self.plan.data * self.plan.micro_batch)
         self.whens = PASSES if result.workload.phase == "train" else PASSES[:1]
         self.first = self.times["first"] * 1e9
-        self.of: Drawn = result.passes()
+        self.of: PassTimes = result.passes()
         passes = self.micros * self.plan.virtual
         self.rows: dict[str, list[tuple[Event, float, float, float]]] = {}
         for row in result.communication:

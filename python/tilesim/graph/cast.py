@@ -7,9 +7,9 @@ import numpy as np
 from ..base.dtypes import NUMPY
 from ..base.errors import listed
 from .graph import Graph
-from .kept_wide import KeptWide, is_exact
 from .rewriting import Function, Rewriter, Row
 from .tensor import Tensor
+from .wide_values import WideValues, is_exact
 
 __all__ = ["CASTS", "Cast", "multiplied_floats"]
 
@@ -46,7 +46,7 @@ class Cast(Rewriter):
         self.cast = multiplied_floats(graph) - {dtype}
         self.kept: list[str] = []  # operations that stay wide
         self.saturated = 0  # elements of weights beyond the dtype's largest number
-        self.wide = KeptWide(graph, self.cast)
+        self.wide = WideValues(graph, self.cast)
         self.counts = 0  # operations on values that come from integers
         self.rounded: list[str] = []  # conversions of the network's floats to integers
         self.twice: dict[tuple[str, int], str] = {}  # weights that stay, by function and value

@@ -10,7 +10,7 @@ from ..base.dtypes import NUMPY
 from .graph import Graph
 from .narrow_weights import Source, channel_axis, hidden_functions, is_product
 from .rewriting import Function, Row
-from .scaled_weights import Needed, QuantizationScheme, ScaledWeights, sixteen
+from .scaled_weights import QuantizationScheme, ScaledWeights, ScaleInput, sixteen
 from .tensor import Tensor
 
 
@@ -74,7 +74,7 @@ class Quantizer(ScaledWeights):
             return self.scheme.largest
         if self.peaks is None:
             return None
-        return self.take(function, Needed("inverse", (site_of(value),), None, site_of(value)), ())
+        return self.take(function, ScaleInput("inverse", (site_of(value),), None, site_of(value)), ())
 
     def _codes(self, function: Function, value: Row, x: Tensor) -> Tensor:
         """An activation in narrow numbers, once for all that read it."""
@@ -134,7 +134,7 @@ class Quantizer(ScaledWeights):
         axis = None if weight is None else self._result_axis(row, number)
         if axis is not None:
             shape = (row["results"][0]["shape"][axis],)
-        need = Needed("factor", sites, weight, row["name"])
+        need = ScaleInput("factor", sites, weight, row["name"])
         alone = not sites and weight is None
         factor = function.b.scalar(1.0, "f32") if alone else self.take(function, need, shape)
         if known:
@@ -184,7 +184,7 @@ class Quantizer(ScaledWeights):
             elif source is not None:
                 x = x.convert(value["dtype"])
                 if self.peaks is not None:
-                    scales = self.take(function, Needed("factor", (), source, f"{row['name']}.weight"), ())
+                    scales = self.take(function, ScaleInput("factor", (), source, f"{row['name']}.weight"), ())
                     x = x * scales.convert(value["dtype"])
                 made[number] = x
         self.count += 1

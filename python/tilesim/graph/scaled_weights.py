@@ -34,7 +34,7 @@ SCHEMES = {
 }
 
 
-class Needed(NamedTuple):
+class ScaleInput(NamedTuple):
     """A tensor of scales that a function receives from each call."""
 
     what: str  # "inverse" of an activation's scale, "factor" behind a product, "scales" of a weight
@@ -192,7 +192,7 @@ class ScaledWeights(Rewriter):
         """Dequantized codes, in 16 bits."""
         b, depth, dtype = function.b, self.narrow.depth(source), sixteen(row["dtype"])
         shape = tuple(row["shape"])
-        need = Needed("scales", (), source, source.name)
+        need = ScaleInput("scales", (), source, source.name)
         part = self.take(function, need, self._scales_shape(source, shape), dtype)
         if depth is not None and shape[depth] > 0:
             lead, count = part.shape[:depth], part.shape[depth]
@@ -211,7 +211,7 @@ class ScaledWeights(Rewriter):
         scale = np.float32(peak / self.scheme.largest) if np.isfinite(peak) else np.float32(0)
         return float(scale) if scale >= np.finfo(np.float32).tiny else 1.0  # its inverse is finite
 
-    def _known(self, need: Needed) -> NDArray[Any]:
+    def _known(self, need: ScaleInput) -> NDArray[Any]:
         """Elements of needed scales, where weight and activations are known."""
         if need.what == "inverse":
             return np.asarray(1 / self._scale(need.sites[0]), np.float32)
@@ -223,7 +223,7 @@ class ScaledWeights(Rewriter):
         scales = self._spread(need.weight.name).reshape(-1)
         return np.asarray(factor * (scales if scales.size > 1 else scales[0]), np.float32)
 
-    def take(self, function: Function, need: Needed, shape: tuple[int, ...], dtype: str = "f32") -> Tensor:
+    def take(self, function: Function, need: ScaleInput, shape: tuple[int, ...], dtype: str = "f32") -> Tensor:
         """Scales: a constant where all parts are known, else an additional input of the function."""
         label = f"{need.label}.{need.what}"
         if function.main or (not need.sites and (need.weight is None or not need.weight.function)):
@@ -236,7 +236,7 @@ class ScaledWeights(Rewriter):
         return tensor
 
     def _constant_scales(
-        self, function: Function, need: Needed, label: str, shape: tuple[int, ...], dtype: str
+        self, function: Function, need: ScaleInput, label: str, shape: tuple[int, ...], dtype: str
     ) -> Tensor:
         weight = need.weight
         if need.what != "scales" or weight is None:
@@ -257,6 +257,6 @@ class ScaledWeights(Rewriter):
             if weight is not None and weight.function:
                 weight = self.narrow.source(function.name, row["operands"][names.index(weight.name)]["name"])
             sites = tuple(f"{row['name']}/{site}" for site in need.sites)
-            inner = Needed(need.what, sites, weight, f"{row['name']}.{need.label}")
+            inner = ScaleInput(need.what, sites, weight, f"{row['name']}.{need.label}")
             found.append(self.take(function, inner, shape, dtype))
         return found

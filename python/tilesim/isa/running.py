@@ -154,13 +154,13 @@ def run(
             `max_memory`.
     """
     streams = Streams("o", "o", "o") if pass_through else Streams()
-    asked = Asked(core, machine, vlen, max_instructions, root, seed, input, agnostic, bare, timed, pipeline, timeline,
-                  max_memory)  # fmt: skip
+    asked = RunArguments(core, machine, vlen, max_instructions, root, seed, input, agnostic, bare, timed, pipeline,
+                         timeline, max_memory)  # fmt: skip
     return run_with(streams, elf, args, asked)
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunArguments:
     """Arguments of a run, by the names of `run`."""
 
     core: str | os.PathLike[str] | Core | None = None
@@ -178,7 +178,7 @@ class Asked:
     max_memory: int | str = _MEMORY
 
 
-def run_with(streams: Streams, elf: ElfLike, args: Sequence[str], asked: Asked) -> IsaResult:
+def run_with(streams: Streams, elf: ElfLike, args: Sequence[str], asked: RunArguments) -> IsaResult:
     """`run`, with a separate setting for each standard stream."""
     target = core_of(asked.core, asked.machine, asked.vlen)
     program, image = _program(elf, target, asked, streams)
@@ -196,7 +196,7 @@ def _limit(instructions: int | None) -> int:
     return _MOST if instructions is None else integer("max_instructions", instructions, 0, _MOST)
 
 
-def _program(elf: ElfLike, core: Core, asked: Asked, streams: Streams) -> tuple[Any, Elf]:
+def _program(elf: ElfLike, core: Core, asked: RunArguments, streams: Streams) -> tuple[Any, Elf]:
     agnostic, most = asked.agnostic, asked.max_memory
     if agnostic not in ("undisturbed", "ones"):
         raise user_error("unknown policy", place="agnostic", value=agnostic, allowed="undisturbed, ones")
@@ -351,7 +351,7 @@ def call(
     if returns is not None and returns not in _FLOATS and returns not in _INTEGERS:
         raise user_error("unknown type", place="returns", value=returns, allowed=", ".join([*_INTEGERS, *_FLOATS]))
     target = core_of(core, machine, vlen)
-    program, image = _program(elf, target, Asked(agnostic=agnostic, max_memory=max_memory), Streams())
+    program, image = _program(elf, target, RunArguments(agnostic=agnostic, max_memory=max_memory), Streams())
     function = image.address(symbol)
     arguments = _Arguments(program)
     for index, value in enumerate(args):

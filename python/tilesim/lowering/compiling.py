@@ -8,10 +8,10 @@ from typing import Any
 
 from .. import _core
 from .._core import Unsupported, UserError
-from ..base.above import Above
 from ..base.arguments import integer, one_of
 from ..base.checked import checked
 from ..base.errors import shown, unsupported
+from ..base.late_calls import LateCalls
 from ..base.progress import counter
 from ..graph import Graph, nearest, user_error
 from ..graph.devices import single_device_graph
@@ -19,9 +19,9 @@ from ..graph.trips import checked as checked_trips
 from ..graph.trips import counted
 from ..loading import GraphLike, as_graph
 from ..machine.machine import Machine, MachineLike
-from ..mapping.by_hand import EXAMPLE, by_loops, checked_nest, is_nest
 from ..mapping.half_attention import with_half_attention
 from ..mapping.integer_products import with_integer_products
+from ..mapping.manual_nests import EXAMPLE, by_loops, checked_nest, is_nest
 from ..mapping.sparse_products import with_sparse_products
 from ..program.footprint import check_capacity
 from ..program.fusion import Fusion, rules_text
@@ -29,7 +29,7 @@ from ..program.program import Program
 from .placer import compile_mixed
 from .profile import lowered_as, way_of
 from .residency import wished
-from .smallest import with_smallest
+from .smallest_scratchpad import with_smallest
 from .zero_tiles import check_formats, with_own_weights, with_zero_tiles
 
 __all__ = ["compile"]
@@ -38,7 +38,7 @@ STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
 
 
 #: Searches for nests, by value of `mapping`: graph, machine and `fuse` to nests; modules above add theirs.
-SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = Above()
+SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = LateCalls()
 
 
 @checked("cores", "mapping")

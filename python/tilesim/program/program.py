@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _core
-from ..base.above import Above
 from ..base.checked import checked_class
 from ..base.errors import path_text, shown
 from ..base.files import parse_json, read_text, writing
+from ..base.late_calls import LateCalls
 from ..graph import Graph, user_error
-from ..graph.kept import restore, saved_attributes
+from ..graph.file_attributes import restore, saved_attributes
 from ..graph.trips import Trips, counted, trip_notes
 from ..machine.machine import Machine, MachineLike
 from ..results.result import Table
@@ -28,7 +28,7 @@ VERSIONS = (1, 2)  # the second: with parts for the host, or loops with given tr
 
 #: Readers of types of programs from modules above, by key of the file; arguments: the key's content, the graph, the
 #: machine, a place for messages.
-READERS: dict[str, Callable[[Any, Graph, Machine, str], Any]] = Above()
+READERS: dict[str, Callable[[Any, Graph, Machine, str], Any]] = LateCalls()
 
 
 @checked_class()

@@ -16,8 +16,8 @@ from ..base.paths import configs_dir
 from ..base.progress import followed
 from ..base.table import Table
 from .advice import Advice, Advices, StoredAdvice, changes_to_try
-from .asked import ASKED
 from .measured import MeasuredResult
+from .result_calls import ASKED
 
 __all__ = ["Advice", "Result", "Table"]
 
@@ -108,7 +108,7 @@ class Result(MeasuredResult):
         Raises:
             UserError: when the file cannot be written.
         """
-        from .page.held import stored_page_data
+        from .page.stored_data import stored_page_data
 
         check_writable(path)
         more = stored_page_data(self)
@@ -143,7 +143,7 @@ class Result(MeasuredResult):
         costs = stored.pop("estimate", {"costs": [], "kernels": []})
         found: Result = ASKED["estimated"](data, **costs) if data["source"] == "closed form" else Result(data)
         if stored:
-            from .page.held import checked_held
+            from .page.stored_data import checked_held
 
             found._held = checked_held(stored, len(data["operations"]), path_text(path))
             advice = found._held.get("advice", ())

@@ -11,7 +11,7 @@ from ..analytic.schemes import scheme
 from ..program.mixed import MixedProgram
 from ..results.rates import Rates
 from ..results.result import Result
-from ..timing.again import Again
+from ..timing.rerun import Rerun
 from .facts import Facts, OperationCounts
 from .operands import Operands
 from .spans import Spans
@@ -41,7 +41,7 @@ class Ground:
     def __init__(self, result: Result, operands: bool = True) -> None:
         """Reads the result."""
         self.result = result
-        self.again = result._again if isinstance(result._again, Again) else None
+        self.again = result._again if isinstance(result._again, Rerun) else None
         self.rates = Rates(result.data)
         self.closed = result.data["source"] != "engine"
         self._counts = OperationCounts(result.data)

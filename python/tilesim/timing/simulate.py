@@ -35,17 +35,17 @@ from ..program.program import Program
 from ..results.checks import LINE, check_note
 from ..results.result import Result
 from .accuracy import accuracy as accuracy_of
-from .again import Again
-from .by_hand import machine_of, program_of
 from .estimated import estimated
 from .execution import inputs_of
 from .execution import verify as verify_program
 from .latencies import CLOSED_FORM, INSTRUCTION, TileLatencies
 from .level import kernel_latencies
+from .manual_programs import machine_of, program_of
 from .mixed_run import simulate_parts
 from .options import CompileOptions, SimulateOptions, by_call, options_text
 from .quantize import quantize as quantized
 from .quantize import sample
+from .rerun import Rerun
 from .residency import capacity_of, residency
 from .scale_sim import scale_sim_note
 
@@ -258,7 +258,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         *scale_sim_note(data, program.graph, target),
         *check_note(data),
     ]
-    return Result(data, Again(program, target, options, _simulate))
+    return Result(data, Rerun(program, target, options, _simulate))
 
 
 def _unlike(program: Program, target: Machine, fabric: str) -> list[str]:
@@ -335,7 +335,7 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
         data["options"] = named
     data["approximations"] = [line for line in data["approximations"] if not line.startswith(LINE)]  # of parts
     data["approximations"] += check_note(data)
-    return Result(data, Again(program, target, options, _simulate))
+    return Result(data, Rerun(program, target, options, _simulate))
 
 
 _RUN_NAMES = ("args", "machine", "verify", "timeline", "memory", "network", "accuracy", "quantize", "batch", "context",

@@ -13,7 +13,7 @@ from ...cluster.communication import OPERATIONS, collective
 from ..load import write
 from ..options import Only, Quiet
 from ..screen import say
-from .options import On, StepOptions
+from .options import ClusterOption, StepOptions
 
 
 def _devices(words: str | None) -> list[int] | list[list[int]] | int | None:
@@ -44,7 +44,7 @@ def collective_(
     size: Annotated[
         str, typer.Argument(metavar="BYTES", help="Size of the larger of a device's input and output: 1GiB.")
     ],
-    on: On,
+    on: ClusterOption,
     how: Annotated[StepOptions, Only("library", "network_model", "symmetry")],
     devices: Annotated[
         str | None, typer.Option(help="Number of devices (8), their indices (0,2,4) or groups (0,1;2,3).")

@@ -6,16 +6,16 @@ from typing import Annotated, Any
 
 from ...base.errors import user_error
 from ..compare import show
-from ..options import SEVERAL, Only, Output, Without, combinations
+from ..options import SEVERAL, ExcludedOptions, Only, Output, combinations
 from ..show import step as shown_step
-from .options import AnyWorkload, LayeredSizes, On, StepOptions
+from .options import AnyWorkload, ClusterOption, LayeredSizes, StepOptions
 
 
 def compare(
     workload: AnyWorkload,
-    on: Annotated[On, SEVERAL],
+    on: Annotated[ClusterOption, SEVERAL],
     sizes: Annotated[LayeredSizes, SEVERAL],
-    how: Annotated[StepOptions, SEVERAL, Without("symmetry")],
+    how: Annotated[StepOptions, SEVERAL, ExcludedOptions("symmetry")],
     out: Annotated[Output, Only("json", "html")],
 ) -> None:
     from ...cluster.stepping import step as run

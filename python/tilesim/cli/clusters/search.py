@@ -12,13 +12,13 @@ from ..load import write
 from ..options import OUTPUT, Only, Output
 from ..screen import say
 from ..show import step as shown_step
-from .options import LayeredSizes, On, StepOptions, WorkloadFile
+from .options import ClusterOption, LayeredSizes, StepOptions, WorkloadFile
 from .step import explained
 
 
 def search(
     workload: WorkloadFile,
-    on: On,
+    on: ClusterOption,
     sizes: LayeredSizes,
     how: Annotated[StepOptions, Only("framework")],
     budget: Annotated[int | None, typer.Option(min=1, help="Largest number of plans; default: all.")] = None,

@@ -9,17 +9,17 @@ import typer
 from ...base.errors import user_error
 from ...base.screen import wrapped
 from ..load import write
-from ..options import MACHINE, Only, Output, Without
+from ..options import MACHINE, ExcludedOptions, Only, Output
 from ..screen import say
 from ..show import step as shown_step
-from .options import AnyWorkload, LayeredSizes, On, StepOptions
+from .options import AnyWorkload, ClusterOption, LayeredSizes, StepOptions
 
 
 def step(
     workload: AnyWorkload,
-    on: On,
+    on: ClusterOption,
     sizes: LayeredSizes,
-    how: Annotated[StepOptions, Without("symmetry")],
+    how: Annotated[StepOptions, ExcludedOptions("symmetry")],
     devices: Annotated[
         str | None,
         typer.Option(

@@ -118,7 +118,7 @@ def _messages(data: bytes, path: str) -> list[tuple[int, bytes]]:
     while at < len(data):
         try:
             size, at = wire.read_varint(data, at, len(data))
-        except wire.Torn as error:
+        except wire.MalformedMessage as error:
             raise user_error(f"the file is truncated: {error}", place=f"{path}: {_which(count)}") from None
         if at + size > len(data):
             raise user_error("the file is truncated", place=f"{path}: {_which(count)}",
@@ -140,7 +140,7 @@ def _which(count: int) -> str:
 def _is_metadata(body: bytes) -> bool:
     try:
         first = next(wire.fields(body), (1, b""))
-    except wire.Torn:
+    except wire.MalformedMessage:
         return False
     return isinstance(first[1], bytes)
 
@@ -161,7 +161,7 @@ def _node(body: bytes, path: str, count: int, devices: list[int], groups: dict[s
                 values[field] = value
         name = values.get(2, b"").decode(errors="replace")
         number, sort, micros = (int(values.get(field, 0)) for field in (1, 3, 7))
-    except (wire.Torn, AttributeError, TypeError, ValueError) as error:
+    except (wire.MalformedMessage, AttributeError, TypeError, ValueError) as error:
         raise user_error(f"not a node of a trace: {error}", place=place) from None
     place = f"{path}: node {number} ({name})"
     if sort not in wire.NODES:

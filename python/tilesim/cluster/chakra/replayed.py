@@ -11,7 +11,7 @@ from ..pipelines.result import PICO, write_events
 from ..trace import Trace, TraceClass
 from .matching import Quotient
 from .pricing import INSIDE, NETWORK
-from .running import Ran
+from .running import ExecutedNodes
 
 __all__ = ["Replay", "length", "recorded", "union"]
 
@@ -38,12 +38,17 @@ class Replay(Tabled):
     classes: list[dict[str, Any]]
     trace: Trace = field(repr=False)
     found: Quotient = field(repr=False)
-    ran: list[Ran] = field(repr=False)
+    ran: list[ExecutedNodes] = field(repr=False)
     notes: list[str] = field(default_factory=list)
 
     @staticmethod
     def of(
-        trace: Trace, found: Quotient, ran: list[Ran], cluster: str, network: str, notes: list[str] | None = None
+        trace: Trace,
+        found: Quotient,
+        ran: list[ExecutedNodes],
+        cluster: str,
+        network: str,
+        notes: list[str] | None = None,
     ) -> Replay:
         """The result of a run.
 
@@ -142,7 +147,7 @@ def recorded(replay: Replay) -> Trace:
 _PARTS = ("exposed_seconds", "compute_seconds", "idle_seconds")
 
 
-def _row(number: int, found: Quotient, ran: Ran) -> dict[str, Any]:
+def _row(number: int, found: Quotient, ran: ExecutedNodes) -> dict[str, Any]:
     compute = union([(begin, done) for stream, _, begin, done in ran.intervals if stream in ("compute", "memory")])
     talking = union([(begin, done) for stream, _, begin, done in ran.intervals
                       if stream not in ("compute", "memory", "none")])  # fmt: skip

@@ -21,7 +21,7 @@ from ..exchange import all_reduce, group
 from ..fabric import Fabric
 from ..pipelines.stages import Stages, forward_stages
 from ..terms import DeviceWork, PassSeconds, Pricer, layer_attention, layer_bytes, layer_products
-from ..training.around import gathers, hops, pipeline_traffic
+from ..training.outside_layers import gathers, hops, pipeline_traffic
 from ..training.passes import AxisTraffic, LayerSeconds, gathered_layer, layer_passes
 
 __all__ = ["KERNELS", "times", "work"]

@@ -17,8 +17,8 @@ from ..cluster import Cluster
 from ..communication import collective
 from ..hosts.faults import without_computing
 from ..terms import distinct_rows
-from .beside import every_group, meeting_groups
-from .meeting import FEW
+from .axis_groups import every_group, meeting_groups
+from .contention import FEW
 
 __all__ = ["AsBuilt", "as_built", "sized", "text_of", "two_levels", "with_rates"]
 
@@ -183,7 +183,7 @@ def _at_once(bytes_: int, cluster: Cluster, pairs: list[tuple[int, int]]) -> flo
 
 
 @dataclass(frozen=True)
-class _Change:
+class _LinkChange:
     """For links inside and between nodes: factors on rates, added seconds per step, factor on latency."""
 
     rates: tuple[float, float] = (1.0, 1.0)
@@ -197,7 +197,7 @@ class _Change:
         return {**link, "bandwidth_bytes_per_second": rate, "latency_seconds": late}
 
 
-def _changed(data: Mapping[str, Any], change: _Change) -> Any:
+def _changed(data: Mapping[str, Any], change: _LinkChange) -> Any:
     """The network of `sized`, its links changed."""
     network, inside = data["network"], 1
     if isinstance(network, dict):
@@ -209,7 +209,7 @@ def _changed(data: Mapping[str, Any], change: _Change) -> Any:
     return found
 
 
-def _changed_graph(network: Mapping[str, Any], per_node: int, change: _Change) -> dict[str, Any]:
+def _changed_graph(network: Mapping[str, Any], per_node: int, change: _LinkChange) -> dict[str, Any]:
     """A link between devices of two nodes, or between two switches, is between nodes. Each end that is a device has
     half of a step's costs."""
     devices = int(network["devices"])
@@ -236,13 +236,13 @@ def _changed_graph(network: Mapping[str, Any], per_node: int, change: _Change) -
 def with_rates(text: str, near: float, far: float, latency: float) -> str:
     """Another network of the same shape."""
     data = json.loads(text)
-    return json.dumps({**data, "network": _changed(data, _Change((near, far), latency=latency))})
+    return json.dumps({**data, "network": _changed(data, _LinkChange((near, far), latency=latency))})
 
 
 @lru_cache(32)
 def _network_of_text(text: str, devices: int, model: str, k: tuple[float, ...]) -> AsBuilt:
     data = sized(text, devices)
-    network = _changed(data, _Change(k[:2], k[2:4]))  # type: ignore[arg-type]
+    network = _changed(data, _LinkChange(k[:2], k[2:4]))  # type: ignore[arg-type]
     return AsBuilt(Cluster(network=network, faults=data["faults"], per_node=data["per_node"]), model, k[4])
 
 

@@ -13,12 +13,12 @@ from ..cluster import Cluster
 from ..communication import collective, collectives, schedule
 from ..exchange import slowest
 
-__all__ = ["Flowing", "flowing"]
+__all__ = ["FlowTimes", "flowing"]
 
 Array = NDArray[np.float64]
 
 
-class Flowing:
+class FlowTimes:
     """Times of communication by `ts.cluster.collective(network_model="flows")`. Links have the framework's shares of
     their rates, and each call adds the framework's costs. Equal calls are simulated once.
 
@@ -124,7 +124,7 @@ class Flowing:
         return ("ring",)
 
 
-def flowing(fabric: Any, k: Mapping[str, float]) -> Flowing:
+def flowing(fabric: Any, k: Mapping[str, float]) -> FlowTimes:
     """The network of a fabric with a framework's costs."""
     near, far = k["link_share"], k["node_share"]
     inside = min(fabric.per_node, fabric.devices)
@@ -135,4 +135,4 @@ def flowing(fabric: Any, k: Mapping[str, float]) -> Flowing:
         network.append({"kind": "switch", "size": fabric.devices // inside, "rails": ports if ports < inside else 0,
                         "bandwidth_bytes_per_second": fabric.node_link * far / ports,
                         "latency_seconds": fabric.node_latency + k["node_step"]})  # fmt: skip
-    return Flowing(Cluster(network=network), inside, k["call"])
+    return FlowTimes(Cluster(network=network), inside, k["call"])

@@ -30,16 +30,16 @@ from ..pipelines.result import PICO
 from ..result import too_large
 from ..spmd import Spmd, needs_partitioning
 from .decomposing import Ring
-from .in_parts import in_parts
-from .inside import Inside
-from .kept import StoredPredictions, opened
+from .device_communication import DeviceCommunication
 from .liveness import peak_bytes
 from .measured import MeasuredTimes
-from .predicting import Closed, Engine, Predicted
+from .predicting import ClosedForms, Engine, Predicted
 from .predictors import check_machine, checked_prediction, predictor_of
 from .result import ProgramResult
 from .scheduling import Communication, order_of, trace_of
+from .split_products import in_parts
 from .splitting import ProgramPart, Split, graph_of, split
+from .stored_predictions import StoredPredictions, opened
 
 __all__ = ["OVERLAPS", "Options", "program_of", "step_program"]
 
@@ -155,7 +155,7 @@ class _ProgramStep:
                                  price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
         trace.check()
         found = quotient(trace, price, options.symmetry, Sharing(self.cluster, trace, price))
-        if isinstance(price, Inside):
+        if isinstance(price, DeviceCommunication):
             price.note(found)
         ran = run(trace, found, self.slowing())
         return self.told(Replay.of(trace, found, ran, self.cluster.name, options.network), price)
@@ -163,7 +163,11 @@ class _ProgramStep:
     def price(self) -> Communication:
         options = self.options
         asked = (self.cluster, options.network, options.library, options.symmetry)
-        return Inside(*asked, predicted=self.known) if isinstance(self.predictor, Engine) else Communication(*asked)
+        return (
+            DeviceCommunication(*asked, predicted=self.known)
+            if isinstance(self.predictor, Engine)
+            else Communication(*asked)
+        )
 
     def slowing(self) -> float:
         """Share of its rate that computing loses during communication in programs compiled by XLA."""
@@ -207,7 +211,7 @@ class _ProgramStep:
         kernels = sum(self.known[part.key].kernels for part in mine.segments)
         seconds = replay.seconds
         if self.predictor.name == "closed" and device is not None:
-            parts["host"] = max(0.0, Closed.host_seconds(kernels, device) - seconds)
+            parts["host"] = max(0.0, ClosedForms.host_seconds(kernels, device) - seconds)
             seconds += parts["host"]
         options = self.options
         return ProgramResult(
@@ -220,7 +224,7 @@ class _ProgramStep:
             segments_count=sum(len(each.segments) for each in self.splits), kernels=kernels,
             kernel_bytes=sum(self.known[part.key].bytes for part in mine.segments), notes=self._notes(),
             cluster_devices=self.cluster.devices, others=self.others,
-            exchanges=price.table() if isinstance(price, Inside) else Table([]),
+            exchanges=price.table() if isinstance(price, DeviceCommunication) else Table([]),
         )  # fmt: skip
 
     def device(self) -> Device | None:

@@ -12,7 +12,7 @@ from ...machine.machine import Machine
 from ...machine.target import load as target
 from ..cluster import Cluster
 from .measured import MeasuredTimes
-from .predicting import Closed, Engine, Predicted
+from .predicting import ClosedForms, Engine, Predicted
 
 __all__ = ["check_machine", "checked_prediction", "predictor_of"]
 
@@ -27,7 +27,7 @@ def predictor_of(source: Any) -> Any:
         allowed = ", ".join((*_ALLOWED, "an object with `name` and seconds(segment, device)"))
         raise user_error("not a predictor", place="predictor", value=shown(source), allowed=allowed)
     if source == "closed":
-        return Closed()
+        return ClosedForms()
     if source == "engine":
         return Engine()
     if source.startswith("table:"):

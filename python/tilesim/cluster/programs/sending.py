@@ -60,7 +60,7 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class _Dealt:
+class _CoreShares:
     """Elements of all cores: `base` each, one more for the first `more`; `tile` each except in the last tile."""
 
     total: int
@@ -139,7 +139,7 @@ class _ExchangeWriter:
         tile = max(self.size, min(tile, max(LEAST_TILE, share // TILES)) // self.size * self.size)
         full = largest // self.cores // (tile // self.size)
         out, into = (
-            _Dealt(
+            _CoreShares(
                 total, self.cores, full, tile // self.size if total == largest else total // self.cores // max(full, 1)
             )
             for total in (sent, received)
@@ -163,7 +163,7 @@ class _ExchangeWriter:
         self.launched = True
         self.body.append({"scope": "sums" if sums else "copies", "slots": slots, "launch_cycles": launch, "do": body})
 
-    def declare(self, names: dict[str, str], out: _Dealt, into: _Dealt, sums: bool) -> list[dict[str, Any]]:
+    def declare(self, names: dict[str, str], out: _CoreShares, into: _CoreShares, sums: bool) -> list[dict[str, Any]]:
         """Adds the tensors of a phase, and slots that can overlap those of the phase before."""
         slots: list[dict[str, Any]] = []
         address = 0
@@ -183,7 +183,7 @@ class _ExchangeWriter:
         return slots
 
     def tile(
-        self, names: dict[str, str], at: str, out: _Dealt, into: _Dealt, last: bool, sums: bool, cycles: str
+        self, names: dict[str, str], at: str, out: _CoreShares, into: _CoreShares, last: bool, sums: bool, cycles: str
     ) -> list[dict[str, Any]]:
         """One tile sent and one received."""
         put = out.last() if last else str(out.tile)
@@ -203,7 +203,7 @@ class _ExchangeWriter:
         return body
 
     def moved(
-        self, what: str, tensor: str, slot: str, dealt: _Dealt, at: str, extent: str, queue: str
+        self, what: str, tensor: str, slot: str, dealt: _CoreShares, at: str, extent: str, queue: str
     ) -> list[dict[str, Any]]:
         move = {what: {"tensor": tensor.upper(), "at": [dealt.at(at)], "slot": slot,
                        "dims": [{"extent": extent, "axis": 0, "stride": 1}]}, "queue": queue}  # fmt: skip
@@ -212,7 +212,7 @@ class _ExchangeWriter:
         return [{"wait": slot, "queue": queue}, move, {"release": slot, "queue": queue}]
 
     def link(
-        self, names: dict[str, str], out: _Dealt, into: _Dealt, put: str, taken: str, cycles: str
+        self, names: dict[str, str], out: _CoreShares, into: _CoreShares, put: str, taken: str, cycles: str
     ) -> list[dict[str, Any]]:
         reads = [_view(names[LOADED], put)] if out.total else []
         writes = [_view(names[ARRIVED], taken)] if into.total else []

@@ -22,10 +22,10 @@ from ..cluster import Cluster
 from ..fabric import fabric_of, with_library
 from ..memory import GIB
 from ..plan import Plan
-from ..programs.sized import Sized, sized
+from ..programs.sized import SizedProgram, sized
 from ..result import StepResult
 from ..searching import study
-from ..slices import NoSuchSize
+from ..slices import UnsupportedSize
 from ..spmd import Spmd
 from ..stepping import step
 
@@ -184,7 +184,9 @@ def scaling(
     return Scaling(rows, results, f"{workload.name} on {name}", grow_batch)
 
 
-def _program_rows(program: Sized, cluster: Any, counts: list[int], name: str, how: tuple[str, Any, str]) -> Scaling:
+def _program_rows(
+    program: SizedProgram, cluster: Any, counts: list[int], name: str, how: tuple[str, Any, str]
+) -> Scaling:
     """Rows of a program, partitioned for each number of devices."""
     if not isinstance(cluster, str):
         most = int(Cluster.load(cluster).devices)
@@ -228,7 +230,7 @@ def _step_or_reason(
     sized = _sized(cluster, count)
     try:
         fabric = with_library(fabric_of(sized, count), asked["library"])
-    except NoSuchSize as error:
+    except UnsupportedSize as error:
         return None, str(error)
     if plan is None:
         searched = study(work, fabric, fabric, framework=asked["framework"], best_alone=True)

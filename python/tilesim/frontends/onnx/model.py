@@ -30,7 +30,7 @@ from . import (  # noqa: F401 (they register handlers)
     window,
 )
 from .scope import HANDLERS, Handler, OnnxNode, OnnxScope, Value, dtype_of
-from .stored import StoredTensors
+from .tensors import StoredTensors
 
 MAX_NODES = 1 << 20  # after functions and loops are built in place
 NOT_FOLDED = {"If", "Loop", "Scan", "Constant", "ConstantOfShape"}

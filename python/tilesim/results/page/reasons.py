@@ -8,7 +8,7 @@ from typing import Any
 from ... import _core
 from ...base.palette import OTHER_COLOUR, SERIES
 from ...base.view import Notes, Reason, Reasons
-from ..asked import ASKED
+from ..result_calls import ASKED
 
 __all__ = ["reasons_of"]
 

@@ -30,7 +30,7 @@ _FEW = "this page uses them only for the longest operations; `Result.why` uses t
 _SINGLE = ("name", "operation", "start", "finish")  # figures of a single kernel
 
 
-class _Told:
+class _SharedTexts:
     """Terms and texts, shared between rows."""
 
     def __init__(self, result: Result, recorded: Result | None) -> None:
@@ -98,7 +98,7 @@ def _remedy(result: Result) -> list[tuple[str, str, str]]:
 def reasons(result: Result, recorded: Result | None = None) -> dict[str, Any]:
     """Terms of every operation."""
     operations = result.data["operations"]
-    told = _Told(result, recorded)
+    told = _SharedTexts(result, recorded)
     by_name: dict[str, list[int]] = {}
     for place, row in enumerate(operations):
         by_name.setdefault(row["name"], []).append(place)

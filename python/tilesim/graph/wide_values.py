@@ -7,7 +7,7 @@ from typing import Any
 
 from .graph import Graph
 
-__all__ = ["BITS", "KeptWide", "is_exact"]
+__all__ = ["BITS", "WideValues", "is_exact"]
 
 Row = dict[str, Any]
 Value = tuple[str, str]  # of a function, by name
@@ -27,7 +27,7 @@ def is_exact(row: Row) -> bool:
     return row["kind"] in BITS or row["attributes"].get("precision") == "exact"
 
 
-class KeptWide:
+class WideValues:
     """Operations, inputs and weights of a graph that keep their dtype while its floats are cast.
 
     A value belongs to the network if an input, or a weight larger than a vector, contributes to it. Other values come

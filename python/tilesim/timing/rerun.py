@@ -13,12 +13,12 @@ from ..program.program import Program
 from ..results.result import Result
 from .options import SimulateOptions
 
-__all__ = ["Again"]
+__all__ = ["Rerun"]
 
 Simulated = Callable[[Program, Machine, SimulateOptions], Result]
 
 
-class Again:
+class Rerun:
     """A program, a machine and the options of its simulation.
 
     A program compiled for this machine is compiled in the same way for the changed one. Other programs (read from a

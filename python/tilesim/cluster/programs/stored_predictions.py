@@ -15,7 +15,7 @@ from ...base.errors import UserError, user_error
 from ...base.store import Store
 from ...machine.machine import Machine
 from .measured import MeasuredTimes
-from .predicting import Closed, Engine, Predicted
+from .predicting import ClosedForms, Engine, Predicted
 
 __all__ = ["StoredPredictions", "opened"]
 
@@ -33,7 +33,7 @@ def _facts(predictor: Any, device: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"predictor": str(predictor.name), "version": VERSION}
     if isinstance(predictor, MeasuredTimes):
         facts["table"] = hashlib.sha256(Path(predictor.path).read_bytes()).hexdigest()
-    elif not isinstance(predictor, (Closed, Engine)):
+    elif not isinstance(predictor, (ClosedForms, Engine)):
         own = getattr(predictor, "version", None)
         if not isinstance(own, (str, int)):
             raise user_error(

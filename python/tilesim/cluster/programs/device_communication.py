@@ -16,7 +16,7 @@ from ..pipelines.result import PICO
 from .predicting import Engine, Predicted
 from .sending import Exchange
 
-__all__ = ["Inside", "exchange_of"]
+__all__ = ["DeviceCommunication", "exchange_of"]
 
 
 def exchange_of(found: CollectiveResult, latency_ps: int) -> Exchange:
@@ -37,7 +37,7 @@ def exchange_of(found: CollectiveResult, latency_ps: int) -> Exchange:
 
 
 @dataclass
-class Inside(Communication):
+class DeviceCommunication(Communication):
     """Times communication on the simulated device; `predicted` has the simulations by content."""
 
     predicted: dict[str, Predicted] = field(default_factory=dict)

@@ -15,13 +15,13 @@ from .hops import layout, part_layers
 from .result import Pipeline
 from .stages import Stages, late, lengths
 
-__all__ = ["Drawn", "passes_of_step"]
+__all__ = ["PassTimes", "passes_of_step"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PassTimes:
     """Passes in their order. For each stage and chunk, shape [stages, chunks]: layers; by kind F and B the seconds of
     head, embedding and send, and whether the send leaves the node; and the share of computing that a slow device
     adds."""
@@ -34,7 +34,7 @@ class Drawn:
     late: Array
 
 
-def passes_of_step(c: Columns, of: Stages, summed: bool, forward: bool) -> Drawn:
+def passes_of_step(c: Columns, of: Stages, summed: bool, forward: bool) -> PassTimes:
     """The passes of one step."""
     schedule, stages = SCHEDULES[int(c.schedule[0])], int(c.pipeline[0])
     virtual, row = int(c.virtual[0]), np.array([0])
@@ -58,4 +58,4 @@ def passes_of_step(c: Columns, of: Stages, summed: bool, forward: bool) -> Drawn
     layers = part_layers(int(c.layers[0]), int(places.part.max()) + 1)
     heads = {kind: table(np.where(head, one / share, 0.0)) for kind, one in ends.items()}
     sends, leaves = ({kind: table(of_border[way]) for kind, way in ways.items()} for of_border in (borders, out))
-    return Drawn(pipe, table(layers[places.part]), heads, sends, leaves, table(slow))
+    return PassTimes(pipe, table(layers[places.part]), heads, sends, leaves, table(slow))
