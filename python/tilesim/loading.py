@@ -1,4 +1,4 @@
-"""Workloads by name: names and files that stand for a graph."""
+"""Loads workloads by name or file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stand-alone on-chip networks: latency and throughput of a mesh, a torus, a crossbar or any graph."""
+"""Standalone simulation of on-chip networks: latency and throughput of a mesh, torus, crossbar or any graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lower bounds of bytes and seconds of a graph on a machine or device, and its roofline."""
+"""Lower bounds of a graph's bytes and time on a machine or device, and its roofline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""matplotlib, imported when something is drawn."""
+"""Imports matplotlib at the first plot."""
 
 from __future__ import annotations
 

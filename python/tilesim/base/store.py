@@ -1,4 +1,4 @@
-"""Simulated cycles on disk, shared by several processes and kept across interruptions."""
+"""A cache of simulated cycles on disk, shared by processes and safe against interruptions."""
 
 from __future__ import annotations
 

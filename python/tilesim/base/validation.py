@@ -1,4 +1,4 @@
-"""Measured tables: reading them, and the one layout of validation files."""
+"""Reads measured tables and writes validation files in one layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of commands: place, help and examples of each."""
+"""The table of commands: function, help and examples of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions a graph with shardings over devices."""
+"""Partitions a sharded graph over devices."""
 
 from __future__ import annotations
 

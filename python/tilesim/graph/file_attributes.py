@@ -1,4 +1,4 @@
-"""Parts of a file beside operations and weights: defaults of inputs and assumptions."""
+"""Additional attributes of a graph's file: defaults of inputs and assumptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Class `Graph`: files, contents, costs, passes."""
+"""The class `Graph`: files, contents, costs, passes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ GROUP = 128  # elements of a weight that share a scale, in 4 bits
 
 
 class QuantizationScheme(NamedTuple):
-    """How products are quantized."""
+    """The quantization of products."""
 
     name: str
     dtype: str  # of weights, and of activations unless they stay wide

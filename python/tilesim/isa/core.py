@@ -1,4 +1,4 @@
-"""The core that instructions run on."""
+"""A RISC-V core as software sees it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _FIELDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Unit:
-    """A unit beside those that every core has; made by `unit`."""
+    """An additional unit of a core; `unit` creates it."""
 
     name: str
     queue: int = 4
@@ -47,7 +47,7 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """A custom instruction: a value, made by `define`, for cores that are extended by it."""
+    """A custom instruction, created by `define`, for cores that are extended with it."""
 
     text: str
     name: str

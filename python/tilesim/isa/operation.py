@@ -35,7 +35,7 @@ class TensorType:
 
 @checked_class()
 class Operation:
-    """A custom operation; made by `operation`, called with tensors of a builder."""
+    """A custom operation; `operation` creates it, and a call adds it to a builder."""
 
     def __init__(self, name: str, shape: Callable[..., Any], reference: Callable[..., Any], roundings: float) -> None:
         """Made by `operation`."""

@@ -1,4 +1,4 @@
-"""Programs and functions on a hart."""
+"""Runs programs and functions on a hart."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _trap(told: dict[str, Any], elf: Elf) -> dict[str, Any] | None:
 
 
 class Streams(NamedTuple):
-    """Targets of the standard streams: "k", kept in the result; "o", those of this process; "c", closed."""
+    """Targets of the standard streams: "k" stores the text in the result, "o" passes it through, "c" closes."""
 
     input: str = "k"
     output: str = "k"

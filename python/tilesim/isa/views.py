@@ -1,4 +1,4 @@
-"""The cycles of a timed run: by function and line, by instruction, units on a time axis."""
+"""Cycles of a timed run by function, line, instruction and unit."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def roofline_of(program: Any) -> dict[str, Any]:
 
 
 class Log:
-    """The first instructions of a run: rows are made as they are asked for, of 64 bytes each."""
+    """The first instructions of a run, 64 bytes each, converted to rows on access."""
 
     def __init__(self, program: Any, elf: Elf, held: Any = None) -> None:
         """Wraps the core's log."""

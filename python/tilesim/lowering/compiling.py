@@ -1,4 +1,4 @@
-"""Graphs and machines to programs."""
+"""Compiles a graph for a machine."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Rate:
 @checked_class()
 @dataclass(frozen=True)
 class Level:
-    """A memory level, all units together: bytes, line in bytes, ways, seconds of latency, bytes per second."""
+    """A memory level, summed over all units: bytes, line in bytes, ways, seconds of latency, bytes per second."""
 
     name: str
     bytes: float

@@ -1,4 +1,4 @@
-"""Stand-alone DRAM: parts, traces, and channels with their controller.
+"""Standalone DRAM simulation: parts, traces, channels and controllers.
 
 result = ts.memory.run(part="HBM2-2000", trace="tile_256B_pitch_4096B")
 result.cycles, result.hits, result.mean_latency, result.bandwidth

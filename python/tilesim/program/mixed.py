@@ -1,4 +1,4 @@
-"""Programs that alternate between the machine and its host."""
+"""Programs that alternate between a machine and its host."""
 
 from __future__ import annotations
 

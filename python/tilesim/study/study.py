@@ -1,4 +1,4 @@
-"""The result of tuning."""
+"""The result of `tune`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimates of `run` on a device."""
+"""Estimates for `run` when the target is a device."""
 
 from __future__ import annotations
 

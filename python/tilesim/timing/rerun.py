@@ -1,4 +1,4 @@
-"""Repeats a simulation with one change, for advice and explanations of results."""
+"""Repeats a simulation with one change, for advice and explanations."""
 
 from __future__ import annotations
 

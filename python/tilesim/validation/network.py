@@ -1,4 +1,4 @@
-"""Comparison of estimates of whole networks with measured ones: a GPU, eager torch or torch.compile."""
+"""Compares estimated with measured times of complete networks on GPUs, eager or compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparison of predicted steps of whole graphs with measured ones: Llama-3 under FSDP, ResNets with data parallel."""
+"""Compares predicted with measured steps of complete graphs: Llama 3 with FSDP, ResNets with data parallelism."""
 
 from __future__ import annotations
 

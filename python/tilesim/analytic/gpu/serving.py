@@ -1,4 +1,4 @@
-"""Language models in serving engines: captured graphs with one fused kernel between two library calls.
+"""Kernels of language models in serving engines, which capture graphs and fuse operations between two library calls.
 
 Products that read the same activations are merged (query, key and value; gate and up). The operations between them
 (residual sum and normalization; rotation and the write of keys and values; activation; choice of experts) are one

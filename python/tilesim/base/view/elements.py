@@ -63,7 +63,7 @@ def picks(table: str, rows: Sequence[int], name: str = "") -> str:
 
 
 class Element(Protocol):
-    """One thing in a section."""
+    """One element of a section."""
 
     def html(self, live: bool = False) -> str:
         """Its HTML."""

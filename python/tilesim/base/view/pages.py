@@ -1,4 +1,4 @@
-"""Sections as a whole page, or as a fragment for a notebook."""
+"""Renders sections as an HTML page or as a fragment for a notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why each row of a table takes its time, shown in a page when a row is selected."""
+"""Explanations of table rows, which a page shows when a row is selected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches nodes across devices, and finds devices with one timeline."""
+"""Matches communication nodes across devices and groups devices with equal timelines."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ RECORDED = ("reduce", "gather", "scatter")
 
 @dataclass
 class Communication:
-    """Times communication on a cluster, each alone, and once for equal communications."""
+    """Standalone times of communication on a cluster, computed once for equal communications."""
 
     cluster: Cluster
     network: str

@@ -1,4 +1,4 @@
-"""`ts.cluster.from_chakra`: reads files of traces."""
+"""Reads Chakra traces (`ts.cluster.from_chakra`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Result of a replay."""
+"""The result of a trace replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ts.cluster.replay`: traces of devices on the network of a cluster."""
+"""Replays device traces on the network of a cluster (`ts.cluster.replay`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ts.cluster.to_chakra`: writes a file per device, and a file of groups."""
+"""Writes Chakra traces, one file per device and a file of groups (`ts.cluster.to_chakra`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Equal groups that run at the same time and share links, which closed forms of one group do not model."""
+"""Times of equal groups that communicate at the same time and share links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times of a plan's communication as messages that share links, for all groups of an axis that share a node."""
+"""Times of a plan's communication by the flow model: messages of an axis's groups share links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ts.cluster.pipeline`."""
+"""Simulates a pipeline of stages (`ts.cluster.pipeline`)."""
 
 from __future__ import annotations
 

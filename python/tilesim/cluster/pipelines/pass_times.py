@@ -1,4 +1,4 @@
-"""Parts of a step's passes by stage and chunk, for drawings with the step's end time."""
+"""Times of a step's passes by stage and chunk, for timelines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured times of segments and operations, from a CSV."""
+"""Measured times of segments and operations from a CSV file."""
 
 from __future__ import annotations
 

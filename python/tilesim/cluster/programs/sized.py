@@ -1,4 +1,4 @@
-"""A program on another number of devices: shards the graph of whole tensors over a mesh with one variable axis."""
+"""Partitions a program for another number of devices by changing one axis of its mesh."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selects products to split beside communication, if the split makes the step shorter."""
+"""Selects products whose split overlaps communication and shortens the step."""
 
 from __future__ import annotations
 

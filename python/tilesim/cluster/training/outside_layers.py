@@ -1,4 +1,4 @@
-"""Communication outside layers: between stages, and at the end of a step."""
+"""Communication outside layers: sends between stages, gradients and tables at the end of a step."""
 
 from __future__ import annotations
 

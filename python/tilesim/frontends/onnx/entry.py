@@ -1,4 +1,4 @@
-"""`from_onnx`: opens a model and reads it."""
+"""Opens and reads an ONNX model (`from_onnx`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overloads with data as addresses: indexing, gathering, writing into a part."""
+"""Overloads that index, gather, or write into a part of a tensor."""
 
 from __future__ import annotations
 
