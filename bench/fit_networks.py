@@ -53,7 +53,7 @@ def main() -> int:
         own = [case for case in rows if case.row["device"] == device]
         free = [name for name in FREE if name != "bias_share" or len({case.row["engine"] for case in own}) > 1]
         found = fitted(own, free)
-        text = ", ".join(f"{name} {found.constants[name]:.4g}" for name in free if found.shown[name])
+        text = ", ".join(f"{name} {found.constants[name]:.4g}" for name in free if found.determined[name])
         print(f"{device:<16} fitted {error(own, found.constants):.1%} ({text}); nothing fitted {error(own, plain):.1%}")
         for model in dict.fromkeys(case.row["model"] for case in own):
             rest = [case for case in own if case.row["model"] != model]

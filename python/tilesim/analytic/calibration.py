@@ -116,7 +116,7 @@ def _fit_group(table: str, rows: list[MeasuredRow], blind: bool = False) -> tupl
         evaluations=80 if len(rows) < 200 else 60,
     )
     provenance = {
-        name: f"fitted on {len(rows)} rows" if result.shown.get(name) else entry.provenance.get(name, "default")
+        name: f"fitted on {len(rows)} rows" if result.determined.get(name) else entry.provenance.get(name, "default")
         for name in result.constants
     }
     return replace(
@@ -156,8 +156,8 @@ def _fit_together(table: str, groups: list[list[MeasuredRow]], blind: bool = Fal
     out = []
     for index, (entry, rows) in enumerate(zip(entries, groups, strict=True)):
         values = constants_of(index, found.constants)
-        shown = {name: found.shown[name] for name in predictor.common}
-        shown.update({name: found.shown[f"{index}.{name}"] for name in own[index]})
+        shown = {name: found.determined[name] for name in predictor.common}
+        shown.update({name: found.determined[f"{index}.{name}"] for name in own[index]})
         error = statistics(models[index](values), np.array([row.seconds for row in rows]))
         count = len(measured)
         origin = {
@@ -334,7 +334,7 @@ def calibrate(
     for group, (entry, result) in zip(groups, _fit_all(kind, groups), strict=True):
         entries.append(entry)
         used += [row_key(cells_of(kind, row)) for row in group]
-        hidden = [key for key, seen in result.shown.items() if not seen]
+        hidden = [key for key, seen in result.determined.items() if not seen]
         if hidden:
             refused.append(f"{_label(kind, group)}: the rows do not show {', '.join(hidden)}; unchanged")
     if not entries:

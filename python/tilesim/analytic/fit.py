@@ -36,7 +36,7 @@ class Fit:
     """
 
     constants: dict[str, float]
-    shown: dict[str, bool]
+    determined: dict[str, bool]
     error: dict[str, float]
     start: dict[str, float] = field(default_factory=dict)
     loose: dict[str, bool] = field(default_factory=dict)
@@ -51,7 +51,7 @@ def label(found: Fit, name: str, rows: str, origin: str = "default") -> str:
         return f"fitted on {rows}, loosely"
     if found.loose.get(name):
         return f"fitted on {rows}, loosely, from {found.start[name]:.4g} ({origin})"
-    if found.shown.get(name):
+    if found.determined.get(name):
         return f"fitted on {rows}"
     return origin if origin.startswith(("fitted", "as ")) else f"{origin}: the rows do not show it"
 

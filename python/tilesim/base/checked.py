@@ -281,7 +281,7 @@ class _CallChecks:
         self.required: list[tuple[int, str]] = []
         for name, parameter in inspect.signature(function).parameters.items():
             self.takes_graph |= "GraphLike" in str(parameter.annotation)
-            test = None if name in own or name in _OWN_NAMES else self._of(name, parameter)
+            test = None if name in own or name in _OWN_NAMES else self._test_of(name, parameter)
             if parameter.kind is parameter.VAR_POSITIONAL:
                 self.rest = (name, test)
             elif parameter.kind is parameter.VAR_KEYWORD:
@@ -297,7 +297,7 @@ class _CallChecks:
                 if test is not None:
                     self.named[name] = test
 
-    def _of(self, name: str, parameter: inspect.Parameter) -> Test | None:
+    def _test_of(self, name: str, parameter: inspect.Parameter) -> Test | None:
         annotation = parameter.annotation
         if annotation is parameter.empty or (isinstance(annotation, str) and _OWN_TYPES.search(annotation)):
             return None
@@ -335,9 +335,9 @@ class _CallChecks:
             test = self.named.get(name)
             if test is not None and not test(value):
                 self.reject(name, value)
-        self.whole(len(args), named)
+        self.check_required(len(args), named)
 
-    def whole(self, given: int, named: dict[str, Any]) -> None:
+    def check_required(self, given: int, named: dict[str, Any]) -> None:
         """Raises an error for missing arguments."""
         lacking = [name for place, name in self.required if place >= given and name not in named]
         if not lacking:

@@ -29,7 +29,7 @@ class TextColumn:
     head: str
     sort: str = "number"
     drop: int = 0
-    least: int = 0
+    min_width: int = 0
     style: Callable[[str], str] | None = None
 
     @property
@@ -39,7 +39,7 @@ class TextColumn:
 
     def smallest(self, natural: int) -> int:
         """The smallest width of a column of this natural width."""
-        return min(natural, max(self.least, self.word)) if self.sort in ("name", "text") else natural
+        return min(natural, max(self.min_width, self.word)) if self.sort in ("name", "text") else natural
 
     @property
     def word(self) -> int:
@@ -115,8 +115,8 @@ def _wrapped_lines(value: str, size: int) -> list[str]:
 def _distinct_width(column: TextColumn, names: Sequence[str]) -> int:
     """The smallest width at which shortened names still differ; the column's least where more does not help."""
     different = len(set(names))
-    sizes = range(column.least, column.least + MOST_WORD)
-    return next((size for size in sizes if len(set(screen.fitted_all(names, size))) == different), column.least)
+    sizes = range(column.min_width, column.min_width + MOST_WORD)
+    return next((size for size in sizes if len(set(screen.fitted_all(names, size))) == different), column.min_width)
 
 
 def _cell(column: TextColumn, value: str, size: int) -> list[str]:
@@ -150,12 +150,12 @@ def layout(columns: Sequence[TextColumn], rows: Sequence[Sequence[Any]], room: i
         natural = [max(column.word, size) for column, size in zip(columns, body, strict=True)]
     words = [max([0, *(wide(one) for row in cells for one in row[i].split(" "))]) for i in range(len(columns))]
     columns = [
-        replace(c, least=max(c.least, min(word, MOST_WORD))) if c.sort == "text" else c
+        replace(c, min_width=max(c.min_width, min(word, MOST_WORD))) if c.sort == "text" else c
         for c, word in zip(columns, words, strict=True)
     ]
     if whole > room:
         columns = [
-            replace(c, least=_distinct_width(c, [row[i] for row in cells])) if c.sort == "name" else c
+            replace(c, min_width=_distinct_width(c, [row[i] for row in cells])) if c.sort == "name" else c
             for i, c in enumerate(columns)
         ]
     kept, sizes = _widths(columns, natural, room)

@@ -79,11 +79,11 @@ class Store:
             try:
                 yield
             except (sqlite3.Error, sqlite3.Warning) as error:
-                raise self._told(error) from None
+                raise self._error(error) from None
             except UnicodeError as error:  # a damaged text
                 raise user_error(_DAMAGED, place=self.path, value=str(error)[:100], suggestion=_DELETE) from None
 
-    def _told(self, error: Exception) -> Exception:
+    def _error(self, error: Exception) -> Exception:
         """The error by SQLite's text: Python before 3.11 has no error codes."""
         text = str(error)
         for words, what, suggestion in _TROUBLES:
@@ -112,7 +112,7 @@ class Store:
             self._connection.execute("CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
             self._connection.execute(f"PRAGMA user_version={FORMAT}")
 
-    def _own(self) -> sqlite3.Connection:
+    def _own_connection(self) -> sqlite3.Connection:
         """The connection, reopened in a forked process, as SQLite requires."""
         if self._process != os.getpid():
             self._open()
@@ -187,7 +187,7 @@ class Store:
                     if fresh:
                         self._open()
                         fresh = False
-                    return action(self._own())
+                    return action(self._own_connection())
                 except sqlite3.OperationalError as error:
                     if "locked" not in str(error) or time.monotonic() > limit:
                         raise

@@ -122,7 +122,7 @@ def keyed(
     for number, key in enumerate(rows[0]):
         words = any(isinstance(row[key], str) and row[key] for row in rows)
         # number columns are left out first, from the right
-        columns.append(TextColumn(clean(str(key)), "name" if words else "word", 0 if words else number, least=12))
+        columns.append(TextColumn(clean(str(key)), "name" if words else "word", 0 if words else number, min_width=12))
     write = {key: (forms or {}).get(key, _text) for key in rows[0]}
     return layout(columns, [[write[key](row[key]) for key in rows[0]] for row in rows], room)
 

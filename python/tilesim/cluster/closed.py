@@ -121,7 +121,7 @@ def times(
     fixed = counted.calls * gathered_.seconds + k["host_microbatch"]
     layer = forward.seconds + backward.seconds
     fullest, headed = stage_seconds(c, counted, layer, fixed, ends)
-    whole = c.layers * layer + ends + p * fixed + counted.whole
+    whole = c.layers * layer + ends + p * fixed + counted.in_sequence
     waited = (forward.compute + backward.compute + backward.recompute, ends)
     slowest, whole, more = slowed(c, fabric, fullest, headed, whole, waited)
     stages = Stages(

@@ -61,12 +61,12 @@ class Columns:
         return len(self.layers)
 
     @property
-    def again(self) -> NDArray[np.bool_]:
+    def recomputes_layers(self) -> NDArray[np.bool_]:
         """Whether the backward pass recomputes every layer: full recompute, or layer inputs on the host."""
         return (self.recompute == 2.0) | (self.recompute == 4.0)
 
     @property
-    def own_kv_heads(self) -> Array:
+    def local_kv_heads(self) -> Array:
         """Key heads on one device: at least one, replicated if the tensor axis exceeds the heads."""
         return np.ceil(self.kv_heads / self.tensor)
 
@@ -93,7 +93,7 @@ class Columns:
     @property
     def key_bytes(self) -> Array:
         """Bytes of a micro-batch's keys in a layer on one device, as many as values."""
-        return self.tokens * self.own_kv_heads * self.head_size * self.element_bytes
+        return self.tokens * self.local_kv_heads * self.head_size * self.element_bytes
 
     @property
     def micro_batches(self) -> Array:
@@ -212,24 +212,24 @@ class Columns:
     @property
     def device_parameters(self) -> Array:
         """Parameters of the fullest device before sharding over data."""
-        return self.kept(self.shard < 0)
+        return self.parameters(self.shard < 0)
 
     @property
     def owned_parameters(self) -> Array:
         """Parameters whose optimizer state the fullest device keeps."""
-        return self.kept(self.shard >= 1)
+        return self.parameters(self.shard >= 1)
 
-    def kept_of_layer(self, divided: NDArray[np.bool_]) -> Array:
+    def parameters_of_layer(self, divided: NDArray[np.bool_]) -> Array:
         """Parameters of one layer on one device, sharded over their replicas."""
         shared = self.shared_layer_parameters / np.where(divided, self.state_replicas, 1.0)
         return shared + self.routed_layer_parameters / np.where(divided, self.state_expert_replicas, 1.0)
 
-    def kept(self, divided: NDArray[np.bool_], stage: Array | float | None = None) -> Array:
+    def parameters(self, divided: NDArray[np.bool_], stage: Array | float | None = None) -> Array:
         """Parameters of a device: its layers and tables."""
         layers = self.stage_layers if stage is None else self.both_layers(stage)[0]
         tables = self.tables(0.0 if stage is None else stage) * self.table_parameters / self.tensor
         tables = tables / np.where(divided, self.state_replicas, 1.0)
-        return self.copies * (layers * self.kept_of_layer(divided) + tables)
+        return self.copies * (layers * self.parameters_of_layer(divided) + tables)
 
     @property
     def model_parameters(self) -> Array:

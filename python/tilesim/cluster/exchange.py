@@ -28,7 +28,7 @@ class AxisGroup:
 
     size: Array
     inner: Array
-    beside: Array
+    concurrent: Array
     stride: Array
     fewest: Array | None = None
 
@@ -81,7 +81,7 @@ def slowest(size: int, stride: int, per_node: int, devices: int) -> tuple[int, i
 def _rates(of: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
     """Bytes per second of a device's port in its node, and of a group's share of the node's ports."""
     inside = np.full(len(of.size), fabric.link * constants["link_share"])
-    return inside, fabric.node_link * constants["node_share"] / of.beside
+    return inside, fabric.node_link * constants["node_share"] / of.concurrent
 
 
 def _steps(of: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
@@ -146,7 +146,7 @@ def to_all(data: Array, of: AxisGroup, fabric: Fabric, constants: Mapping[str, f
         return _by_library("all_to_all", data, of, fabric)
     inside, _ = _rates(of, fabric, constants)
     fewest = of.inner if of.fewest is None else of.fewest
-    across = fabric.node_link * constants["node_share"] / np.minimum(fabric.per_node, fewest * of.beside)
+    across = fabric.node_link * constants["node_share"] / np.minimum(fabric.per_node, fewest * of.concurrent)
 
     def turned(sent: Array) -> Array:
         outside = (of.size - fewest) / of.size * sent / across

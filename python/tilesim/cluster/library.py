@@ -152,7 +152,7 @@ class Library:
         if devices == 1:
             return Explanation(0.0, "none", "none", used, 0.0, {}, (), self.provenance)
         constants = self._constants(generation, link, protocol)
-        algorithm, way, terms, wire = self._taken(constants, query)
+        algorithm, way, terms, wire = self._choice(constants, query)
         if protocol == "torch":
             terms["launch"] = constants["torch_call_seconds"]
         waited = total - sum(terms.values())
@@ -189,15 +189,15 @@ class Library:
     def _times(self, constants: Mapping[str, float], query: Query) -> NDArray[np.float64]:
         return (library_steps if self.model == "steps" else library_model).seconds(constants, query)
 
-    def _taken(self, constants: Mapping[str, float], query: Query) -> tuple[str, str, dict[str, float], float]:
+    def _choice(self, constants: Mapping[str, float], query: Query) -> tuple[str, str, dict[str, float], float]:
         if self.model == "steps":
             terms = library_steps.costs(constants, query)
-            wire = float(query.moved()[0]) if query.op in library_model.RINGS else _sent(query)
+            wire = float(query.ring_bytes()[0]) if query.op in library_model.RINGS else _sent(query)
             return "ring", "", _floats(terms), wire
         size = query.bytes[0]
         algorithm, protocol = library_model.fastest_choice(constants, query)
         terms = library_model.costs(constants, query, algorithm, protocol)
-        wire = float(query.moved()[0]) if algorithm in ("ring", "tree") else _sent(query)
+        wire = float(query.ring_bytes()[0]) if algorithm in ("ring", "tree") else _sent(query)
         if algorithm == "nvls":
             wire = float(size * (1 + 1 / query.devices[0]))
         return algorithm, protocol, _floats(terms), wire

@@ -57,7 +57,7 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
     # inputs of two normalizations and of their consumers; two dropout masks
     whole = per_token * (4 * e + 2 * mask) / shared
     width = c.heads * c.head_size
-    keys = 2 * c.own_kv_heads * c.head_size * e  # and values
+    keys = 2 * c.local_kv_heads * c.head_size * e  # and values
     # sharded by heads, the output of fused attention is stored in both shardings
     both = np.where(c.by_heads & ~c.unfused, width * e / t, 0.0)
     inside = 2 * width * e / t + keys + both
@@ -98,18 +98,18 @@ def training_bytes(c: Columns, k: Mapping[str, float], stage: Array | float) -> 
     """Bytes of a device of one stage in a training step."""
     e = c.parameter_bytes
     # by level of `shard`: parameters of a device, and of its layers
-    every = [c.kept(c.shard >= level, stage) for level in (1, 2, 3)]
-    layer = [c.kept_of_layer(c.shard >= level) for level in (1, 2, 3)]
+    every = [c.parameters(c.shard >= level, stage) for level in (1, 2, 3)]
+    layer = [c.parameters_of_layer(c.shard >= level) for level in (1, 2, 3)]
     middle = [c.copies * c.stage_layers * one for one in layer]
     _, most = c.both_layers(stage)
     # the running layer and the next one are gathered
     two = np.minimum(2.0, most)
     gathered = two * gathered_parameters(c) * c.element_bytes
     kept, inputs = layer_activations(c, k["dropout"] > 0)
-    once = np.where(c.again, inputs, kept)
+    once = np.where(c.recomputes_layers, inputs, kept)
     away = (c.offload == 2) | (c.recompute == 4.0)  # to the host
     # a recomputed layer; two layers (or their state) in transfer to the host
-    working = np.where(c.again, kept, 0.0) + np.where(away, two * once, 0.0)
+    working = np.where(c.recomputes_layers, kept, 0.0) + np.where(away, two * once, 0.0)
     logits = c.tokens * c.vocab / c.tensor * (c.element_bytes + 4)
     state = 8.0 + (4.0 if e < 4 else 0.0)
     # gradients of the running layer and of the previous one in reduction

@@ -124,7 +124,7 @@ def layer_products(c: Columns, price: Pricer, backward: bool = True) -> tuple[Ar
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance  # on the slowest device
     reached = reached_experts(c)
     for n, k, expert in (
-        ((c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size, c.hidden, False),
+        ((c.heads / c.tensor + 2 * c.local_kv_heads) * c.head_size, c.hidden, False),
         (c.hidden, c.heads * c.head_size / c.tensor, False),
         (np.where(c.gated, 2, 1) * c.ffn / c.tensor, c.hidden, True),
         (c.hidden, c.ffn / c.tensor, True),
@@ -158,7 +158,7 @@ def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -
     # balanced shards of a sequence see half of all keys plus half of their shard
     seen = np.where((c.context > 1) & ~c.by_heads, (keys + queries) / 2, keys)
     seen = np.where(c.decode, np.ceil(keys / c.context), seen)  # sharded cache
-    kv_heads = np.minimum(np.ceil(c.own_kv_heads / over), np.ceil(heads))
+    kv_heads = np.minimum(np.ceil(c.local_kv_heads / over), np.ceil(heads))
     fused = price.flash(batch, queries, seen, heads, kv_heads, depth)
     # five products backward, two forward
     older = price.device.family in ("volta", "turing", "ampere", "ada")
@@ -208,7 +208,7 @@ def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> DeviceWor
     bytes_f, bytes_b, passes = layer_bytes(c, constants)
     forward = PassSeconds(products_f, attention_f, bytes_f / memory)
     backward = PassSeconds(products_b, attention_b, bytes_b / memory)
-    full = c.again
+    full = c.recomputes_layers
     selective = c.recompute == 1.0
     minimal = c.recompute == 3.0  # recomputes only operations between products
     zero = np.zeros(len(c))

@@ -102,9 +102,9 @@ class _TimelineDrawing:
                     self._pass(stage, one, self.first + begin * self.scale, self.first + end * self.scale)
         self._flows()
         for own in self.stages:
-            self.around(own, self.first + self.times["through"] * 1e9)
+            self.head_and_tail(own, self.first + self.times["through"] * 1e9)
 
-    def around(self, own: _Stage, through: float, begin: float = 0.0) -> None:
+    def head_and_tail(self, own: _Stage, through: float, begin: float = 0.0) -> None:
         """Draws a stage's work before the first pass (from `begin`) and after the last (at `through`)."""
         whole = through + self.result.seconds * 1e9 - self.first - self.times["through"] * 1e9
         update = whole - self.result.parts["optimizer"] * 1e9
@@ -260,10 +260,10 @@ def _ordered(result: Any) -> list[Event]:
         lasts.append(drawing.first + ends[-1] / 1e3)
     for own, last, starts in zip(drawing.stages, lasts, result.pipe.times.starts, strict=True):
         if result.plan.schedule in PERIODIC:  # stages do not wait for each other
-            drawing.around(own, last, starts[0] / 1e3)
+            drawing.head_and_tail(own, last, starts[0] / 1e3)
             own.events = _folded(own.events, round(result.seconds * 1e9) / 1e3)
         else:
-            drawing.around(own, max(lasts))
+            drawing.head_and_tail(own, max(lasts))
     ending = {(row["dimension"], row["axis"]) for when in ("tables", "end") for row, *_ in drawing.rows.get(when, ())}
     tracks = {track: tid for track, tid in drawing.tracks.items() if track in ending}
     return _named(result, tracks) + [event for stage in drawing.stages for event in stage.events]

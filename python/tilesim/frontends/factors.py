@@ -87,7 +87,7 @@ class _Position:
         found: Tensor = self.b.op("reduce", x, dims=[self.axis], combiner="add", keep_dims=True)
         return found
 
-    def taken(self, where: Tensor, x: Tensor) -> Tensor:
+    def selected(self, where: Tensor, x: Tensor) -> Tensor:
         """The one row where the mask holds."""
         return self.summed(self.b.apply("select", where, x, self.b.scalar(0, x.dtype)))
 
@@ -105,9 +105,9 @@ def lu(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         chosen, own = f.apply("equal", at.rows, best), f.apply("equal", at.rows, k)
 
         def exchanged(y: Tensor) -> Tensor:
-            return f.apply("select", own, at.taken(chosen, y), f.apply("select", chosen, at.row(y), y))
+            return f.apply("select", own, at.selected(chosen, y), f.apply("select", chosen, at.row(y), y))
 
-        row = at.taken(chosen, x)
+        row = at.selected(chosen, x)
         pivot = at.column(row)
         x = exchanged(x)
         column = at.column(x)

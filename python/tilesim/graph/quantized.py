@@ -58,7 +58,7 @@ class Quantizer(ScaledWeights):
         if source is not None and row["kind"] == "embedding":
             return [self._looked_up(function, row, source, operands)]
         if not is_product(row):
-            return self.plain(function, row, operands)
+            return self.unchanged(function, row, operands)
         sources = [self.narrow.source(function.name, x["name"]) for x in row["operands"][:2]]
         chosen = row["kind"] == "ragged_contract"  # products of experts do not support 8-bit floats
         if self.scheme.wide or (chosen and self.scheme.dtype[0] != "i"):
@@ -155,7 +155,7 @@ class Quantizer(ScaledWeights):
 
     def _looked_up(self, function: Function, row: Row, source: Source, operands: list[Tensor | None]) -> Tensor:
         """Rows of a table that is also a product's weight."""
-        (codes,) = self.plain(function, row, operands)
+        (codes,) = self.unchanged(function, row, operands)
         b, result = function.b, row["results"][0]
         wide = codes.convert(result["dtype"])
         if self.peaks is None:
@@ -175,7 +175,7 @@ class Quantizer(ScaledWeights):
         """A product of a dequantized weight with unquantized activations."""
         b, made = function.b, list(operands)
         if not any(sources):
-            return self.plain(function, row, operands)
+            return self.unchanged(function, row, operands)
         for number, (value, source) in enumerate(zip(row["operands"][:2], sources, strict=True)):
             x = made[number]
             assert x is not None

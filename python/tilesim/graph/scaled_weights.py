@@ -211,7 +211,7 @@ class ScaledWeights(Rewriter):
         scale = np.float32(peak / self.scheme.largest) if np.isfinite(peak) else np.float32(0)
         return float(scale) if scale >= np.finfo(np.float32).tiny else 1.0  # its inverse is finite
 
-    def _known(self, need: ScaleInput) -> NDArray[Any]:
+    def _known_scales(self, need: ScaleInput) -> NDArray[Any]:
         """Elements of needed scales, where weight and activations are known."""
         if need.what == "inverse":
             return np.asarray(1 / self._scale(need.sites[0]), np.float32)
@@ -240,7 +240,7 @@ class ScaledWeights(Rewriter):
     ) -> Tensor:
         weight = need.weight
         if need.what != "scales" or weight is None:
-            values = np.broadcast_to(self._known(need), shape)
+            values = np.broadcast_to(self._known_scales(need), shape)
             return function.b.weight(label, data=np.array(values, order="C"), trainable=False)
         label = f"{weight.name}.scales"
         if self.weights[weight.name]["source"] == "random":  # equal scales need no elements

@@ -64,7 +64,7 @@ class Semantics:
         if self.written == "vd":
             assert vector is not None
             return self._vector(made, count, vector, pc)
-        return self._whole(made, pc) if self.written == "rd" else self._real(made, pc)
+        return self._integer(made, pc) if self.written == "rd" else self._real(made, pc)
 
     def _operand(self, word: str, value: Any, vector: np.dtype[Any] | None) -> Any:
         if word[0] == "v":
@@ -101,7 +101,7 @@ class Semantics:
             raise self._wrong(what, got, pc, vector.str if swapped else vector.name)
         return _canonical(made, vector)
 
-    def _whole(self, made: Any, pc: int) -> int:
+    def _integer(self, made: Any, pc: int) -> int:
         if isinstance(made, (bool, int, np.integer, np.bool_)) or (
             isinstance(made, np.ndarray) and made.shape == () and made.dtype.kind in "iub"
         ):

@@ -121,14 +121,14 @@ class _SparseProduct:
     """A product of [m, k] and [k, n], as far as its operands are known."""
 
     op: Mapping[str, Any]
-    known: tuple[NDArray[Any] | None, NDArray[Any] | None]
+    values: tuple[NDArray[Any] | None, NDArray[Any] | None]
     patterns: tuple[NDArray[np.bool_], NDArray[np.bool_]]
     dtypes: tuple[str, str, str]
 
     @cached_property
     def densities(self) -> tuple[float, float]:
         """Densities of the operands."""
-        a, b = (1.0 if m is None else float(p.mean()) for m, p in zip(self.known, self.patterns, strict=True))
+        a, b = (1.0 if m is None else float(p.mean()) for m, p in zip(self.values, self.patterns, strict=True))
         return a, b
 
     @property
@@ -157,7 +157,7 @@ def _planned(product: _SparseProduct, cores: Mapping[str, Any], machine: Machine
     dtype = op["operands"][0]["dtype"]
     if dtype not in rates or op["operands"][1]["dtype"] != dtype or op["attributes"].get("precision") == "exact":
         return None
-    zeros = [m is not None and not p.all() for m, p in zip(product.known, product.patterns, strict=True)]
+    zeros = [m is not None and not p.all() for m, p in zip(product.values, product.patterns, strict=True)]
     if not any(zeros) and cores["dense"] is not None:
         return _all_dense(product) if cores["only"] else None
     if not any(zeros) and cores["dataflow"] == "inner":
@@ -169,7 +169,7 @@ def _planned(product: _SparseProduct, cores: Mapping[str, Any], machine: Machine
     parts = plan.parts(*product.patterns)
     cycles, done = tile_times(cores, *parts, plan.tiles, plan.hold)
     weights: dict[str, Any] = {"cycles": cycles, "products": done}
-    known = [p if m is None else m for m, p in zip(product.known, product.patterns, strict=True)]
+    known = [p if m is None else m for m, p in zip(product.values, product.patterns, strict=True)]
     for side, name in enumerate("ab"):
         if plan.forms[side] == 0:
             continue
@@ -177,7 +177,7 @@ def _planned(product: _SparseProduct, cores: Mapping[str, Any], machine: Machine
         stored = _tile_order(plan.parts(*known)[side], tile, FORMS[plan.forms[side]], product.dtypes[side])
         weights.update({f"{name}.{key}": array for key, array in stored.items()})
     a, b = product.patterns
-    lacking = any(matrix is None for matrix in product.known)
+    lacking = any(matrix is None for matrix in product.values)
     both = -1 if lacking else int(a.sum(axis=0, dtype=np.int64) @ b.sum(axis=1, dtype=np.int64))
     plan = replace(plan, bytes=(_operand_bytes(product, forms, 0), _operand_bytes(product, forms, 1)), products=both)
     return _SparsePlan(plan.numbers, weights, True)
@@ -201,7 +201,7 @@ def _operand_bytes(product: _SparseProduct, forms: tuple[int, ...], side: int) -
 
 def _form(product: _SparseProduct, side: int) -> int:
     """Format of an operand: the operation's, or the smallest."""
-    if product.known[side] is None:
+    if product.values[side] is None:
         return 0
     stated = product.op["attributes"].get(f"{'ab'[side]}_format")
     if stated in ("bitmap", "csr"):
@@ -327,7 +327,7 @@ class _Prices:
             return _Price(0.0, 0.0, 0.0), empty
         best = _Price(float("inf"), 0.0, 0.0), empty
         for moved, trips, tiles in _tiles(self.product, forms, (len(a), b.shape[1], a.shape[1]), self.room)[:TRIED]:
-            for hold in (0, 1) if self.product.known[1] is not None else (0,):
+            for hold in (0, 1) if self.product.values[1] is not None else (0,):
                 plan = SparsePlan(cut, start, tiles, forms, (0, 0), hold)
                 cycles, _ = tile_times(self.cores, a, b, tiles, hold)
                 tiles_here = -(-cycles.shape[0] * cycles.shape[1] // self.count) * cycles.shape[2]
@@ -353,7 +353,7 @@ class _Prices:
             self._dense[size] = _Price(cycles, float(sum(cost["bytes"])), cycles - float(cost["compute_cycles"]))
         return self._dense[size]
 
-    def both(self, cut: int, start: int) -> tuple[float, SparsePlan]:
+    def concurrent(self, cut: int, start: int) -> tuple[float, SparsePlan]:
         """Cycles of two parts that run at once: where one waits for memory, it waits for the other's bytes too."""
         (sparse, plan), dense = self.sparse(cut, start), self.dense(cut, start)
         ends = [
@@ -383,7 +383,7 @@ def _fastest_plan(
             sooner = prices.dense(cut, places[middle]).cycles < prices.sparse(cut, places[middle])[0].cycles
             low, high = (middle, high) if sooner else (low, middle)
         for place in sorted({0, low, high}):
-            taken, plan = prices.both(cut, places[place])
+            taken, plan = prices.concurrent(cut, places[place])
             if taken < best[0]:
                 best = taken, plan
     return best[1]

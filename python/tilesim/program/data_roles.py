@@ -95,7 +95,7 @@ class Values:
         if name in self.given:
             return self.given[name], self.labels.get(name, "given")
         if name not in self.types:
-            return self._made(name)
+            return self._computed(name)
         operations, leaves = self._needed(name)
         missing = sorted(leaves - set(self.given))
         if missing:
@@ -109,7 +109,7 @@ class Values:
         part = self.graph.extract(order, sorted(leaves), [name])
         return _core.evaluate(part, [self.given[leaf] for leaf in sorted(leaves)], {})[0], f"computed from {sources}"
 
-    def _made(self, name: str) -> tuple[Any, str]:
+    def _computed(self, name: str) -> tuple[Any, str]:
         """A tensor of the program from its step; an alias from the tensor that it shares bytes with."""
         row = self.tensors.get(name)
         if row is not None and row["alias_of"]:
@@ -250,7 +250,7 @@ class Roles:
         direct = self._known.get(name)
         if direct is not None and direct[0] == name:
             return direct[1]
-        behind = next((role for own, role in self._known.values() if own == name), None) or self._ahead(name)
+        behind = next((role for own, role in self._known.values() if own == name), None) or self._followers(name)
         if behind is None:
             raise user_error(
                 "a distribution applies only to rows per group and to indices of a table",
@@ -261,7 +261,7 @@ class Roles:
             )
         return behind
 
-    def _ahead(self, name: str) -> Role | None:
+    def _followers(self, name: str) -> Role | None:
         """Follows operations of the entry that make integers of it."""
         row = self._values.types.get(name)
         if row is None or not row["dtype"].startswith(("i", "u")):

@@ -59,7 +59,7 @@ class Data:
     arrays: dict[str, Any] = field(default_factory=dict)
     computed: dict[str, str] = field(default_factory=dict)
     given: tuple[str, ...] = ()
-    lacking: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
     further: dict[str, float] = field(default_factory=dict)
 
     def further_bytes(self, operations: Iterable[Mapping[str, Any]]) -> float:
@@ -76,8 +76,8 @@ class Data:
         for name, how in list(sources.items()):
             if how == "given" and name in self.computed:
                 sources[name] = self.computed[name]
-            elif how.startswith("default") and self.lacking.get(name):
-                sources[name] = f"{how} ({self.lacking[name]})"
+            elif how.startswith("default") and self.missing.get(name):
+                sources[name] = f"{how} ({self.missing[name]})"
         read = " ".join(sources.values())
         for name in self.given:
             if name not in sources and not re.search(rf"\b{re.escape(name)}\b", read):
@@ -176,7 +176,7 @@ def tensors_that_timing_reads(program: Program, tensors: Mapping[str, Any], seed
         data.arrays[name], data.computed[name] = array, how
     _fill(data, values, [read[0] for read in reads if read[0] not in data.arrays])
     if isinstance(tensors, ValueTrace):
-        _complete(tensors, [name for name in data.lacking if name not in data.arrays])
+        _complete(tensors, [name for name in data.missing if name not in data.arrays])
     return data
 
 
@@ -214,7 +214,7 @@ def _fill(data: Data, values: Values, wanted: Iterable[str]) -> None:
     for name in wanted:
         found, how = values.value(name)
         if found is None:
-            data.lacking[name] = how
+            data.missing[name] = how
         else:
             data.arrays[name], data.computed[name] = found, how
 
@@ -257,7 +257,7 @@ class PartData:
                 own[row["name"]], self.computed[row["name"]] = found, how.removeprefix("computed from ")
         return own
 
-    def told(self, sources: Mapping[str, str]) -> dict[str, str]:
+    def sources(self, sources: Mapping[str, str]) -> dict[str, str]:
         """Sources of one part in terms of the whole program's."""
         told = {}
         for name, how in sources.items():

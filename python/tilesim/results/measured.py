@@ -148,7 +148,7 @@ class MeasuredResult:
                 "bytes": row["load_bytes"] + row["store_bytes"],
                 "multiply_adds": row["multiply_adds"],
             }
-            for name, fused, row in zip(names.own, names.fused(), self.data["operations"], strict=True)
+            for name, fused, row in zip(names.unique, names.fused(), self.data["operations"], strict=True)
         ]
         return Table(sorted(rows, key=lambda row: -row["cycles"]), printed_operations, _NO_OPERATIONS)
 

@@ -67,7 +67,7 @@ class Ground:
 
     def counted(self, name: str) -> tuple[Any, ...]:
         """The counts of one kernel, as a key."""
-        return tuple(self._counts.of([name]).items())
+        return tuple(self._counts.sums([name]).items())
 
     def facts(self, rows: Sequence[dict[str, Any]]) -> Facts:
         """Facts of some operations together."""

@@ -37,7 +37,7 @@ def _matching(names: Names, asked: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for part in ("[0-9]+", "[^./]*"):
         form = re.compile(re.escape(asked).replace(r"\*", part).replace("…", ".*"))
-        for row, own in zip(names.rows, names.own, strict=True):
+        for row, own in zip(names.rows, names.unique, strict=True):
             if form.fullmatch(own) or form.fullmatch(row["name"]):
                 found.append(row)
         if found:
@@ -67,7 +67,7 @@ def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> NamedKernels
         return None
     name, number = found[1], int(found[2])
     try:
-        rows = names.asked(name) or chosen(data, name).rows
+        rows = names.kernels_named(name) or chosen(data, name).rows
     except _core.UserError:
         return None
     if not 1 <= number <= len(rows):
@@ -94,7 +94,7 @@ def chosen(data: Mapping[str, Any], name: str) -> NamedKernels:
     if found is not None:
         return found
     sources = {row["operation"] for row in (data.get("bounds") or {}).get("operations", ())}
-    candidates = dict.fromkeys([*names.own, *(one for row in names.rows for one in row["operation"])])
+    candidates = dict.fromkeys([*names.unique, *(one for row in names.rows for one in row["operation"])])
     allowed = ", ".join(list(candidates)[:12]) + (", ..." if len(candidates) > 12 else "")
     raise user_error(
         "unknown operation",
@@ -109,7 +109,7 @@ def chosen(data: Mapping[str, Any], name: str) -> NamedKernels:
 def _named_kernels(data: Mapping[str, Any], names: Names, asked: str) -> NamedKernels | None:
     """The kernels of a name; None if unknown."""
     rows = names.rows
-    of_kernel = names.asked(asked)
+    of_kernel = names.kernels_named(asked)
     if len(of_kernel) == 1 and asked.endswith("]") and of_kernel[0]["name"] != asked:
         return _numbered(data, names, asked)
     if of_kernel:

@@ -44,7 +44,7 @@ class StudyPlan:
     rows: list[dict[str, Any]]
     settings: list[dict[str, Any]]
     changes: list[dict[str, Any]]
-    same: list[tuple[int, int, int]]
+    duplicates: list[tuple[int, int, int]]
     machines: list[Machine | None]
     errors: list[Exception | None]
 
@@ -103,7 +103,7 @@ def planned(
                 plan.rows.append(row)
                 plan.settings.append(settings)
                 plan.changes.append(change)
-                plan.same.append((g, m, p))
+                plan.duplicates.append((g, m, p))
                 _replaced(plan, base, change, _passes_filter(where, row))
     return plan
 

@@ -66,10 +66,10 @@ class DrawnSampler:
         self.space = kernel.problem.space()
         self.lower_bound = float(kernel.problem.search()["lower_bound"])
         self._seen: set[str] = set()
-        self._draws = self._drawn(random.Random(seed))
+        self._draws = self._random_nests(random.Random(seed))
         self._given = _first_nests(kernel)
 
-    def _drawn(self, rng: random.Random) -> Iterator[Nest]:
+    def _random_nests(self, rng: random.Random) -> Iterator[Nest]:
         while True:
             yield self.space.sample(rng.getrandbits(60))
 

@@ -183,7 +183,7 @@ def _table(
         own = outcome.get("metrics", {})
         status = row.pop("status") or outcome.get("status", "ok")
         row |= {name: own.get(name) for name in names} | {"status": status, "flag": ""}
-        points.append({"same": plan.same[i], "settings": plan.settings[i], "seconds": None, **outcome})
+        points.append({"same": plan.duplicates[i], "settings": plan.settings[i], "seconds": None, **outcome})
     for i, text in flagged(points, axes.paths).items():
         plan.rows[i]["flag"] = text
     units = {path: unit_of(path) for path in axes.paths} | {name: UNITS.get(name, "") for name in names}
@@ -233,7 +233,7 @@ class _Call:
         texts = [graph.core.to_json() for graph in self.graphs]
         return {
             i: Store.key(graph=texts[g], machine=machine.core.hash(), mapping=self.mappings[p], **same)
-            for i, ((g, _, p), machine) in enumerate(zip(self.plan.same, self.plan.machines, strict=True))
+            for i, ((g, _, p), machine) in enumerate(zip(self.plan.duplicates, self.plan.machines, strict=True))
             if machine is not None
         }
 
@@ -247,7 +247,9 @@ class _Call:
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:
             work = self._work(pool, folder)
             for attempt in range(1, ATTEMPTS + 1):
-                missing = [(i, self.plan.same[i], self.plan.changes[i]) for i in all_points if i not in self.known]
+                missing = [
+                    (i, self.plan.duplicates[i], self.plan.changes[i]) for i in all_points if i not in self.known
+                ]
                 tasks = grouped_points(missing, together=not shares_memory(pool))
                 sent_ = [(work[same], [self.plan.changes[i] for i in points]) for same, points in tasks]
                 try:
@@ -280,10 +282,10 @@ class _Call:
                 graphs[i] = sent(graph, own)
             machines = [machine.core.to_json() for machine in self.machines]
         found = {}
-        for same in set(self.plan.same):
+        for same in set(self.plan.duplicates):
             g, m, p = same
             work = StudyWork(graphs[g], machines[m], self.mappings[p], self.options, self.metrics, self.rows)
-            work.name, work.kept = (str(same), programs) if local else (named(work), None)
+            work.name, work.cache = (str(same), programs) if local else (named(work), None)
             found[same] = work
         return found
 

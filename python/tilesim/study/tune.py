@@ -107,7 +107,7 @@ class _Tuner:
                 self.store.put(fresh)
         return [(int(known[key][0]), str(known[key][1])) for key in keys]
 
-    def one(self, product: Kernel, names: list[str]) -> None:
+    def tune_kernel(self, product: Kernel, names: list[str]) -> None:
         """Tunes one distinct kernel, and updates rows and entry."""
         sampler = sampler_of(self.sampler, product, self.budget, self.seed)
         listed: list[tuple[Nest, dict[str, Any]]] = []
@@ -392,7 +392,7 @@ def _tune_all(
             total, before = tuner.budget * len(groups), tuner.budget * index
             bar(before, total, product.operation)
             tuner.tell = lambda done, name, before=before, total=total: bar(before + done, total, name)  # type: ignore[misc]
-        tuner.one(product, names)
+        tuner.tune_kernel(product, names)
 
 
 def tuned_nests(graph: Graph, machine: Machine, fuse: str) -> MappingTable:

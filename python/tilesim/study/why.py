@@ -86,7 +86,7 @@ class Why:
         Rows with kernel (its unique name for `Result.why`), cycles (they add up to `cycles`), share and runs.
         """
         names, total = Names(self.result.data), max(1, self.cycles)
-        own = {id(row): name for name, row in zip(names.own, names.rows, strict=True)}
+        own = {id(row): name for name, row in zip(names.unique, names.rows, strict=True)}
         return Table(
             [
                 {
@@ -224,17 +224,17 @@ class Why:
 
     def __str__(self) -> str:
         """The explanation as text of 80 columns, with alternatives if they take seconds or were simulated."""
-        return "\n".join(lines_of(self._shown))
+        return "\n".join(lines_of(self._available))
 
     def __repr__(self) -> str:
         """Operation, time and bound."""
         return f"<Why {self.name}: {self.cycles:,} cycles, at least {self.bound_cycles:,.0f}>"
 
     def _repr_html_(self) -> str:
-        return picture(self._shown)
+        return picture(self._available)
 
     @property
-    def _shown(self) -> dict[str, Any]:
+    def _available(self) -> dict[str, Any]:
         known = "alternatives" in vars(self) or self.result.data["tile_operations"] <= RECORDED
         return self.data if known else self.answer
 

@@ -66,7 +66,7 @@ class StudyWork:
     metrics: tuple[Metric, ...]
     rows: bool
     name: str = ""
-    kept: LruCache | None = None
+    cache: LruCache | None = None
 
 
 _GRAPHS, _MACHINES, _PROGRAMS = LruCache(8), LruCache(8), LruCache(16)  # caches of a worker process
@@ -106,8 +106,8 @@ def _point(work: StudyWork, change: dict[str, Any]) -> dict[str, Any]:
 
 def _here(work: StudyWork) -> tuple[Graph, Machine, LruCache]:
     """Graph, machine and programs of this process."""
-    if work.kept is not None:
-        return work.graph, work.machine, work.kept
+    if work.cache is not None:
+        return work.graph, work.machine, work.cache
     name, contents = work.graph
     graph = _GRAPHS.get(name, lambda: _received(contents))
     text = work.machine

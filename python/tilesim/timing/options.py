@@ -152,7 +152,7 @@ class SimulateOptions(Stage):
     )
     level: str = option("tile", "tile (closed forms), instruction (standalone kernels) or live (concurrent kernels).")
 
-    def again(self) -> SimulateOptions:
+    def without_recording(self) -> SimulateOptions:
         """The options of a comparable run without recording."""
         return replace(self, timeline=False, replay=self.replay and not self.timeline)
 

@@ -45,7 +45,7 @@ class _Observer(Rewriter):
                     self.seen.add(key)
                     if not probabilities(function, value["name"]):
                         function.given.append((site_of(value), self._peak(function, x)))
-        return self.plain(function, row, operands)
+        return self.unchanged(function, row, operands)
 
     def _peak(self, function: Function, x: Tensor) -> Tensor:
         size = function.b.apply("abs", x.convert("f32"))
@@ -150,7 +150,7 @@ def _cast(graph: Graph, dtype: str, calibrate: Any) -> Graph:
         reference(graph, calibrate[0] if _several(calibrate) else calibrate)  # checks the data
     made = cast.run()
     made.remove_dead_code()
-    made.assumptions.append(cast.said(made))
+    made.assumptions.append(cast.note(made))
     made.setting = f"{made.setting}, cast to {dtype}" if made.setting else f"cast to {dtype}"
     return made
 

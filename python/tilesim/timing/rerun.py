@@ -48,7 +48,7 @@ class Rerun:
         changed, program = self.target.replace(change), self.program
         if self.compiled and program.workload is not None:
             program = compile(self.workload or program.workload, changed, **program.options)
-        return self._simulated(program, changed, self.options.again())
+        return self._simulated(program, changed, self.options.without_recording())
 
     def recorded(self) -> Result:
         """Simulates again with a timeline."""
@@ -60,4 +60,6 @@ class Rerun:
         assert workload is not None
         together = {**self.program.options, **options}
         program = compile(workload, self.target, **together)
-        return self._simulated(program, lowered_as(self.target, together.get("lowering")), self.options.again())
+        return self._simulated(
+            program, lowered_as(self.target, together.get("lowering")), self.options.without_recording()
+        )

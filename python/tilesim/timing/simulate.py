@@ -323,7 +323,7 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
         assert part.program is not None
         own = given.of_part(part)
         data = _simulate(part.program, target, options.of_part(own)).data
-        sources.update(given.told(data.get("data_sources", {})))
+        sources.update(given.sources(data.get("data_sources", {})))
         return data
 
     data = simulate_parts(program, target, part_result, options.timeline)

@@ -96,7 +96,7 @@ def _find_uses(units: list[DeviceGroup], sharing: Sharing) -> None:
                 use = sharing.message(node, unit.devices[0], node.peers[unit.at], unit.cost[at])
             if use is not None:
                 unit.use[at] = use
-    sharing.found()
+    sharing.count_loads()
     for unit in units:
         for at, (load, scale) in list(unit.use.items()):
             most = float(sharing.most[load])

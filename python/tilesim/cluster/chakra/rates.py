@@ -22,10 +22,10 @@ class _RunningNode:
     nodes: Sequence[_At]
     units: Sequence[int]  # devices of a communication
     demand: Demand | None
-    alone: int
+    standalone: int
     begin: int
     since: int
-    left: float
+    remaining: float
     end: int
     rate: float = 1.0
 
@@ -86,7 +86,7 @@ class ConcurrentRates:
             for link in item.demand.links:
                 if self.on[link].pop(id(item), None) is not None:
                     self.touched.add(link)
-        return max(0, now - item.begin - item.alone)
+        return max(0, now - item.begin - item.standalone)
 
     def adjust(self, now: int, heap: list[tuple[int, int, int]]) -> None:
         """New rates after a begin or an end; new ends go on the heap."""
@@ -102,9 +102,9 @@ class ConcurrentRates:
         for item, rate in found:
             if rate == item.rate:
                 continue
-            item.left -= (now - item.since) * item.rate
+            item.remaining -= (now - item.since) * item.rate
             item.since, item.rate = now, rate
-            end = now + math.ceil(max(0.0, item.left) / rate - 1e-3)
+            end = now + math.ceil(max(0.0, item.remaining) / rate - 1e-3)
             if end != item.end:
                 item.end = end
                 for at in item.nodes:

@@ -50,7 +50,9 @@ def state_bytes(c: Columns) -> Array:
 def offload_bytes(c: Columns, dropout: bool) -> OffloadBytes:
     """Bytes moved to and from the host."""
     kept, inputs = layer_activations(c, dropout)
-    layer = np.where(c.offload == 2, np.where(c.again, inputs, kept), np.where(c.recompute == 4, inputs, 0.0))
+    layer = np.where(
+        c.offload == 2, np.where(c.recomputes_layers, inputs, kept), np.where(c.recompute == 4, inputs, 0.0)
+    )
     return OffloadBytes(layer, np.where(c.offload == 1, state_bytes(c), 0.0))
 
 

@@ -67,11 +67,11 @@ def _layer(c: Columns, w: DeviceWork, fabric: Fabric, k: Mapping[str, float]) ->
     merged = np.where(c.decode, all_reduce(each, along, fabric, k), 0.0)
     moved = [
         replace(row, seconds=np.where(c.decode, 0.0, row.seconds)) if row.axis == "context" else row
-        for row in one.moved
+        for row in one.traffic
     ]
     moved.append(AxisTraffic("context", "all_reduce", each, np.ones(len(c)), merged, along))
     slowed_ = np.where(c.decode, one.data_interference, one.interference)  # no ring beside attention
-    return replace(one, context=np.where(c.decode, merged, one.context), interference=slowed_, moved=tuple(moved))
+    return replace(one, context=np.where(c.decode, merged, one.context), interference=slowed_, traffic=tuple(moved))
 
 
 def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> StepTimes:
@@ -86,7 +86,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     sends = counted.full + counted.calls * gathered_.seconds
     fixed = counted.calls * gathered_.seconds + k["host_microbatch"]
     fullest, headed = stage_seconds(c, counted, one.seconds, fixed, ends)
-    whole = c.layers * one.seconds + ends + p * fixed + counted.whole
+    whole = c.layers * one.seconds + ends + p * fixed + counted.in_sequence
     passes = Stages(one.seconds, zero, zero, ends, zero, zero, 2 * fixed / v, one.compute, zero, fabric.slow, sending)
     slowest, whole = forward_stages(c, passes) if fabric.slow else (headed, whole)
     waits = slowest - headed

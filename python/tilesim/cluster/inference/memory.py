@@ -19,7 +19,7 @@ def cache_bytes(c: Columns, stage: Array | float = 0.0) -> Array:
     A device has at least one key head: a tensor axis longer than `kv_heads` replicates them. A context axis shards the
     tokens of each sequence.
     """
-    heads = c.own_kv_heads
+    heads = c.local_kv_heads
     tokens = np.ceil(c.sequence / c.context) * c.global_batch / c.data
     return 2 * heads * c.head_size * c.element_bytes * tokens * c.part_layers(stage)
 
@@ -35,7 +35,7 @@ def inference_bytes(c: Columns, stage: Array | float) -> Memory:
     divided = c.shard >= 3
     two = np.minimum(2.0, c.part_layers(stage))  # the running layer and the next
     gathered = two * gathered_parameters(c) * e
-    attended = (2 * c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size * e
+    attended = (2 * c.heads / c.tensor + 2 * c.local_kv_heads) * c.head_size * e
     # sharded by heads, send and receive buffers of the outputs coexist
     attended = attended + np.where(c.by_heads, c.heads / c.tensor * c.head_size * e, 0.0)
     attended = attended + np.where(c.unfused, c.heads / c.tensor * c.keys / c.context * e, 0.0)
@@ -44,12 +44,12 @@ def inference_bytes(c: Columns, stage: Array | float) -> Memory:
     tokens = c.tokens * (2 * c.hidden * e + np.maximum(attended, inner))
     logits = c.micro_batch * c.vocab / c.tensor * (e + 4)
     return Memory(
-        weights=c.kept(divided, stage) * e + gathered,
+        weights=c.parameters(divided, stage) * e + gathered,
         gradients=zero,
         optimizer=zero,
         activations=zero,
         working=np.maximum(tokens, np.where(c.has_head(stage), logits, 0.0)),
-        middle_weights=c.stage_layers * c.kept_of_layer(divided) * e,
+        middle_weights=c.stage_layers * c.parameters_of_layer(divided) * e,
         middle_state=zero,
         cache=cache_bytes(c, stage),
     )

@@ -73,7 +73,7 @@ class Query:
         """Steps of a tree reduction: chains inside nodes, a binary tree between them."""
         return 2.0 * (self.devices / self.nodes - 1), 2.0 * np.ceil(np.log2(self.nodes))
 
-    def moved(self) -> Array:
+    def ring_bytes(self) -> Array:
         """Bytes that a ring sends per device."""
         return self.bytes * self.share_moved()
 
@@ -130,7 +130,7 @@ def _ring(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
     node = "ll" if protocol == "LL" else "simple"
     latency = inner * c[f"{key}_step_seconds"] + outer * c[f"node_{node}_step_seconds"]
     sums = 0.0 if q.op in ("all_gather", "broadcast_devices") else c["sum_cost_one_byte"] if q.one_byte else 0.0
-    moved = q.moved() + sums * (q.devices - 1) * x
+    moved = q.ring_bytes() + sums * (q.devices - 1) * x
     transfer = moved / _ring_path(c, q, c[f"{key}_share"], c[f"node_{node}_share"])
     copied = 0.0 if q.op == "broadcast_devices" else 1.0
     return {

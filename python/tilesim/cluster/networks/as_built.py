@@ -97,7 +97,7 @@ class AsBuilt:
     def seconds(self, op: str, data: Array, of: Any, form: Array, late: Array) -> Array:
         """Seconds of a call in every group at the same time."""
         known = self._inside(of) & (not self.cluster.faults)
-        return self._longer(of, form, self._each(op, np.where(known, 0.0, data), of), late)
+        return self._longer(of, form, self._times(op, np.where(known, 0.0, data), of), late)
 
     def _inside(self, of: Any) -> NDArray[np.bool_]:
         """Whether a group is on one node's switch."""
@@ -114,24 +114,24 @@ class AsBuilt:
         known = self._inside(of) & (not self.cluster.faults)
         near = forms[0]
         if self.cluster.faults or not self._node:
-            inside = self._each("near", data, of)
+            inside = self._times("near", data, of)
             near = np.where(np.isnan(inside), near, np.maximum(near if self._node else 0.0, inside))
         moved = np.where(known, 0.0, data)
-        far = np.where(wraps, self._each("circle", np.where(wraps, moved, 0.0), of),
-                       self._each("chain", np.where(wraps, 0.0, moved), of))  # fmt: skip
+        far = np.where(wraps, self._times("circle", np.where(wraps, moved, 0.0), of),
+                       self._times("chain", np.where(wraps, 0.0, moved), of))  # fmt: skip
         return near, self._longer(of, np.where(self._inside(of), near, forms[1]), far)
 
-    def _each(self, what: str, data: Array, of: Any) -> Array:
+    def _times(self, what: str, data: Array, of: Any) -> Array:
         arrays = np.broadcast_arrays(np.ceil(data), of.size, of.stride)
         bytes_, size = arrays[0], arrays[1]
         some = np.flatnonzero((bytes_ > 0) & (size > 1))
         found = np.zeros(len(size))
         if len(some):
             rows, back = distinct_rows(np.stack([one[some] for one in arrays], axis=1))
-            found[some] = np.array([self._one(what, *map(int, row)) for row in rows.tolist()])[back]
+            found[some] = np.array([self._time(what, *map(int, row)) for row in rows.tolist()])[back]
         return found
 
-    def _one(self, what: str, bytes_: int, size: int, stride: int) -> float:
+    def _time(self, what: str, bytes_: int, size: int, stride: int) -> float:
         key = what, bytes_, size, stride
         if key not in self._known:
             what = "circle" if what == "permute_devices" else what

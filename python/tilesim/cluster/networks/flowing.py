@@ -54,14 +54,14 @@ class FlowTimes:
     def seconds(self, op: str, data: Array, of: Any, form: Array | None = None, late: Array | None = None) -> Array:
         """Seconds of a call in every group at the same time."""
         arrays = np.broadcast_arrays(np.ceil(data), of.size, of.stride)
-        return np.array([self._one(op, *map(int, row)) for row in zip(*arrays, strict=True)])
+        return np.array([self._time(op, *map(int, row)) for row in zip(*arrays, strict=True)])
 
     def sends(self, data: Array, of: Any, wraps: NDArray[np.bool_], forms: tuple[Array, Array]) -> tuple[Array, Array]:
         """Seconds of sends to the next member, all at the same time."""
         pair = replace(of, size=np.minimum(of.size, 2.0))
         return self.seconds("permute_devices", data, pair), self.seconds("permute_devices", data, of)
 
-    def _one(self, op: str, bytes_: int, size: int, stride: int) -> float:
+    def _time(self, op: str, bytes_: int, size: int, stride: int) -> float:
         if size == 1 or bytes_ == 0:
             return 0.0
         key = op, bytes_, size, stride

@@ -99,7 +99,7 @@ class SendCounts:
     full: Array
     thin: Array
     last: Array
-    whole: Array
+    in_sequence: Array
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Hops:
         """The shortest of each plan."""
         return np.minimum(self.near, self.far)
 
-    def between(self, row: int, stages: int) -> NDArray[np.bool_]:
+    def node_borders(self, row: int, stages: int) -> NDArray[np.bool_]:
         """The borders of a plan between nodes."""
         if not self.mixed[row]:
             return np.full(stages, bool(self.out[row]))

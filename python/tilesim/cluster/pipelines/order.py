@@ -69,7 +69,7 @@ class Placement:
         object.__setattr__(self, "before", before)
         object.__setattr__(self, "after", after)
 
-    def neighbours(self) -> tuple[list[int], list[int]]:
+    def adjacent(self) -> tuple[list[int], list[int]]:
         """Places as numbers, chunk × stages + stage."""
         places = [(stage, chunk) for chunk in range(self.chunks) for stage in range(self.stages)]
 

@@ -46,7 +46,7 @@ def passes_of_step(c: Columns, of: Stages, summed: bool, forward: bool) -> PassT
     head, share = (places.stage == stages - 1, virtual) if summed else (places.last, 1)
     ends = {"F": of.ends_forward[0], "B": of.ends_input[0] + of.ends_weight[0]}
     assert of.hops is not None
-    borders, out = of.hops.borders(row, stages)[:, 0], of.hops.between(0, stages)
+    borders, out = of.hops.borders(row, stages)[:, 0], of.hops.node_borders(0, stages)
     ways = {"F": places.forward, "B": places.backward}
     each = {name: table(one[:, 0]).tolist() for name, one in lengths(schedule, row, c, of, summed).items()}
     micros = int(c.micro_batches[0])

@@ -73,7 +73,7 @@ def program(schedule: str, stages: int, microbatches: int, virtual: int = 1) -> 
     """The passes of a named schedule, each after the passes that it waits for."""
     chunks = chunks_of(schedule, virtual)
     placed = Placement(PLACED[schedule], stages, chunks)
-    return _core.PipelineOrder(schedule, stages, microbatches, chunks, *placed.neighbours())
+    return _core.PipelineOrder(schedule, stages, microbatches, chunks, *placed.adjacent())
 
 
 def run_many(passes: _core.PipelineOrder, times: list[Times]) -> tuple[Times, Times]:

@@ -37,7 +37,7 @@ def run(
     """Runs each stage in its order; a pass waits for its neighbour's send, and no stage waits for its own sends."""
     rows = [np.array([(NUMBERED.index(one.kind), one.chunk, one.micro) for one in row], dtype=np.int32).reshape(-1, 3)
             for row in order]  # fmt: skip
-    listed = _core.PipelineOrder(rows, microbatches, placement.chunks, *placement.neighbours())
+    listed = _core.PipelineOrder(rows, microbatches, placement.chunks, *placement.adjacent())
     reached = listed.reached
     if stuck := [stage for stage, row in enumerate(order) if reached[stage] < len(row)]:
         raise _deadlock(order, placement, reached, stuck[0])

@@ -216,7 +216,7 @@ class _OperationWriter:
         start = self.op("reshape", f"{ring.name}.start", [own], "i64", [], {"shape": []})
         return [start if one == axis else self.constant("i64", [0], []) for one in range(rank)]
 
-    def passed(self, ring: Ring, value: str, dtype: str, shape: list[int]) -> str:
+    def permuted(self, ring: Ring, value: str, dtype: str, shape: list[int]) -> str:
         pairs = [device for group in ring.groups for at, one in enumerate(group)
                  for device in (one, group[(at + 1) % len(group)])]  # fmt: skip
         return self.op("permute_devices", f"{ring.name}.permute", [value], dtype, shape,
@@ -227,7 +227,7 @@ class _OperationWriter:
         own = row["operands"][0]
         found = [own["name"]]
         for _ in range(1, ring.steps):
-            found.append(self.passed(ring, found[-1], own["dtype"], own["shape"]))
+            found.append(self.permuted(ring, found[-1], own["dtype"], own["shape"]))
         return found
 
     def product(self, row: _Row, operands: list[str], shape: list[int]) -> str:
@@ -284,5 +284,5 @@ class _OperationWriter:
             operands = [one["name"] for one in row["operands"]]
             operands[product.side] = self.cut(ring, step, size, operand, product.axis)
             part = self.product(row, operands, shape)
-            value = self.added(row, self.passed(ring, value, dtype, shape), part, shape) if value else part
+            value = self.added(row, self.permuted(ring, value, dtype, shape), part, shape) if value else part
         self.last(result)

@@ -43,7 +43,7 @@ class DeviceCommunication(Communication):
     predicted: dict[str, Predicted] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def taken(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
+    def picoseconds(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
         """Picoseconds of a collective on the simulated device: at least the network's time."""
         found = priced(size)
         exchange = exchange_of(found, priced(1).picoseconds)
@@ -65,7 +65,7 @@ class DeviceCommunication(Communication):
 
     def note(self, found: Quotient) -> None:
         """Writes the simulated times to a trace's units, so that written nodes have them."""
-        of_message = {(size, *pair): self.within[key] for key in sorted(self.within, key=self.known.__getitem__)
+        of_message = {(size, *pair): self.within[key] for key in sorted(self.within, key=self.cached.__getitem__)
                       if key[0] == "permute" for size in key[1:2] for pair in key[2]}  # fmt: skip
         for unit in found.units:
             for at, node in enumerate(unit.part.nodes):

@@ -28,14 +28,14 @@ class FunctionRun:
     core: _core.Graph
     label: str
     values: dict[str, int] = field(default_factory=dict)
-    held: _core.GraphParts | None = None
+    cached_parts: _core.GraphParts | None = None
 
     @property
     def parts(self) -> _core.GraphParts:
         """Cuts segments out."""
-        if self.held is None:
-            self.held = self.core.parts()
-        return self.held
+        if self.cached_parts is None:
+            self.cached_parts = self.core.parts()
+        return self.cached_parts
 
 
 @dataclass(slots=True)

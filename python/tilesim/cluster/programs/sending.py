@@ -73,19 +73,19 @@ class _CoreShares:
         return self.total // self.cores
 
     @property
-    def more(self) -> int:
+    def remainder(self) -> int:
         return self.total % self.cores
 
     @property
-    def most(self) -> int:
-        return max(self.tile, self.base - self.full * self.tile + bool(self.more))
+    def max_elements(self) -> int:
+        return max(self.tile, self.base - self.full * self.tile + bool(self.remainder))
 
     def last(self) -> str:
         left = self.base - self.full * self.tile
-        return f"{left} + max(0, min(1, {self.more} - core))" if self.more else str(left)
+        return f"{left} + max(0, min(1, {self.remainder} - core))" if self.remainder else str(left)
 
     def at(self, tile: str) -> str:
-        return f"core * {self.base} + min(core, {self.more}) + {self.tile} * {tile}"
+        return f"core * {self.base} + min(core, {self.remainder}) + {self.tile} * {tile}"
 
 
 def exchange_program(machine: Machine, exchange: Exchange) -> Program:
@@ -176,7 +176,7 @@ class _ExchangeWriter:
         if sums:
             wanted |= {OWN: (into, vector), SUMMED: (into, ["store0"])}
         for name, (dealt, consumers) in wanted.items():
-            elements = max(1, dealt.most)
+            elements = max(1, dealt.max_elements)
             slots.append({"name": names[name], "dtype": self.dtype, "elements": elements, "depth": DEPTH,
                           "address": address, "consumers": consumers})  # fmt: skip
             address += -(-elements * self.size // 64) * 64 * DEPTH
@@ -190,19 +190,19 @@ class _ExchangeWriter:
         taken = into.last() if last else str(into.tile)
         body: list[dict[str, Any]] = []
         if out.total:
-            body += self.moved("load", names[LOADED], names[LOADED], out, at, put, "load0")
+            body += self.transfer("load", names[LOADED], names[LOADED], out, at, put, "load0")
         if sums and into.total:
-            body += self.moved("load", names[OWN], names[OWN], into, at, taken, self.load)
+            body += self.transfer("load", names[OWN], names[OWN], into, at, taken, self.load)
         body += self.link(names, out, into, put, taken, cycles)
         if into.total:
             done = ARRIVED
             if sums:
                 body += self.added(names, taken)
                 done = SUMMED
-            body += self.moved("store", names[ARRIVED], names[done], into, at, taken, "store0")
+            body += self.transfer("store", names[ARRIVED], names[done], into, at, taken, "store0")
         return body
 
-    def moved(
+    def transfer(
         self, what: str, tensor: str, slot: str, dealt: _CoreShares, at: str, extent: str, queue: str
     ) -> list[dict[str, Any]]:
         move = {what: {"tensor": tensor.upper(), "at": [dealt.at(at)], "slot": slot,

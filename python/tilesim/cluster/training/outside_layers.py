@@ -47,7 +47,7 @@ def pipeline_traffic(
 ) -> tuple[AxisTraffic, ...]:
     """Mean communication of the slowest full stage per chunk's pass: between nodes, inside a node, gathers."""
     along, bytes_ = group(c, "pipeline", fabric), _wide(c) / c.tensor
-    inside = AxisGroup(along.size, along.size, along.beside, along.stride)
+    inside = AxisGroup(along.size, along.size, along.concurrent, along.stride)
     out = counted.out / counted.calls
     return (
         AxisTraffic("pipeline", "permute", bytes_, out, of.far * out, along),

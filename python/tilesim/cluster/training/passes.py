@@ -49,7 +49,7 @@ class LayerSeconds:
     offload: Array
     interference: Array
     data_interference: Array
-    moved: tuple[AxisTraffic, ...] = ()
+    traffic: tuple[AxisTraffic, ...] = ()
 
     @property
     def seconds(self) -> Array:
@@ -111,7 +111,7 @@ def layer_passes(
     tensor = group(c, "tensor", fabric)
     wide = c.tokens * c.hidden * c.element_bytes
     sums = 2 * all_reduce(wide, tensor, fabric, k)
-    again = np.where(c.again, sums, 0.0)
+    again = np.where(c.recomputes_layers, sums, 0.0)
     experts, around = group(c, "expert", fabric), group(c, "context", fabric)
     sent = wide * np.maximum(1.0, c.experts_chosen) * c.imbalance / c.tensor
     routed = np.where(c.expert > 1, 2 * to_all(sent, experts, fabric, k), 0.0)
@@ -132,7 +132,7 @@ def layer_passes(
     tensor_b, parts_b = hidden_by_split_products(c, w.backward.products + w.recompute.products, sums + again, k)
     host_f = _waits(forward + tensor_f + routed + turn, launch, k["host_blend"])
     back = backward + recompute
-    passes = 1 + np.where(c.again, 1.0, 0.0)
+    passes = 1 + np.where(c.recomputes_layers, 1.0, 0.0)
     host_b = _waits(back + tensor_b + 2 * routed + passes * turn, passes * launch, k["host_blend"])
     ring_f = hidden(w.forward.attention, ring, share)
     ring_b = hidden(w.backward.attention, 2 * ring, share)

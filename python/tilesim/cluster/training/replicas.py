@@ -39,7 +39,7 @@ def _paired_group(c: Columns, of: AxisGroup, fabric: Fabric) -> AxisGroup:
     if not np.any(c.copies > 1):
         return of
     inner = np.where(c.devices <= fabric.per_node, of.inner * c.copies, of.inner)
-    return AxisGroup(of.size * c.copies, inner, of.beside, of.stride)
+    return AxisGroup(of.size * c.copies, inner, of.concurrent, of.stride)
 
 
 def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
@@ -59,7 +59,7 @@ def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
     if not fabric.slices:
         return parts
     return tuple(
-        part._replace(group=AxisGroup(part.group.inner, part.group.inner, part.group.beside, part.group.stride))
+        part._replace(group=AxisGroup(part.group.inner, part.group.inner, part.group.concurrent, part.group.stride))
         for part in parts
     )
 

@@ -59,7 +59,7 @@ def communication(c: Columns, found: StepTimes, fabric: Fabric) -> list[dict[str
     layers = m * float(c.stage_layers[0])
     rows = []
     for when, layer in detail.layers.items():
-        for axis, moved in _by_axis(layer.moved):
+        for axis, moved in _by_axis(layer.traffic):
             whole = sum(float(one.seconds[0]) for one in moved)
             exposed = float(getattr(layer, axis)[0])
             if (when, axis) == ("forward", "data"):  # the first layer's exposed parameters

@@ -243,7 +243,7 @@ class Reader:
         for argument in target._schema.arguments:
             text, name = str(argument.type), argument.name
             if name in attributes:
-                keywords[name] = self.plain(attributes.pop(name), text, place)
+                keywords[name] = self.plain_value(attributes.pop(name), text, place)
             elif text in ("List[Tensor]", "List[Optional[Tensor]]"):
                 keywords[name] = self.listed(rest, next(sizes, None), next(masks, None), inputs, place)
             elif "Tensor" in text:
@@ -270,7 +270,7 @@ class Reader:
             raise user_error("a list of tensors is too short", place=place, value=str(len(found)), allowed=str(size))
         return found
 
-    def plain(self, value: Any, kind: str, place: str) -> Any:
+    def plain_value(self, value: Any, kind: str, place: str) -> Any:
         """A number, a text, a list of them, a dtype, layout or device."""
         if isinstance(value, str) and (value.startswith("torch.") or value in DTYPES):
             name = value.removeprefix("torch.")

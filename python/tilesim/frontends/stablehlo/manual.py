@@ -203,7 +203,7 @@ def call_by_name(scope: Scope, op: Any) -> Sequence[Value]:
         return custom_call(scope, op)
     devices, rank = scope.module.devices, len(Shaped(op.results[0].type, target).shape)
     if target in ("Sharding", "xla.sdy.FuncResultSharding"):
-        return [scope.annotated(scope.value(op.operands[0]), devices.said(op.attributes, [rank])[0])]
+        return [scope.annotated(scope.value(op.operands[0]), devices.shardings_of(op.attributes, [rank])[0])]
     if not devices.mesh:
         raise Unsupported(f"custom_call '{target}' in a module whose shardings name no devices")
     scope.module.meets()

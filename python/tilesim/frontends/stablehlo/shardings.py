@@ -111,7 +111,7 @@ class Devices:
             text = f"{text[:-1]} {dims[0]}}}"
         return [(sharding or "", manual) for sharding, manual in _core.gspmd_shardings(text, self.mesh, list(ranks))]
 
-    def said(self, attributes: Any, ranks: Sequence[int]) -> list[str]:
+    def shardings_of(self, attributes: Any, ranks: Sequence[int]) -> list[str]:
         """Shardings of an argument, a result or an operation: one per rank, empty without annotation."""
         found: list[str] = []
         if "sdy.sharding" in attributes:

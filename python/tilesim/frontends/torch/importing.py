@@ -183,7 +183,7 @@ class Importer:
             if spec.kind == InputKind.USER_INPUT:
                 self.values[node] = self._user_input(node)
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                self._stored(node, spec, mutated)
+                self._parameter(node, spec, mutated)
             elif spec.kind == InputKind.TOKEN or (spec.kind == InputKind.CUSTOM_OBJ and not node.users):
                 self.values[node] = None
             else:
@@ -200,7 +200,7 @@ class Importer:
             return Complex(*parts(self.builder, whole))
         return self.builder.input(node.name, self.extents(meta.shape), dtype_name(meta.dtype, f"input {node.name}"))
 
-    def _stored(self, node: Any, spec: Any, mutated: set[str]) -> None:
+    def _parameter(self, node: Any, spec: Any, mutated: set[str]) -> None:
         target, meta = str(spec.target), node.meta["val"]
         table = self.program.constants if target in self.program.constants else self.program.state_dict
         value = table.get(target)

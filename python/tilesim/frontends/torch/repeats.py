@@ -70,9 +70,9 @@ class _Signature:
         self.places = {node: i for i, node in enumerate(run.nodes)}
         self.numbers: dict[Any, int] = {}
 
-    def whole(self) -> Any:
+    def value(self) -> Any:
         parts = [
-            (str(node.target), self.of(node.args), self.of(node.kwargs), self.meta(node.meta.get("val")))
+            (str(node.target), self.encoded(node.args), self.encoded(node.kwargs), self.meta(node.meta.get("val")))
             for node in self.run.nodes
         ]
         self.run.outputs = [node for node in self.run.nodes if any(self.leaves(user) for user in node.users)]
@@ -81,13 +81,13 @@ class _Signature:
     def leaves(self, user: Any) -> bool:
         return user not in self.places and str(user.target) not in IGNORED
 
-    def of(self, argument: Any) -> Any:
+    def encoded(self, argument: Any) -> Any:
         if isinstance(argument, torch.fx.Node):
             return self.node(argument)
         if isinstance(argument, (list, tuple)):
-            return tuple(self.of(item) for item in argument)
+            return tuple(self.encoded(item) for item in argument)
         if isinstance(argument, dict):
-            return tuple((key, self.of(item)) for key, item in argument.items())
+            return tuple((key, self.encoded(item)) for key, item in argument.items())
         return repr(argument)
 
     def node(self, node: Any) -> Any:
@@ -115,7 +115,7 @@ def repeated(importer: Any) -> dict[Any, LayerNodes]:
     """Runs whose signature occurs twice or more, by each of their nodes."""
     runs = _runs(importer)
     for run in runs:
-        run.signature = _Signature(importer, run).whole()
+        run.signature = _Signature(importer, run).value()
         if any(not isinstance(node.meta.get("val"), torch.Tensor) for node in [*run.externals, *run.outputs]):
             run.signature = None
     counts = Counter(run.signature for run in runs if run.signature is not None)
