@@ -236,7 +236,7 @@ def folded(
 def cut(
     rows: Sequence[Any],
     everything: bool,
-    said: Callable[[Sequence[Any]], str] | None = None,
+    shown: Callable[[Sequence[Any]], str] | None = None,
     what: str = "operations",
     how: str = "--all shows every one",
 ) -> list[str]:
@@ -245,5 +245,5 @@ def cut(
     if everything or not left:
         return []
     count = sum(row.get("folded", 1) if isinstance(row, dict) else 1 for row in left)
-    more = f", {said(left)}" if said else ""
+    more = f", {shown(left)}" if shown else ""
     return [*screen.wrapped(f"... and {count:,} more {what}{more}"), f"    {how}"]

@@ -135,14 +135,14 @@ def compare(
     show(found, out.html, out.json)
 
 
-def show(found: SideBySide, html: str | None, json: str | None) -> None:
+def show(comparison: SideBySide, html: str | None, json: str | None) -> None:
     """Writes and prints a comparison."""
     if html:
-        found.to_html(html)
+        comparison.to_html(html)
     if json:
-        write(found.to_dict(), json)
+        write(comparison.to_dict(), json)
     if json != "-":
-        say(found.text(room(160)).split("\n"))
+        say(comparison.text(room(160)).split("\n"))
 
 
 def _named(files: list[str], names: list[str]) -> list[str] | None:
@@ -188,18 +188,18 @@ def check(
         raise typer.Exit(1)
 
 
-def _say(found: SideBySide, rows: list[dict[str, Any]], tolerance: str, result: str, against: str) -> None:
+def _say(comparison: SideBySide, rows: list[dict[str, Any]], tolerance: str, result: str, against: str) -> None:
     if not rows:
         say(wrapped(f"ok: no change exceeds {tolerance} ({result} against {against})", hang="  "))
     else:
-        say(wrapped(found.headline(), hang="  "))
+        say(wrapped(comparison.headline(), hang="  "))
         typer.echo(f"{len(rows):,} {'change exceeds' if len(rows) == 1 else 'changes exceed'} {tolerance}:")
     for row in rows[:MAX_ROWS]:
         name = row["name"].replace("_", " ") if row["kind"] == "total" else row["name"]
         say(wrapped(f"{name}: {_value(row, 'before')} → {_value(row, 'after')} ({_change(row)})", "  ", "    "))
     if len(rows) > MAX_ROWS:
         typer.echo(f"  and {len(rows) - MAX_ROWS:,} more (--json lists all)")
-    for note in found.notes:
+    for note in comparison.notes:
         say(wrapped(f"Note: {note}", hang="  "))
 
 

@@ -29,8 +29,8 @@ from .screen import say
 from .show import step
 
 
-def _listed(words: str) -> list[str]:
-    return [one.strip() for one in words.split(",")]
+def _listed(texts: str) -> list[str]:
+    return [one.strip() for one in texts.split(",")]
 
 
 def _values(settings: list[str]) -> dict[str, list[Any]]:
@@ -119,10 +119,10 @@ def sweep(
         raise typer.Exit(130)
 
 
-def _models(words: str) -> list[str]:
+def _models(texts: str) -> list[str]:
     """Names separated by commas; those inside matmul:M,N,K[,dtype] do not separate."""
     found: list[str] = []
-    for one in _listed(words):
+    for one in _listed(texts):
         product = found[-1] if found and found[-1].startswith("matmul:") else ""
         own = product.count(",") < 2 if one.isdigit() else product.count(",") == 2 and one in NUMPY
         if product and own:

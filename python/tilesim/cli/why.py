@@ -119,12 +119,12 @@ def _choices(result: Result, model: str, json_: str | None, html: str | None) ->
     )
 
 
-def _print_alternatives(found: Why, aloud: bool) -> list[dict[str, Any]]:
+def _print_alternatives(why: Why, aloud: bool) -> list[dict[str, Any]]:
     """Simulates the alternatives and prints each result."""
-    if aloud and found.can_be_changed:
+    if aloud and why.can_be_changed:
         say(["", *wrapped(OTHERWISE, hang="  ", limit=room(120))])
     rows = []
-    for row in found.try_alternatives():
+    for row in why.try_alternatives():
         rows.append(row)
         if aloud:
             say(alternative_lines(row, room(120)))

@@ -219,17 +219,17 @@ class Columns:
         """Parameters whose optimizer state the fullest device keeps."""
         return self.parameters(self.shard >= 1)
 
-    def parameters_of_layer(self, divided: NDArray[np.bool_]) -> Array:
+    def parameters_of_layer(self, sharded: NDArray[np.bool_]) -> Array:
         """Parameters of one layer on one device, sharded over their replicas."""
-        shared = self.shared_layer_parameters / np.where(divided, self.state_replicas, 1.0)
-        return shared + self.routed_layer_parameters / np.where(divided, self.state_expert_replicas, 1.0)
+        shared = self.shared_layer_parameters / np.where(sharded, self.state_replicas, 1.0)
+        return shared + self.routed_layer_parameters / np.where(sharded, self.state_expert_replicas, 1.0)
 
-    def parameters(self, divided: NDArray[np.bool_], stage: Array | float | None = None) -> Array:
+    def parameters(self, sharded: NDArray[np.bool_], stage: Array | float | None = None) -> Array:
         """Parameters of a device: its layers and tables."""
         layers = self.stage_layers if stage is None else self.both_layers(stage)[0]
         tables = self.tables(0.0 if stage is None else stage) * self.table_parameters / self.tensor
-        tables = tables / np.where(divided, self.state_replicas, 1.0)
-        return self.copies * (layers * self.parameters_of_layer(divided) + tables)
+        tables = tables / np.where(sharded, self.state_replicas, 1.0)
+        return self.copies * (layers * self.parameters_of_layer(sharded) + tables)
 
     @property
     def model_parameters(self) -> Array:

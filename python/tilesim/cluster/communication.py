@@ -169,14 +169,14 @@ def _bytes_of(dtype: str) -> int:
     return -(-_core.dtype_bits(dtype_name(dtype)) // 8)
 
 
-def _sums_sooner(found: CollectiveResult, cluster: Cluster, groups: list[list[int]], root: int) -> bool:
+def _sums_sooner(result: CollectiveResult, cluster: Cluster, groups: list[list[int]], root: int) -> bool:
     """Whether in-network reduction is faster than the other closed forms."""
     if not any(one.reduces for one in cluster.dimensions):
         return False
-    asked = (found.op, found.bytes, cluster)
-    others = [forms.priced_by_switch(*asked, group, _bytes_of(found.dtype), root) for group in groups]
+    asked = (result.op, result.bytes, cluster)
+    others = [forms.priced_by_switch(*asked, group, _bytes_of(result.dtype), root) for group in groups]
     times = [one["picoseconds"] for one in others if one is not None]
-    return len(times) == len(groups) and max(times) < found.picoseconds
+    return len(times) == len(groups) and max(times) < result.picoseconds
 
 
 def _by_switch(

@@ -97,14 +97,14 @@ def _hint_for(data: Any) -> str:
     return next((hint for key, hint in parts.items() if isinstance(data, Mapping) and key in data), "")
 
 
-def _keys(node: Any, known: Sequence[str], place: str) -> dict[str, Any]:
+def _keys(node: Any, allowed: Sequence[str], place: str) -> dict[str, Any]:
     """A mapping whose keys must be known; older files write "-" for "_"."""
     if not isinstance(node, Mapping):
         raise user_error("a value has the wrong type", place=place, value=shown(node), allowed="a mapping")
     found = {str(key).replace("-", "_"): value for key, value in node.items()}
     for key in found:
-        if key not in known:
-            raise unknown("key", key, known, place=place)
+        if key not in allowed:
+            raise unknown("key", key, allowed, place=place)
     return found
 
 

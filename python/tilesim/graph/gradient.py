@@ -179,10 +179,10 @@ KINDS: dict[str, Callable[[GraphBuilder, Row, Gradients, list[Tensor], list[Any]
 }
 
 
-def _no_gradient(row: Row, what: str, known: Any) -> Exception:
+def _no_gradient(row: Row, what: str, allowed: Any) -> Exception:
     return user_error(
         "an operation without gradient", place=f"{row['kind']} '{row['name']}'", value=what,
-        allowed=", ".join(sorted(known)),
+        allowed=", ".join(sorted(allowed)),
     )  # fmt: skip
 
 

@@ -30,21 +30,21 @@ _FLOATS = {"f16": 16, "f32": 32, "f64": 64}
 _INTEGERS = {f"{sign}{bits}": bits for sign in "iu" for bits in (8, 16, 32, 64)}
 
 
-def _trap(told: dict[str, Any], elf: Elf) -> dict[str, Any] | None:
-    if told["kind"] in ("exited", "returned"):
+def _trap(record: dict[str, Any], elf: Elf) -> dict[str, Any] | None:
+    if record["kind"] in ("exited", "returned"):
         return None
-    pc = told["pc"]
+    pc = record["pc"]
     trap = {
-        "cause": told.get("cause", "instruction limit"),
-        "detail": told.get("detail", ""),
+        "cause": record.get("cause", "instruction limit"),
+        "detail": record.get("detail", ""),
         "pc": pc,
-        "address": told["value"] if any(word in told.get("cause", "") for word in _ADDRESSED) else None,
-        "instruction": told.get("text", ""),
+        "address": record["value"] if any(word in record.get("cause", "") for word in _ADDRESSED) else None,
+        "instruction": record.get("text", ""),
         "symbol": elf.symbol(pc),
         "line": elf.line(pc),
     }
-    if not trap["instruction"] and told.get("instruction"):
-        trap["instruction"] = f"{told['instruction']:#x}"
+    if not trap["instruction"] and record.get("instruction"):
+        trap["instruction"] = f"{record['instruction']:#x}"
     return trap
 
 
@@ -85,14 +85,14 @@ class _Views:
         return found
 
 
-def _result(program: Any, told: dict[str, Any], elf: Elf, core: Core, views: _Views, value: Any = None) -> IsaResult:
+def _result(program: Any, record: dict[str, Any], elf: Elf, core: Core, views: _Views, value: Any = None) -> IsaResult:
     data = {
         "schema": "tilesim.isa_run",
         "version": 1,
         "core": core.name,
         "vlen": core.vlen,
-        "exit_status": told["status"] if told["kind"] == "exited" else 0 if told["kind"] == "returned" else None,
-        "trap": _trap(told, elf),
+        "exit_status": record["status"] if record["kind"] == "exited" else 0 if record["kind"] == "returned" else None,
+        "trap": _trap(record, elf),
         "instructions": program.instructions,
         "vector_instructions": program.vector_instructions,
         "element_operations": program.element_operations,

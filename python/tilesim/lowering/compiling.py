@@ -217,16 +217,16 @@ def _compiled(
     options: dict[str, Any],
     residency: tuple[str, dict[str, str]],
     unused: dict[str, str] | None = None,
-    said: Iterable[str] = (),
+    notes: Iterable[str] = (),
 ) -> Program:
-    """A program without the host. `unused` gets products whose tiles of zeros it multiplies; `said`: its notes."""
+    """A program without the host. `unused` gets products whose tiles of zeros it multiplies; `notes`: its notes."""
     fuse = rules_text(options["fuse"])
     mappings, rest = _mappings(graph, target, options["mapping"], fuse)
     cores, contexts = options.get("cores") or 0, options.get("contexts") or 0
     groups: list[dict[str, Any]] = []
     stays, levels = residency
     more: dict[str, Any] = {"cores": cores, "contexts": contexts, "layout": options.get("layout", "auto")}
-    more |= {"residency": stays, "levels": levels, "timed": True, "unused": unused, "notes": list(said)}
+    more |= {"residency": stays, "levels": levels, "timed": True, "unused": unused, "notes": list(notes)}
     if (heard := counter("kernels")) is not None:
         more["counted"] = heard
     core = _core.compile(graph.core, target.core, fuse, mappings, rest, groups=groups, **more)

@@ -113,24 +113,24 @@ class _DeepseekLayer(Layer):
         key = self._turned(both[..., c.latent :].reshape(batch, 1, tokens, c.rotary))
         return b.concat([latent.reshape(batch, 1, tokens, c.latent), key], axis=3, name="self_attn.latent")
 
-    def _expanded(self, plain: Tensor, turned: Tensor, kept: Tensor) -> Tensor:
+    def _expanded(self, unrotated: Tensor, turned: Tensor, cached: Tensor) -> Tensor:
         c, b = self.c, self.b
-        batch, _, tokens, _ = kept.shape
-        latent = kept[..., : c.latent].reshape(batch, tokens, c.latent)
+        batch, _, tokens, _ = cached.shape
+        latent = cached[..., : c.latent].reshape(batch, tokens, c.latent)
         both = split_heads(self.linear(latent, "self_attn.kv_b_proj"), c.heads)
-        shared = b.broadcast(kept[..., c.latent :], (batch, c.heads, tokens, c.rotary))
+        shared = b.broadcast(cached[..., c.latent :], (batch, c.heads, tokens, c.rotary))
         k = b.concat([both[..., : c.plain], shared], axis=3)
-        q = b.concat([plain, turned], axis=3)
+        q = b.concat([unrotated, turned], axis=3)
         return b.attention(q, k, both[..., c.plain :], causal=True, scale=c.scale, name="self_attn")
 
-    def _absorbed(self, plain: Tensor, turned: Tensor, kept: Tensor) -> Tensor:
+    def _absorbed(self, unrotated: Tensor, turned: Tensor, cached: Tensor) -> Tensor:
         c, b = self.c, self.b
         both = self.w["self_attn.kv_b_proj.weight"].reshape(c.heads, c.plain + c.value, c.latent)
         per_head: dict[str, Any] = {"a_batch": [1], "b_batch": [0], "a_contract": [3]}
         up, down = both[:, : c.plain], both[:, c.plain :]
-        inner: Tensor = b.op("contract", plain, up, b_contract=[1], name="self_attn.absorb_keys", **per_head)
+        inner: Tensor = b.op("contract", unrotated, up, b_contract=[1], name="self_attn.absorb_keys", **per_head)
         q = b.concat([inner.transpose(1, 0, 2, 3), turned], axis=3)
-        found = b.attention(q, kept, kept[..., : c.latent], scale=c.scale, name="self_attn")
+        found = b.attention(q, cached, cached[..., : c.latent], scale=c.scale, name="self_attn")
         out: Tensor = b.op("contract", found, down, b_contract=[2], name="self_attn.absorb_values", **per_head)
         return out.transpose(1, 0, 2, 3)
 

@@ -114,12 +114,12 @@ def _down(net: _UNet, x: Tensor, time: Tensor, text: Tensor) -> list[Tensor]:
     return kept
 
 
-def _up(net: _UNet, x: Tensor, time: Tensor, text: Tensor, kept: list[Tensor]) -> Tensor:
+def _up(net: _UNet, x: Tensor, time: Tensor, text: Tensor, skips: list[Tensor]) -> Tensor:
     c = net.c
     for level, filters in enumerate(reversed(c.channels)):
         name = f"up_blocks.{level}"
         for j in range(c.blocks + 1):
-            x = net.b.concat([x, kept.pop()], axis=1, name=f"{name}.skip.{j}")
+            x = net.b.concat([x, skips.pop()], axis=1, name=f"{name}.skip.{j}")
             x = net.residual(x, time, filters, f"{name}.resnets.{j}")
             x = net.transformer(x, text, f"{name}.attentions.{j}") if level > 0 else x
         x = net.doubled(x, f"{name}.upsamplers.0.conv") if level < len(c.channels) - 1 else x

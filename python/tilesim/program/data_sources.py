@@ -90,8 +90,8 @@ def _array(value: Any) -> Any:
     return value.detach().cpu().numpy() if hasattr(value, "detach") else as_array(value, "tensors")
 
 
-def _unknown(given: Iterable[str], known: Iterable[str], place: str) -> None:
-    names = list(known)
+def _unknown(given: Iterable[str], allowed: Iterable[str], place: str) -> None:
+    names = list(allowed)
     for name in given:
         if name not in names:
             raise user_error(

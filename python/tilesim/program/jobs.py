@@ -78,11 +78,11 @@ def _called(jobs: Sequence[Job]) -> str:
     return f"{len(jobs)} jobs ({', '.join(names[:_NAMED])}{more})"
 
 
-def _tell(data: dict[str, Any], known: Sequence[Data]) -> None:
+def _tell(data: dict[str, Any], allowed: Sequence[Data]) -> None:
     """Sources of each job's values, by number if there are several jobs."""
     sources: dict[str, str] = {}
-    for i, own in enumerate(known):
-        start = f"job {i}: " if len(known) > 1 else ""
+    for i, own in enumerate(allowed):
+        start = f"job {i}: " if len(allowed) > 1 else ""
         found = data.get("data_sources", {}).items()
         part = {"data_sources": {name.removeprefix(start): how for name, how in found if name.startswith(start)}}
         own.tell(part)

@@ -26,10 +26,10 @@ def names_of_operations(data: Mapping[str, Any]) -> set[str]:
     return _tails(row["operation"] for row in (data.get("bounds") or {}).get("operations", ()))
 
 
-def source_of(name: str, known: set[str]) -> str:
+def source_of(name: str, names: set[str]) -> str:
     """The graph operation of a kernel's operation."""
     start = name
-    while start and start not in known:
+    while start and start not in names:
         start = start.rpartition(".")[0]
     return start or name
 

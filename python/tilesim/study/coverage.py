@@ -139,16 +139,18 @@ class Coverage(Tabled):
         return "\n".join(lines + [f"unsupported: {line}" for line in self.unsupported])
 
 
-def _row(key: Key, op: Mapping[str, Any], runs: int, found: Attribution, reason: Mapping[str, str]) -> dict[str, Any]:
+def _row(
+    key: Key, op: Mapping[str, Any], runs: int, attribution: Attribution, reason: Mapping[str, str]
+) -> dict[str, Any]:
     flops = sum(op["flops"].values()) * runs
-    kernels = found.kernels.get(key, [])
+    kernels = attribution.kernels.get(key, [])
     if op["name"] in reason:
         on = "host"
     elif op["kind"] == "constant":
         on = "weight"
     elif not kernels:
         on = "view"
-    elif op["flops"]["matrix"] > 0 and key in found.on_array:
+    elif op["flops"]["matrix"] > 0 and key in attribution.on_array:
         on = "array"
     elif op["kind"] in MOVES:
         on = "copy"
@@ -164,7 +166,7 @@ def _row(key: Key, op: Mapping[str, Any], runs: int, found: Attribution, reason:
         "reason": reason.get(op["name"], ""),
         "flops": flops,
         "bytes": 0 if on in ("view", "weight") else op["bytes"] * runs,
-        "cycles": found.cycles.get(key, 0),
+        "cycles": attribution.cycles.get(key, 0),
     }
 
 

@@ -120,9 +120,9 @@ def _passes_filter(where: Callable[[dict[str, Any]], Any] | None, row: dict[str,
         ) from error
 
 
-def _replaced(plan: StudyPlan, base: Machine, change: dict[str, Any], kept: bool) -> None:
+def _replaced(plan: StudyPlan, base: Machine, change: dict[str, Any], cache: bool) -> None:
     machine, error, status = None, None, "excluded"
-    if kept:
+    if cache:
         try:
             machine, status = (base.replace(change) if change else base), ""
         except _core.UserError as refused:

@@ -237,10 +237,10 @@ class _Call:
             if machine is not None
         }
 
-    def _simulated(self, executor: Any, kept: Store | None, jobs: int | None) -> None:
-        keys = self._keys() if kept is not None else {}
-        if kept is not None:
-            found = kept.get(keys.values(), _is_point)
+    def _simulated(self, executor: Any, cache: Store | None, jobs: int | None) -> None:
+        keys = self._keys() if cache is not None else {}
+        if cache is not None:
+            found = cache.get(keys.values(), _is_point)
             self.known = {i: found[key] for i, key in keys.items() if key in found}
         all_points = [i for i, machine in enumerate(self.plan.machines) if machine is not None]
         resumed = len(self.known)
@@ -254,7 +254,7 @@ class _Call:
                 sent_ = [(work[same], [self.plan.changes[i] for i in points]) for same, points in tasks]
                 try:
                     for (_, points), rows in zip(tasks, in_order(pool, points_of, sent_), strict=True):
-                        self._take(dict(zip(points, rows, strict=True)), keys, kept)
+                        self._take(dict(zip(points, rows, strict=True)), keys, cache)
                         self._tell(len(all_points), resumed)
                     break
                 except concurrent.futures.BrokenExecutor:
@@ -262,12 +262,12 @@ class _Call:
                         raise
                     pool.restart()
 
-    def _take(self, rows: dict[int, dict[str, Any]], keys: dict[int, str], kept: Store | None) -> None:
+    def _take(self, rows: dict[int, dict[str, Any]], keys: dict[int, str], cache: Store | None) -> None:
         """Stores the outcomes of a task."""
         self.known |= rows
-        found = {keys[i]: row for i, row in rows.items() if _is_storable(row)} if kept is not None else {}
-        if kept is not None and found:
-            kept.put(found)
+        found = {keys[i]: row for i, row in rows.items() if _is_storable(row)} if cache is not None else {}
+        if cache is not None and found:
+            cache.put(found)
 
     def _work(self, pool: Any, folder: str) -> dict[tuple[int, int, int], StudyWork]:
         """Shared data of points, by graph, machine and mapping."""

@@ -40,11 +40,11 @@ def _off(_: bool) -> bool:
     return False
 
 
-def _residency(words: list[str]) -> str | dict[str, str]:
+def _residency(texts: list[str]) -> str | dict[str, str]:
     """A strategy, or levels by tensor."""
-    if len(words) == 1 and "=" not in words[0]:
-        return words[0]
-    return pairs(words, "--residency", "missing level of a tensor", "auto, none, or several tensor=level")
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    return pairs(texts, "--residency", "missing level of a tensor", "auto, none, or several tensor=level")
 
 
 def _trips(texts: list[str]) -> dict[str, int]:

@@ -42,10 +42,10 @@ def _text(row: dict[str, Any], column: str) -> str:
     return str(row[column] or "").strip()
 
 
-def _word(row: dict[str, Any], column: str, known: tuple[str, ...]) -> str:
+def _word(row: dict[str, Any], column: str, allowed: tuple[str, ...]) -> str:
     text = _text(row, column)
-    if text not in known:
-        raise unknown(column, text, known)
+    if text not in allowed:
+        raise unknown(column, text, allowed)
     return text
 
 

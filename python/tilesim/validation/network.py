@@ -37,12 +37,12 @@ def _integer(row: Mapping[str, Any], column: str) -> int:
     return integer(dict(row), column, _MOST_LAYERS if column == "layers" else _MOST)
 
 
-def _choice(row: Mapping[str, Any], column: str, known: Mapping[str, str]) -> str:
+def _choice(row: Mapping[str, Any], column: str, allowed: Mapping[str, str]) -> str:
     text = str(row[column] or "").strip().lower()
-    if text not in known:
-        close = nearest(text, known)
-        raise user_error(f"unknown {column}", value=f"'{text}'", allowed=", ".join(known), suggestion=close)
-    return known[text]
+    if text not in allowed:
+        close = nearest(text, allowed)
+        raise user_error(f"unknown {column}", value=f"'{text}'", allowed=", ".join(allowed), suggestion=close)
+    return allowed[text]
 
 
 def _trains(row: Mapping[str, Any]) -> bool:

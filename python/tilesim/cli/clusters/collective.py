@@ -16,19 +16,19 @@ from ..screen import say
 from .options import ClusterOption, StepOptions
 
 
-def _devices(words: str | None) -> list[int] | list[list[int]] | int | None:
+def _devices(texts: str | None) -> list[int] | list[list[int]] | int | None:
     """`8`, `0,2,4` or groups `0,1;2,3`."""
-    if words is None:
+    if texts is None:
         return None
     try:
-        groups = [[int(one) for one in group.split(",")] for group in words.split(";")]
+        groups = [[int(one) for one in group.split(",")] for group in texts.split(";")]
     except ValueError:
         raise user_error(
-            "not a list of devices", place="--devices", value=words, allowed="8, or 0,2,4, or 0,1;2,3"
+            "not a list of devices", place="--devices", value=texts, allowed="8, or 0,2,4, or 0,1;2,3"
         ) from None
     if len(groups) > 1:
         return groups
-    return groups[0] if "," in words else groups[0][0]
+    return groups[0] if "," in texts else groups[0][0]
 
 
 def _device_counts(given: list[int] | list[list[int]] | int | None, devices: int) -> str:

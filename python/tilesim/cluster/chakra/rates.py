@@ -33,12 +33,12 @@ class _RunningNode:
 class ConcurrentRates:
     """Running nodes on the devices of a quotient; `slowing`: see `run`."""
 
-    def __init__(self, found: Quotient, slowing: float) -> None:
+    def __init__(self, quotient: Quotient, slowing: float) -> None:
         self.slowing = slowing
-        self.demands = found.demands
+        self.demands = quotient.demands
         self.of: dict[_At, _RunningNode] = {}
-        self.talking: list[set[int]] = [set() for _ in found.units]
-        self.computing: list[dict[int, _RunningNode]] = [{} for _ in found.units]
+        self.talking: list[set[int]] = [set() for _ in quotient.units]
+        self.computing: list[dict[int, _RunningNode]] = [{} for _ in quotient.units]
         self.on: dict[int, dict[int, _RunningNode]] = {}  # by link, its users
         self.changed: set[int] = set()  # devices, by class
         self.touched: set[int] = set()  # links

@@ -62,11 +62,11 @@ class ExecutedNodes:
 class _Run:
     """Runs in rounds: all nodes that end at one time end before another begins."""
 
-    def __init__(self, trace: Trace, found: Quotient, slowing: float) -> None:
-        self.trace, self.found = trace, found
-        self.pace = ConcurrentRates(found, slowing)
-        self.nodes = [unit.part.nodes for unit in found.units]
-        self.ran = [ExecutedNodes() for _ in found.units]
+    def __init__(self, trace: Trace, quotient: Quotient, slowing: float) -> None:
+        self.trace, self.found = trace, quotient
+        self.pace = ConcurrentRates(quotient, slowing)
+        self.nodes = [unit.part.nodes for unit in quotient.units]
+        self.ran = [ExecutedNodes() for _ in quotient.units]
         self.heap: list[tuple[int, int, int]] = []
         self.left: list[list[int]] = []
         self.after: list[list[list[int]]] = []
@@ -215,6 +215,6 @@ class _Run:
                 raise user_error(f"deadlock between devices; {what}", place=self.trace.place(unit.part, node))
 
 
-def run(trace: Trace, found: Quotient, slowing: float = 0.0) -> list[ExecutedNodes]:
+def run(trace: Trace, quotient: Quotient, slowing: float = 0.0) -> list[ExecutedNodes]:
     """Runs a trace."""
-    return _Run(trace, found, slowing).run()
+    return _Run(trace, quotient, slowing).run()

@@ -186,7 +186,7 @@ def _close(flat: Flat, part: ProgramPart, owner: list[int]) -> None:
     part.outputs = sorted(made)
 
 
-def _recomputed(flat: Flat, value: int, scope: int, known: set[int]) -> set[int]:
+def _recomputed(flat: Flat, value: int, scope: int, computed: set[int]) -> set[int]:
     """Elementwise operations that recompute a value from fewer new bytes than it has; else None."""
     found: set[int] = set()
     leaves: set[int] = set()
@@ -202,7 +202,7 @@ def _recomputed(flat: Flat, value: int, scope: int, known: set[int]) -> set[int]
             waiting += op.reads
         if len(found) > MOST_AGAIN:
             return set()
-    read = sum(bytes_of(flat.values[leaf]) for leaf in leaves if leaf not in known)
+    read = sum(bytes_of(flat.values[leaf]) for leaf in leaves if leaf not in computed)
     return found if read < bytes_of(flat.values[value]) else set()
 
 

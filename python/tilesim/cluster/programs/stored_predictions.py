@@ -71,14 +71,21 @@ class StoredPredictions:
         keys = {self._key(segment): segment for segment in segments}
         return {keys[key]: _unpacked(value) for key, value in self.store.get(keys, _fits).items()}
 
-    def put(self, found: dict[str, Predicted]) -> None:
+    def put(self, predictions: dict[str, Predicted]) -> None:
         """Writes predictions."""
-        self.store.put({self._key(segment): _packed(one) for segment, one in found.items()})
+        self.store.put({self._key(segment): _packed(one) for segment, one in predictions.items()})
 
 
-def _packed(one: Predicted) -> list[Any]:
-    terms = {name: float(value) for name, value in one.terms.items()}
-    return [float(one.seconds), terms, one.provenance, int(one.kernels), float(one.bytes), list(one.notes)]
+def _packed(prediction: Predicted) -> list[Any]:
+    terms = {name: float(value) for name, value in prediction.terms.items()}
+    return [
+        float(prediction.seconds),
+        terms,
+        prediction.provenance,
+        int(prediction.kernels),
+        float(prediction.bytes),
+        list(prediction.notes),
+    ]
 
 
 def _unpacked(value: list[Any]) -> Predicted:

@@ -96,7 +96,7 @@ class EvaluatedPlans:
 
 
 def rounds(
-    found: EvaluatedPlans, which: NDArray[np.int64], bound: Array, first: int, price: Callable[[NDArray[np.int64]], Any]
+    plans: EvaluatedPlans, which: NDArray[np.int64], bound: Array, first: int, price: Callable[[NDArray[np.int64]], Any]
 ) -> Iterator[Any]:
     """Evaluates plans by ascending bound in growing batches, skipping those that cannot matter."""
     order = np.lexsort((which, bound))
@@ -104,6 +104,6 @@ def rounds(
     while at < len(order):
         own = order[at : at + count]
         at, count = at + count, min(LAST, 2 * count)
-        asked = which[own][found.matters(which[own], bound[own])]
+        asked = which[own][plans.matters(which[own], bound[own])]
         if len(asked):
             yield price(asked)

@@ -70,7 +70,7 @@ def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[AxisT
 
 
 def tables(
-    c: Columns, fabric: Fabric, k: Mapping[str, float], ahead: Array
+    c: Columns, fabric: Fabric, k: Mapping[str, float], prefetched: Array
 ) -> tuple[tuple[tuple[AxisTraffic, Array], ...], Array]:
     """Communication of sharded embedding and head once per micro-batch: gradients (zero2, zero3) and parameters
     (zero3). The adjacent micro-batch's forward pass overlaps with it, except for one micro-batch of a step."""
@@ -85,7 +85,7 @@ def tables(
         ):  # fmt: skip
             some = (c.shard >= level) & (bytes_ > 0)
             one = np.where(some, gather(np.where(some, bytes_, 0.0), part.group, fabric, k), 0.0)
-            late, slowed = hidden(ahead, one, k["interference"])
+            late, slowed = hidden(prefetched, one, k["interference"])
             found.append((AxisTraffic("data", operation, bytes_, m, m * one, part.group), one + (m - 1) * late))
             slowing = slowing + (m - 1) * slowed
     return tuple(found), slowing

@@ -34,12 +34,12 @@ def _alike(c: Columns, fabric: Fabric) -> AxisGroup:
     return AxisGroup(size, inner, np.maximum(1.0, node / inner), stride)
 
 
-def _paired_group(c: Columns, of: AxisGroup, fabric: Fabric) -> AxisGroup:
+def _paired_group(c: Columns, axis_group: AxisGroup, fabric: Fabric) -> AxisGroup:
     """A group with the devices of the second model copy, if any, which are on another stage."""
     if not np.any(c.copies > 1):
-        return of
-    inner = np.where(c.devices <= fabric.per_node, of.inner * c.copies, of.inner)
-    return AxisGroup(of.size * c.copies, inner, of.concurrent, of.stride)
+        return axis_group
+    inner = np.where(c.devices <= fabric.per_node, axis_group.inner * c.copies, axis_group.inner)
+    return AxisGroup(axis_group.size * c.copies, inner, axis_group.concurrent, axis_group.stride)
 
 
 def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:

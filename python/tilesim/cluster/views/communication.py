@@ -50,9 +50,9 @@ def _row(moved: AxisTraffic, when: str, times: float, exposed: float, fabric: Fa
     }  # fmt: skip
 
 
-def communication(c: Columns, found: StepTimes, fabric: Fabric) -> list[dict[str, Any]]:
+def communication(c: Columns, times: StepTimes, fabric: Fabric) -> list[dict[str, Any]]:
     """Rows of communication in a step on the fullest device."""
-    detail = found.detail
+    detail = times.detail
     if detail is None:
         return []
     m = float(c.micro_batches[0])
@@ -83,10 +83,10 @@ def _by_axis(moved: Iterable[AxisTraffic]) -> list[tuple[str, list[AxisTraffic]]
     return list(found.items())
 
 
-def stage_seconds(c: Columns, found: StepTimes) -> dict[str, float]:
+def stage_seconds(c: Columns, times: StepTimes) -> dict[str, float]:
     """Seconds of stages per micro-batch."""
-    rows = {"forward": float(found.stage_forward[0]), "backward": float(np.ravel(found.stage_backward)[0])}
-    detail = found.detail
+    rows = {"forward": float(times.stage_forward[0]), "backward": float(np.ravel(times.stage_backward)[0])}
+    detail = times.detail
     if detail is None:
         return rows
     layers = rows["layers"] = float(c.stage_layers[0])
