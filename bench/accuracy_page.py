@@ -22,7 +22,7 @@ from typing import Any
 from tilesim import _core
 from tilesim.base.figures import count, percent
 from tilesim.base.palette import SERIES
-from tilesim.base.paths import sample, whole_rows
+from tilesim.base.paths import rows_of_full_table, sample
 from tilesim.base.validation import statistics
 from tilesim.validation import analytic, collective, network, noc, rvv, sparse, step, tables
 
@@ -311,7 +311,7 @@ def page(reports: dict[str, dict[str, Any]], whole: dict[str, Any]) -> str:
     lines += ["", whole_section(whole), HELD_OUT.rstrip()]
     for name, report in reports.items():
         _, _, _, title, measured, fitted = TABLES[name]
-        size, part = whole_rows(name), report["n"]
+        size, part = rows_of_full_table(name), report["n"]
         told = f"all {count(size)} rows" if part == size else f"{count(part)} of {count(size)} rows"
         text = f"{title}, {told}. Measured: {measured}. Fitted: {fitted}."
         lines += [f"\n## `{name}`\n", *textwrap.wrap(text, 118, break_long_words=False, break_on_hyphens=False), ""]

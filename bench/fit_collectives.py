@@ -20,7 +20,7 @@ from scipy.optimize import least_squares
 from tilesim.analytic.families import pack_keys
 from tilesim.cluster import library
 from tilesim.cluster.libraries import model as library_model
-from tilesim.validation.collective import Case, cases_of, key_of
+from tilesim.validation.collective import CollectiveCase, cases_of, key_of
 
 FILE = Path(__file__).resolve().parents[1] / "configs" / "libraries" / "nccl.json"
 PRIOR = 0.02  # weight of a constant's start: holds what the rows do not show
@@ -53,7 +53,7 @@ LACKS = {
 class Rows:
     """Rows as arrays of calls, one query per operation and width of elements."""
 
-    cases: list[Case]
+    cases: list[CollectiveCase]
 
     def __post_init__(self) -> None:
         groups: dict[tuple[str, bool], list[int]] = {}
@@ -70,7 +70,7 @@ class Rows:
             ]
             self.queries.append((np.array(members), library_model.Query(op, *arrays, one_byte=narrow)))
 
-    def predicted(self, constants: Callable[[Case], dict[str, float]] | dict[str, float]) -> Any:
+    def predicted(self, constants: Callable[[CollectiveCase], dict[str, float]] | dict[str, float]) -> Any:
         """Seconds of every row; constants alike for all rows, or by generation."""
         result = np.zeros(len(self.cases))
         for members, query in self.queries:
@@ -115,7 +115,7 @@ def minimised(
     return {name: float(f"{value:.4g}") for name, value in zip(names, np.exp(best.x), strict=True)}
 
 
-def fitted(cases: list[Case], generation: str, beliefs: dict[str, float], tries: int = 3) -> dict[str, float]:
+def fitted(cases: list[CollectiveCase], generation: str, beliefs: dict[str, float], tries: int = 3) -> dict[str, float]:
     """Constants of a generation from rows in one node."""
     rows = Rows(cases)
     start = {key: value for key, value in START.items() if not key.startswith(LACKS[generation])}
@@ -129,7 +129,7 @@ def fitted(cases: list[Case], generation: str, beliefs: dict[str, float], tries:
     return minimised(residuals, start, tries)
 
 
-def errors(cases: list[Case], constants: Any) -> Any:
+def errors(cases: list[CollectiveCase], constants: Any) -> Any:
     """Relative error of every row."""
     rows = Rows(cases)
     return rows.predicted(constants) / rows.measured - 1
@@ -140,7 +140,7 @@ def mean(values: Any) -> str:
     return f"{np.mean(np.abs(values)):6.1%} of {len(values):3d}" if len(values) else "–"
 
 
-def by(cases: list[Case], values: Any, key: Callable[[Case], str]) -> str:
+def by(cases: list[CollectiveCase], values: Any, key: Callable[[CollectiveCase], str]) -> str:
     """Mean absolute errors by a key."""
     keys = [key(case) for case in cases]
     parts = []
@@ -150,14 +150,14 @@ def by(cases: list[Case], values: Any, key: Callable[[Case], str]) -> str:
     return ", ".join(parts)
 
 
-def halves(cases: list[Case]) -> tuple[list[Case], list[Case]]:
+def halves(cases: list[CollectiveCase]) -> tuple[list[CollectiveCase], list[CollectiveCase]]:
     """Every other size of the table, in order, and the rest."""
     place = {size: index for index, size in enumerate(sorted({case.bytes for case in cases}))}
     return [c for c in cases if place[c.bytes] % 2 == 0], [c for c in cases if place[c.bytes] % 2]
 
 
 def one_generation(
-    name: str, cases: list[Case], beliefs: dict[str, float]
+    name: str, cases: list[CollectiveCase], beliefs: dict[str, float]
 ) -> tuple[dict[str, float], list[dict[str, float]]]:
     """Fits a generation and says how well it holds on what was left out; constants of all rows, and of each half."""
     found = fitted(cases, name, beliefs, 2)
@@ -180,7 +180,7 @@ def one_generation(
     return found, parts
 
 
-def between(cases: list[Case], constants: dict[str, dict[str, float]]) -> dict[str, float]:
+def between(cases: list[CollectiveCase], constants: dict[str, dict[str, float]]) -> dict[str, float]:
     """The constants between nodes and of single calls."""
     rows = Rows(cases)
 
@@ -205,7 +205,7 @@ def between(cases: list[Case], constants: dict[str, dict[str, float]]) -> dict[s
     return found
 
 
-def carried(inside: dict[str, list[Case]], constants: dict[str, dict[str, float]]) -> None:
+def carried(inside: dict[str, list[CollectiveCase]], constants: dict[str, dict[str, float]]) -> None:
     """Errors with the constants of another generation."""
     for name, cases in inside.items():
         for other in constants:
@@ -216,12 +216,12 @@ def carried(inside: dict[str, list[Case]], constants: dict[str, dict[str, float]
                 print(f"{name:8} with constants of {other}: {mean(residual)}; from 4 MiB {mean(large)}")
 
 
-def rows_of(table: str) -> Iterable[Case]:
+def rows_of(table: str) -> Iterable[CollectiveCase]:
     """The rows that can be used."""
     return (case for case in cases_of(table) if case.status == "ok")
 
 
-def refit(entry: dict[str, Any], name: str, own: list[Case], table: str) -> None:
+def refit(entry: dict[str, Any], name: str, own: list[CollectiveCase], table: str) -> None:
     """Puts the constants of a generation, of all rows and of each half of the sizes, into its entry."""
     entry["constants"], entry["halves"] = one_generation(name, own, library.beliefs(entry))
     entry["provenance"] = f"fitted on {len(own)} rows of {Path(table).name}, one node"

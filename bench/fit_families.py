@@ -24,7 +24,7 @@ from tilesim.analytic import calibration, families
 from tilesim.analytic.constants import standard
 from tilesim.analytic.families import Entry, pack_keys, row_key, unpack_keys
 from tilesim.analytic.fit import fit, label
-from tilesim.analytic.measured.tables import Measured, cells_of, read
+from tilesim.analytic.measured.tables import MeasuredRow, cells_of, read
 from tilesim.analytic.predict import PREDICTORS, Batch
 from tilesim.analytic.schemes import scheme
 from tilesim.machine.device import Device
@@ -40,13 +40,13 @@ TABLES = {
 }
 
 
-def rows_of(folder: Path, family: str) -> list[tuple[str, str, list[Measured]]]:
+def rows_of(folder: Path, family: str) -> list[tuple[str, str, list[MeasuredRow]]]:
     """Groups of rows of the family's devices: table, file, rows."""
     found = []
     for file, table in TABLES.items():
         if table not in PREDICTORS or not (folder / file).is_file():
             continue
-        groups: dict[Any, list[Measured]] = {}
+        groups: dict[Any, list[MeasuredRow]] = {}
         for row in read(table, folder / file):
             if Device.load(row.text("device")).family == family:
                 groups.setdefault(PREDICTORS[table].key(row), []).append(row)
@@ -93,7 +93,7 @@ def present(table: str, batch: Batch, at: Entry) -> Start:
 
 
 def fit_rows(
-    table: str, file: str, rows: list[Measured], at: Entry, donor: Entry | None, refine: bool = False
+    table: str, file: str, rows: list[MeasuredRow], at: Entry, donor: Entry | None, refine: bool = False
 ) -> Entry:
     """One entry from one group of rows; `refine`: from the constants that it has, in fewer steps."""
     predictor = PREDICTORS[table]

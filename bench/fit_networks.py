@@ -19,14 +19,15 @@ from tilesim.analytic import families
 from tilesim.analytic.families import Entry, pack_keys, row_key, unpack_keys
 from tilesim.analytic.fit import fit, label
 from tilesim.analytic.gpu.compiled import CONSTANTS
+from tilesim.base.validation import MeasuredCase
 from tilesim.machine.device import Device
-from tilesim.validation.network import ROW_COLUMNS, Case, cases_of, seconds_of
+from tilesim.validation.network import ROW_COLUMNS, cases_of, seconds_of
 
 FOLDER = Path(__file__).resolve().parents[1] / "configs" / "families"
 FREE = ("energy", "memory_share", "bias_share")
 
 
-def fitted(cases: list[Case], free: list[str]) -> Any:
+def fitted(cases: list[MeasuredCase], free: list[str]) -> Any:
     """Constants of one device from its rows."""
     start = {name: float(info["default"]) for name, info in CONSTANTS.items()}
     measured = np.array([case.measured_ms * 1e-3 for case in cases])
@@ -37,7 +38,7 @@ def fitted(cases: list[Case], free: list[str]) -> Any:
     return fit(predict, measured, start, free, CONSTANTS, tries=1, evaluations=15)
 
 
-def error(cases: list[Case], constants: dict[str, float]) -> float:
+def error(cases: list[MeasuredCase], constants: dict[str, float]) -> float:
     """Mean absolute error."""
     return float(np.mean([abs(seconds_of(case, constants) / (case.measured_ms * 1e-3) - 1) for case in cases]))
 
@@ -52,7 +53,7 @@ def main() -> int:
         own = [case for case in rows if case.row["device"] == device]
         free = [name for name in FREE if name != "bias_share" or len({case.row["engine"] for case in own}) > 1]
         found = fitted(own, free)
-        text = ", ".join(f"{name} {found.constants[name]:.4g}" for name in free if found.shown[name])
+        text = ", ".join(f"{name} {found.constants[name]:.4g}" for name in free if found.determined[name])
         print(f"{device:<16} fitted {error(own, found.constants):.1%} ({text}); nothing fitted {error(own, plain):.1%}")
         for model in dict.fromkeys(case.row["model"] for case in own):
             rest = [case for case in own if case.row["model"] != model]
@@ -70,7 +71,7 @@ def main() -> int:
     return 0
 
 
-def write(name: str, device: str, table: str, own: list[Case], found: Any, free: list[str]) -> None:
+def write(name: str, device: str, table: str, own: list[MeasuredCase], found: Any, free: list[str]) -> None:
     """The entry of a family."""
     path = FOLDER / f"{name}.json"
     data = json.loads(path.read_text(encoding="utf-8"))

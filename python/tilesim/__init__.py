@@ -1,6 +1,6 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
-from .base import above as _above
+from .base import late_calls as _late_calls
 from .base import lazy as _lazy
 
 TYPE_CHECKING = False  # as in typing, which is slow to import
@@ -141,7 +141,7 @@ _PACKAGES = (
     "views",
     "workloads",
 )
-_above.enter(
+_late_calls.enter(
     {
         "advice": "tilesim.study.alternatives:advice",
         "compare": "tilesim.results.compared:compare",

@@ -1,4 +1,4 @@
-"""`python -m tilesim`."""
+"""Runs the command line as `python -m tilesim`."""
 
 from .cli.start import main
 

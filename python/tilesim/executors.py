@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .base.arguments import whole
+from .base.arguments import integer
 from .base.checked import checked
 from .base.executors import cores
 from .base.extras import need
@@ -134,7 +134,7 @@ def processes(n: int | None = None) -> Workers:
     Raises:
         UserError: for a number below 1.
     """
-    count = cores() if n is None else whole("n", n)
+    count = cores() if n is None else integer("n", n)
 
     def start() -> tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]:
         context = multiprocessing.get_context("spawn")
@@ -188,7 +188,7 @@ def dask(address: str | None = None, workers: int | None = None) -> Workers:
         UserError: without `distributed`, with the command to install it; for a number below 1.
     """
     distributed = need("distributed", "dask")
-    count = cores() if workers is None else whole("workers", workers)
+    count = cores() if workers is None else integer("workers", workers)
 
     def start() -> tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]:
         own = None
@@ -228,7 +228,7 @@ def ray(address: str | None = None, cpus: int | None = None) -> Workers:
         UserError: without `ray`, with the command to install it; for a number below 1.
     """
     library = need("ray", "ray")
-    count = cores() if cpus is None else whole("cpus", cpus)
+    count = cores() if cpus is None else integer("cpus", cpus)
 
     def start() -> tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]:
         ours = not library.is_initialized()

@@ -1,4 +1,4 @@
-"""Workloads by name: names and files that stand for a graph."""
+"""Loads workloads by name or file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from . import _core, frontends, models, workloads
-from .base.arguments import dtype_name, is_size, whole
+from .base.arguments import dtype_name, integer, is_size
 from .base.checked import is_text
 from .base.declared import Stage, option
-from .base.errors import nearest, of_workload, path_text, shown, user_error
+from .base.errors import nearest, path_text, shown, user_error, workload_hint
 from .base.files import YAML
 from .frontends.torch.entry import from_torch, from_transformers, is_module, is_pretrained
 from .graph import Graph
@@ -53,7 +53,7 @@ class Sizes(Stage):
                 "both context and sequence are given", place="context, sequence", value=both, allowed="one"
             )
         named = {"batch": batch, "context": context, "sequence": sequence}
-        sizes = {name: whole(name, value, 1) for name, value in named.items() if value is not None}
+        sizes = {name: integer(name, value, 1) for name, value in named.items() if value is not None}
         if phase is not None and not is_text(phase):
             raise user_error("unknown phase", place="phase", value=shown(phase), allowed="prefill, decode")
         narrow = None if dtype is None else dtype_name(dtype)
@@ -76,7 +76,7 @@ def as_graph(
             if is_module(model)
             else "sizes do not apply to this workload"
         )
-        hint = "" if is_module(model) else of_workload(name, value)
+        hint = "" if is_module(model) else workload_hint(name, value)
         raise user_error(what, place=", ".join(given), value=shown(value), allowed="with a name or a file",
                          suggestion=hint)  # fmt: skip
     if isinstance(model, (Graph, Program)):

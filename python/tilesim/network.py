@@ -1,4 +1,4 @@
-"""Stand-alone on-chip networks: latency and throughput of a mesh, a torus, a crossbar or any graph."""
+"""Standalone simulation of on-chip networks: latency and throughput of a mesh, torus, crossbar or any graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .base.arguments import one_of, whole
+from .base.arguments import integer, one_of
 from .base.checked import checked, checked_class, is_number
 from .base.errors import nearest, path_text, shown
 from .base.files import MAX_JSON_BYTES, read_text
@@ -153,10 +153,10 @@ def topology(
         sizes = [int(size) for size in np.atleast_1d(np.asarray(given, dtype=object))]
     latency = 2 if kind in ("torus", "ring") else 1
     if link_latency is not None:
-        latency = whole("link_latency", link_latency, most=MOST)
+        latency = integer("link_latency", link_latency, most=MOST)
     for name_of, given in (("concentration", concentration), ("levels", levels), ("dimensions", dimensions)):
-        whole(name_of, given, most=MOST)
-    extents = [whole("k", extent, most=MOST) for extent in _extents(kind, sizes, dimensions)]
+        integer(name_of, given, most=MOST)
+    extents = [integer("k", extent, most=MOST) for extent in _extents(kind, sizes, dimensions)]
     if kind in ("ring", "crossbar", "tree") and len(extents) != (1 if kind != "tree" else dimensions):
         raise user_error(f"a {kind} takes one size", value=str(sizes), allowed="one number")
     if kind == "crossbar":
@@ -192,7 +192,7 @@ def for_endpoints(name: str | os.PathLike[str], count: int) -> _core.NetworkTopo
         UserError: as `topology`, for a count outside 1 to 2^20, and for a network with too few nodes.
     """
     text = path_text(name)
-    count = whole("count", count, 1, MOST_ENDPOINTS)
+    count = integer("count", count, 1, MOST_ENDPOINTS)
     if text in ("ring", "crossbar"):
         net = topology(text, max(count, 2 if text == "ring" else 1))
     elif text in ("mesh", "torus"):
@@ -323,8 +323,8 @@ def run(
     """
     net = _named(topology, k, shape)
     one_of("unknown fidelity", "fidelity", fidelity, "flit", "simple")
-    seed, packet = whole("seed", seed, 0, (1 << 64) - 1), whole("packet", packet, 1, (1 << 16) - 1)
-    reply = None if reply is None else whole("reply", reply, 1, (1 << 16) - 1)
+    seed, packet = integer("seed", seed, 0, (1 << 64) - 1), integer("packet", packet, 1, (1 << 16) - 1)
+    reply = None if reply is None else integer("reply", reply, 1, (1 << 16) - 1)
     if not is_number(load) or not 0 <= float(load) <= packet:
         raise user_error("the load is out of range", place="load", value=shown(load), allowed=f"0 to {packet}")
     try:

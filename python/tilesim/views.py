@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .base.arguments import one_of
 from .base.checked import checked
-from .base.drawing import axes_or_new, plain
+from .base.drawing import axes_or_new, no_math
 from .base.lazy import listed
 from .base.view import Section, Steps, document
 from .graph import user_error
@@ -72,7 +72,7 @@ def plot_bandwidth(result: Result, axes: Any = None) -> Any:
     times = [step * i for i in range(len(rows[0]))]
     axes.stackplot(times, [[value / 1e9 for value in row] for row in rows], step="post")
     axes.set(xlabel="time, µs", ylabel="GB/s", xlim=(0, max(times) + step))
-    axes.set_title(plain(f"{result.data['program']}: {result.memory_bytes:,} B over {len(rows)} memory channels"))
+    axes.set_title(no_math(f"{result.data['program']}: {result.memory_bytes:,} B over {len(rows)} memory channels"))
     return axes
 
 
@@ -104,7 +104,7 @@ def plot_banks(result: Result, axes: Any = None, what: str = "columns") -> Any:
 
     image = axes.imshow([[value(*bank) for bank in row] for row in banks], aspect="auto", interpolation="nearest")
     axes.figure.colorbar(image, ax=axes, label=what if what != "hits" else "row hits, share")
-    axes.set(xlabel="bank", ylabel="channel", title=plain(f"{result.data['program']}: {what} per bank"))
+    axes.set(xlabel="bank", ylabel="channel", title=no_math(f"{result.data['program']}: {what} per bank"))
     return axes
 
 
@@ -180,7 +180,7 @@ def plot_links(source: Result | NetworkResult, axes: Any = None) -> Any:
     axes.figure.colorbar(shade, ax=axes, label="flits per cycle")
     axes.set_aspect("equal")
     axes.set_axis_off()
-    axes.set_title(plain(topology))
+    axes.set_title(no_math(topology))
     return axes
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _core
-from .base.arguments import whole
+from .base.arguments import integer
 from .base.checked import checked
 from .base.lazy import listed
 from .graph import Graph, GraphBuilder, user_error
@@ -47,9 +47,9 @@ def matmul(m: int, n: int, k: int, *, dtype: str = "f32", batch: int | None = No
     Raises:
         UserError: for a negative extent or an unknown dtype.
     """
-    m, n, k = (whole(name, value, 0) for name, value in (("m", m), ("n", n), ("k", k)))
+    m, n, k = (integer(name, value, 0) for name, value in (("m", m), ("n", n), ("k", k)))
     b = GraphBuilder("matmul", dtype=dtype)
-    lead = () if batch is None else (whole("batch", batch, 0),)
+    lead = () if batch is None else (integer("batch", batch, 0),)
     b.output(b.matmul(b.input("a", (*lead, m, k)), b.input("b", (*lead, k, n)), name="matmul"), "y")
     return b.build()
 
@@ -89,7 +89,7 @@ def sparse_matmul(
     """
     from .graph.zeros import operand
 
-    m, n, k = (whole(name, value, 0) for name, value in (("m", m), ("n", n), ("k", k)))
+    m, n, k = (integer(name, value, 0) for name, value in (("m", m), ("n", n), ("k", k)))
     b = GraphBuilder("sparse_matmul", dtype=dtype)
     dense_a = a_density == 1
     of_a = None if dense_a else operand("a", (m, k), a_density, format, 1, seed, b.dtype)
@@ -139,9 +139,9 @@ def conv2d(
     """
     b = GraphBuilder("conv2d", dtype=dtype)
     taps = tuple(kernel) if isinstance(kernel, Sequence) else (kernel, kernel)
-    groups = whole("groups", groups, 1)
+    groups = integer("groups", groups, 1)
     x = b.input("x", (batch, channels, height, width))
-    w = b.input("w", (filters, whole("channels", channels, 0) // groups, *taps))
+    w = b.input("w", (filters, integer("channels", channels, 0) // groups, *taps))
     y = b.conv2d(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, name="conv2d")
     b.output(y, "y")
     return b.build()
@@ -222,13 +222,13 @@ def attention(
         UserError: for extents that do not fit, or an unknown dtype.
     """
     batch, heads, queries, depth = (
-        whole(name, value, 0)
+        integer(name, value, 0)
         for name, value in (("batch", batch), ("heads", heads), ("queries", queries), ("depth", depth))
     )
     b = GraphBuilder("attention", dtype=dtype)
     shared = (batch, heads if key_heads is None else key_heads, queries if keys is None else keys, depth)
     q, k, v = b.input("q", (batch, heads, queries, depth)), b.input("k", shared), b.input("v", shared)
-    more: dict[str, Any] = {} if window is None else {"window": whole("window", window, 1)}
+    more: dict[str, Any] = {} if window is None else {"window": integer("window", window, 1)}
     b.output(b.attention(q, k, v, causal=causal, name="attention", **more), "y")
     return b.build()
 
@@ -295,7 +295,7 @@ def embedding(tokens: int, vocabulary: int, width: int, *, dtype: str = "f32") -
         UserError: for a negative extent or an unknown dtype.
     """
     named = (("tokens", tokens), ("vocabulary", vocabulary), ("width", width))
-    tokens, vocabulary, width = (whole(name, value, 0) for name, value in named)
+    tokens, vocabulary, width = (integer(name, value, 0) for name, value in named)
     b = GraphBuilder("embedding", dtype=dtype)
     table, ids = b.input("table", (vocabulary, width)), b.input("ids", (tokens,), "i32")
     b.output(b.op("embedding", table, ids, name="embedding"), "y")
@@ -323,7 +323,7 @@ def experts(tokens: int, width: int, hidden: int, count: int = 8, chosen: int = 
     from .models.experts import Experts, expert_weights, mix
 
     named = (("tokens", tokens), ("width", width), ("hidden", hidden), ("count", count), ("chosen", chosen))
-    tokens, width, hidden, count, chosen = (whole(name, value, 1) for name, value in named)
+    tokens, width, hidden, count, chosen = (integer(name, value, 1) for name, value in named)
     if chosen > count:
         raise user_error(
             "a token chooses more experts than exist", place="chosen", value=str(chosen), allowed=f"{count}"

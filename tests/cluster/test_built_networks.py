@@ -129,13 +129,13 @@ def test_all_devices_of_a_slice_have_all_its_links() -> None:
     fabric = fabric_of("v5e-256", 1024)
     priced = with_prices(fabric, k, 1024)
     from tilesim.cluster.columns import columns
-    from tilesim.cluster.exchange import Group, gather
+    from tilesim.cluster.exchange import AxisGroup, gather
 
     table = columns([(WORK, ts.Plan(data=256))])
     one = np.ones(1)
-    found = float(gather(np.array([1e9]), Group(256 * one, 256 * one, one, one), priced, k)[0])
+    found = float(gather(np.array([1e9]), AxisGroup(256 * one, 256 * one, one, one), priced, k)[0])
     assert found == pytest.approx(255 / 256 * 1e9 / (4 * 50e9 * k["link_share"]), rel=0.02)
-    across = float(gather(np.array([1e9]), Group(4 * one, one, 256 * one, 256 * one), priced, k)[0])
+    across = float(gather(np.array([1e9]), AxisGroup(4 * one, one, 256 * one, 256 * one), priced, k)[0])
     assert across == pytest.approx(3 / 4 * 1e9 / (3.125e9 * k["node_share"]), rel=0.02)
     assert len(table) == 1
 
@@ -249,7 +249,7 @@ def test_many_devices_keep_their_bounds(name: str) -> None:
         for operation in ("all_gather", "all_reduce", "all_to_all"):
             before = 0.0
             for bytes_ in (1 << 12, 3 << 18, 5 << 22, 7 << 28):
-                found = prices._one(operation, bytes_, size, stride)
+                found = prices._time(operation, bytes_, size, stride)
                 row = {"operation": operation, "bytes": bytes_}
                 assert found >= _across(row, size, stride, 512) / rate
                 assert found > before
@@ -303,7 +303,7 @@ def test_groups_that_meet_stand_for_all(seed: int) -> None:
         for one, groups in ((part, some), (whole, every))
     )
     assert found == pytest.approx(wanted, rel=1e-9)
-    sent = prices._one("chain", bytes_, size, stride)
+    sent = prices._time("chain", bytes_, size, stride)
     pairs = [(one[at], one[at + 1]) for one in every for at in range(size - 1)]
     flows = ts.cluster.collective("permute_devices", bytes_, cluster, pairs=pairs, network_model="flows").seconds
     assert sent == pytest.approx(flows, rel=1e-6)
@@ -349,7 +349,7 @@ def test_many_devices_are_priced_as_all_groups_message_by_message(
     part, some = prices._groups(size, stride)
     for bytes_ in (3000, 5 << 22):
         found = ts.cluster.collective(operation, bytes_, part, devices=some)
-        assert prices._one(operation, bytes_, size, stride) == found.seconds
+        assert prices._time(operation, bytes_, size, stride) == found.seconds
         _, every = prices._groups(size, stride, whole=True)
         how = {"algorithm": found.algorithm, "network_model": "chunks", "symmetry": False}
         assert found.picoseconds == ts.cluster.collective(operation, bytes_, cluster, devices=every, **how).picoseconds
@@ -359,7 +359,7 @@ def test_axes_of_one_length_are_told_apart() -> None:
     """Two rings of 300, one eight times as quick: what is kept of one is not taken for the other."""
     rings = [{"kind": "ring", "size": 300, **PORT, "bandwidth_bytes_per_second": rate} for rate in (400e9, 50e9)]
     prices = AsBuilt(ts.Cluster(network=rings), "closed", 0.0)
-    near, far = (prices._one("all_gather", 1 << 30, 300, stride) for stride in (1, 300))
+    near, far = (prices._time("all_gather", 1 << 30, 300, stride) for stride in (1, 300))
     by_hand = [299 * ((1 << 30) / 300 / 2 / rate + 2e-6) for rate in (400e9, 50e9)]
     assert [near, far] == pytest.approx(by_hand, rel=1e-3)
 

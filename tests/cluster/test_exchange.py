@@ -57,7 +57,7 @@ def test_the_slowest_group_counts(seed: int) -> None:
             least = min((min(one) for one in spanning), default=len(members(plan, axis)[0]))
             assert bool(found.crosses[0]) == bool(spanning)
             assert found.fewest is not None and found.fewest[0] == least, (plan, axis)
-            assert found.beside[0] == max(1.0, 8 / least)
+            assert found.concurrent[0] == max(1.0, 8 / least)
             cut += any(len(set(one)) > 1 for one in spanning)
     assert cut > 5
 

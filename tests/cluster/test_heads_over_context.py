@@ -13,7 +13,7 @@ import tilesim as ts
 from tilesim.cluster.columns import columns
 from tilesim.cluster.fabric import fabric_of
 from tilesim.cluster.frameworks import Framework
-from tilesim.cluster.memory import of_stage
+from tilesim.cluster.memory import training_bytes
 from tilesim.cluster.stepping import pricer
 from tilesim.cluster.terms import layer_attention
 from tilesim.cluster.terms import work as computed
@@ -123,7 +123,7 @@ def test_what_is_kept_for_gradients() -> None:
     for attention, more in (("flash", 1.0), ("unfused", 0.0)):
         for tensor, context in SHAPES:
             held = [
-                float(of_stage(columns([(work(attention), one)]), constants(dropout=0.0), 0.0).activations[0])
+                float(training_bytes(columns([(work(attention), one)]), constants(dropout=0.0), 0.0).activations[0])
                 for one in (plan(tensor, context), plan(tensor, context).replace(context_kind="ring"))
             ]
             output = LAYERS * SEQUENCE / context * HIDDEN / tensor * 2

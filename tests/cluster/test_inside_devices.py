@@ -13,7 +13,7 @@ import tilesim as ts
 from tilesim.cluster.chakra.pricing import INSIDE, NETWORK
 from tilesim.cluster.communication import collective
 from tilesim.cluster.programs import predicting
-from tilesim.cluster.programs.inside import exchange_of
+from tilesim.cluster.programs.device_communication import exchange_of
 from tilesim.cluster.programs.predicting import Engine
 from tilesim.cluster.programs.sending import LINK, Exchange, exchange_program
 

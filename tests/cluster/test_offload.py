@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from tilesim.cluster.closed import Times, times
+from tilesim.cluster.closed import StepTimes, times
 from tilesim.cluster.columns import columns
 from tilesim.cluster.fabric import Fabric, fabric_of
 from tilesim.cluster.frameworks import Framework
@@ -21,7 +21,7 @@ NODE = Fabric(ts.Device.load("a100"), 8, 300e9, 200e9, host_link=32e9)
 K = Framework.load("unfitted").constants
 
 
-def found(plan: ts.Plan, fabric: Fabric = NODE, work: Any = WORK, **more: float) -> Times:
+def found(plan: ts.Plan, fabric: Fabric = NODE, work: Any = WORK, **more: float) -> StepTimes:
     return times(columns([(work, plan)]), pricer(fabric.device, work.dtype), fabric, {**K, **more})
 
 

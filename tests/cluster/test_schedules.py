@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from tilesim.cluster.closed import Times, times
+from tilesim.cluster.closed import StepTimes, times
 from tilesim.cluster.columns import columns
 from tilesim.cluster.fabric import Fabric
 from tilesim.cluster.frameworks import Framework
@@ -27,7 +27,7 @@ FREE = {"host_pass": 0.0, "host_straggler": 0.0, "host_microbatch": 0.0, "host_s
 IDEAL = {**Framework.load("unfitted").constants, **FREE}
 
 
-def found(plan: ts.Plan, work: Any = SMALL) -> Times:
+def found(plan: ts.Plan, work: Any = SMALL) -> StepTimes:
     return times(columns([(work, plan)]), pricer(NODE.device, work.dtype), NODE, IDEAL)
 
 

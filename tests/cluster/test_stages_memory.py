@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from tilesim.cluster.pipelines.order import held as in_order
+from tilesim.cluster.pipelines.order import peak_activations as in_order
 
 GIB = 1 << 30
 SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe")

@@ -17,9 +17,9 @@ from support.reference import table
 from tilesim.analytic.gemm import gemm_seconds
 from tilesim.base.paths import sample
 from tilesim.cli.main import app
-from tilesim.cluster.closed import Times, times
+from tilesim.cluster.closed import StepTimes, times
 from tilesim.cluster.columns import columns
-from tilesim.cluster.exchange import Group, all_reduce, gather, to_all
+from tilesim.cluster.exchange import AxisGroup, all_reduce, gather, to_all
 from tilesim.cluster.fabric import Fabric, fabric_of
 from tilesim.cluster.frameworks import CONSTANTS, Framework, names
 from tilesim.cluster.stepping import pricer
@@ -31,7 +31,7 @@ FREE = {"host_pass": 0.0, "host_straggler": 0.0, "host_microbatch": 0.0, "host_s
 IDEAL = {**Framework.load("unfitted").constants, **FREE, "host_blend": 100.0}
 
 
-def found(plan: ts.Plan, work: Any = WORK, fabric: Fabric = NODE, **constants: float) -> Times:
+def found(plan: ts.Plan, work: Any = WORK, fabric: Fabric = NODE, **constants: float) -> StepTimes:
     return times(columns([(work, plan)]), pricer(fabric.device, work.dtype), fabric, {**IDEAL, **constants})
 
 
@@ -95,14 +95,14 @@ def test_gradients_of_replicas(data: int, nodes: int) -> None:
 
 def test_groups_of_a_node_share_its_adapters() -> None:
     # eight groups, a member of each in every node
-    of = Group(np.array([4.0]), np.array([1.0]), np.array([8.0]), np.array([8.0]))
+    of = AxisGroup(np.array([4.0]), np.array([1.0]), np.array([8.0]), np.array([8.0]))
     free = {**IDEAL, "call": 0.0, "link_step": 0.0, "node_step": 0.0, "node_share": 1.0, "link_share": 1.0}
     fabric = dataclasses.replace(NODE, latency=0.0, node_latency=0.0)
     data = np.array([8e9])
     assert gather(data, of, fabric, free)[0] == pytest.approx(3 / 4 * 8e9 / 25e9)
     assert all_reduce(data, of, fabric, free)[0] == pytest.approx(2 * 3 / 4 * 8e9 / 25e9)
     assert to_all(data, of, fabric, free)[0] == pytest.approx(3 / 4 * 8e9 / 25e9)
-    alone = Group(np.array([1.0]), np.array([1.0]), np.array([8.0]), np.array([8.0]))
+    alone = AxisGroup(np.array([1.0]), np.array([1.0]), np.array([8.0]), np.array([8.0]))
     assert gather(data, alone, fabric, free)[0] == all_reduce(data, alone, fabric, free)[0] == 0
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import tilesim as ts
 from tilesim.analytic.gpu.compiled import count
-from tilesim.cluster.programs.predicting import Closed
+from tilesim.cluster.programs.predicting import ClosedForms
 from tilesim.graph import Graph, GraphBuilder
 from tilesim.validation.tables import workload
 
@@ -25,7 +25,7 @@ def measured() -> list[tuple[str, float]]:
 
 @pytest.mark.parametrize(("name", "cycles"), measured())
 def test_products_and_loops_take_what_they_take_on_silicon(name: str, cycles: float) -> None:
-    assert Closed().seconds(workload(name), CORE).seconds * HERTZ == pytest.approx(cycles, rel=0.15)
+    assert ClosedForms().seconds(workload(name), CORE).seconds * HERTZ == pytest.approx(cycles, rel=0.15)
 
 
 def attention(heads: int, length: int, size: int) -> Graph:
@@ -39,7 +39,7 @@ def attention(heads: int, length: int, size: int) -> Graph:
 
 def test_scores_pass_memory_three_times() -> None:
     """Written with maxima; read for the sums and the product (docs/explanation/compute_and_fusion.md)."""
-    found = Closed().seconds(attention(16, 512, 64), CORE)
+    found = ClosedForms().seconds(attention(16, 512, 64), CORE)
     scores, operand, row = 16 * 512 * 512 * 4, 16 * 512 * 64 * 4, 16 * 512 * 4
     assert found.kernels == 3
     assert found.bytes == pytest.approx(3 * scores + 4 * operand + 5 * row, abs=100)

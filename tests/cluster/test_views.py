@@ -316,7 +316,7 @@ def test_bars_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         columns.sys, "stdout", type("Out", (), {"encoding": "utf-8", "isatty": staticmethod(lambda: False)})
     )
-    drawn = screen.plain(breakdown.lines(table.rows)).splitlines()
+    drawn = screen.without_styles(breakdown.lines(table.rows)).splitlines()
     lengths = [line.count("█") for line in drawn[1:]]
     assert lengths == sorted(lengths, reverse=True) and lengths[0] > lengths[1]
 

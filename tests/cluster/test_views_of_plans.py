@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
-from tilesim.cluster.advice import neighbours
+from tilesim.cluster.advice import adjacent_plans
 
 WORK = ts.workloads.transformer_step(24, 2048, 16, 50257, 1024, 64, dtype="bf16")
 ROUTED = ts.workloads.transformer_step(
@@ -272,11 +272,11 @@ def test_programs_that_do_not_fit_are_errors() -> None:
 
 def test_advice_leaves_a_field_that_stays() -> None:
     def told(plan: str) -> list[str]:
-        return [text for text, _ in neighbours(ts.Plan.load(plan))]
+        return [text for text, _ in adjacent_plans(ts.Plan.load(plan))]
 
     assert not any("sequence=false" in one for one in told("tensor=2,data=4"))
     assert any("tensor=1" in one and "sequence=false" in one for one in told("tensor=2,data=4,sequence=true"))
-    for text, plan in neighbours(ts.Plan.load("tensor=4,pipeline=2,data=4,sequence=true,micro_batch=2")):
+    for text, plan in adjacent_plans(ts.Plan.load("tensor=4,pipeline=2,data=4,sequence=true,micro_batch=2")):
         start = ts.Plan.load("tensor=4,pipeline=2,data=4,sequence=true,micro_batch=2")
         for pair in text.split(","):
             name = pair.partition("=")[0]

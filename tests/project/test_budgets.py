@@ -104,6 +104,16 @@ def test_classes_of_the_package() -> None:
     assert not {name: count for name, count in large.items() if count > BUDGETS["package"]["classes"].get(name, 0)}
 
 
+def test_a_class_name_stands_in_one_module() -> None:
+    modules: dict[str, list[str]] = defaultdict(list)
+    for path, tree in python_trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                modules[node.name].append(path)
+    repeated = {name: paths for name, paths in modules.items() if len(paths) > 1}
+    assert repeated == {"Trace": ["python/tilesim/cluster/trace.py", "python/tilesim/memory/dram_trace.py"]}  # public
+
+
 def test_functions_and_docstrings_of_the_package() -> None:
     long, text = 0, 0
     for tree in python_trees().values():

@@ -210,13 +210,13 @@ def test_a_file_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> Non
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = Pipe()
-    bar = progress.Bar(stream)
+    bar = progress.ProgressBar(stream)
     for done in range(1, 41):
         now[0] += 1.0
         bar(done, 40, f"{40 - done} s left")
     assert stream.getvalue() == "10/40 30 s left\n20/40 20 s left\n30/40 10 s left\n40/40 0 s left\n"
     quick = Pipe()
-    progress.Bar(quick)(3, 3, "done")
+    progress.ProgressBar(quick)(3, 3, "done")
     assert quick.getvalue() == "", "nothing of what is over at once"
 
 
@@ -242,7 +242,7 @@ def test_a_notebook_redraws_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     inside.display = display  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "IPython", fake)
     monkeypatch.setitem(sys.modules, "IPython.display", inside)
-    monkeypatch.setattr(progress.Bar, "SECONDS", 0.0)
+    monkeypatch.setattr(progress.ProgressBar, "SECONDS", 0.0)
     ts.sweep(ts.workloads.matmul(8, 8, 8), "edge-8", {"core.array.count": [1, 2, 4]}, progress=True)
     assert len(shown) == 3 and shown[-1] == '<progress value="3" max="3"></progress> 3/3 done'
     assert progress._Line(0, 1, "<b>")._repr_html_().endswith("&lt;b&gt;")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from tilesim.results.checks import FAR, FROM_BOUND, LINE, SHARE, checks_of, told
+from tilesim.results.checks import FROM_BOUND, LINE, MAX_RATIO, SHARE, check_note, checks_of
 from tilesim.results.rates import Rates
 
 PADDED = ("conv1", "conv1.channels_minor")
@@ -106,9 +106,9 @@ def test_time_far_above_the_closed_form_is_noted() -> None:
     result = ts.run("resnet18", machine="edge-8")
     rows = {row["name"]: row["exclusive"] / result.cycles for row in result.data["operations"]}
     name = max(rows, key=lambda one: rows[one])
-    slow = altered(result, name, cycles=20 * FAR, exclusive=20 * FAR)
+    slow = altered(result, name, cycles=20 * MAX_RATIO, exclusive=20 * MAX_RATIO)
     assert [(row["operation"], row["what"]) for row in slow.checks] == [(name, "far above its closed form")]
-    assert slow.checks[0]["ratio"] > FAR
+    assert slow.checks[0]["ratio"] > MAX_RATIO
     small = min(rows, key=lambda one: (rows[one], one))
     assert rows[small] * 5 < SHARE
     assert altered(result, small, exclusive=5).checks == []  # too little of the run to be looked at
@@ -120,7 +120,7 @@ def test_several_faults_are_one_line() -> None:
     for row in data["operations"]:
         row["cycles"] //= 50
     assert len(checks_of(data)) > 5
-    (line,) = told(data)
+    (line,) = check_note(data)
     assert f"and {len(checks_of(data)) - 1} more" in line
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import tilesim as ts
 from tilesim.base import drawing, progress
-from tilesim.base.kinds import of_kind
+from tilesim.base.kinds import as_kind
 from tilesim.base.table import Table
 from tilesim.cli.show import ROWS, show
 
@@ -121,7 +121,7 @@ def test_a_bar_fills_up_and_is_drawn_ten_times_a_second(monkeypatch: pytest.Monk
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = Terminal()
-    bar = progress.Bar(stream)
+    bar = progress.ProgressBar(stream)
     for done in range(1, 1001):
         now[0] += 0.01
         bar(done, 1000, f"part {done}" + "x" * 100)
@@ -168,10 +168,10 @@ def test_a_bar_fills_up_and_is_drawn_ten_times_a_second(monkeypatch: pytest.Monk
 )
 def test_kinds_of_values(value: Any, kind: Any, place: str | None) -> None:
     if place is None:
-        assert of_kind(value, kind, "at") is value
+        assert as_kind(value, kind, "at") is value
         return
     with pytest.raises(ts.UserError, match="wrong type") as caught:
-        of_kind(value, kind, "at")
+        as_kind(value, kind, "at")
     assert caught.value.place == place
     assert len(caught.value.value) <= 100
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
-from tilesim.analytic.measured.tables import Measured, kinds_of, read
+from tilesim.analytic.measured.tables import MeasuredRow, kinds_of, read
 from tilesim.validation.analytic import validate
 
 GEMM = "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency"
@@ -22,7 +22,7 @@ def written(path: Path, *lines: str) -> Path:
     return path
 
 
-def numbers(row: Measured, *names: str) -> list[float]:
+def numbers(row: MeasuredRow, *names: str) -> list[float]:
     return [row.numbers[name] for name in names]
 
 

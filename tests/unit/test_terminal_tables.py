@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tilesim as ts
 from tilesim.base import columns as tables
 from tilesim.base import palette, screen
-from tilesim.base.columns import Column, bar, bound, cut, folded, layout, name, number, text
+from tilesim.base.columns import TextColumn, bar, bound, cut, folded, layout, name, number, text
 from tilesim.cli import progress, show
 from tilesim.cli.screen import say
 
@@ -30,17 +30,17 @@ def plain(lines: screen.Lines) -> list[str]:
 
 
 @st.composite
-def a_table(draw: st.DrawFn) -> tuple[list[Column], list[list[Any]]]:
+def a_table(draw: st.DrawFn) -> tuple[list[TextColumn], list[list[Any]]]:
     sorts = ["name", *draw(st.lists(st.sampled_from(["number", "name", "text"]), max_size=7))]
     columns = [
-        Column(f"head{i}, unit", sort, drop=i if i else 0, least=8 if sort != "number" else 0)
+        TextColumn(f"head{i}, unit", sort, drop=i if i else 0, least=8 if sort != "number" else 0)
         for i, sort in enumerate(sorts)
     ]
     return columns, draw(st.lists(st.tuples(*(CELLS[sort] for sort in sorts)).map(list), max_size=6))
 
 
 @given(a_table(), st.integers(40, 200))
-def test_every_line_fits_and_no_word_is_cut(table: tuple[list[Column], list[list[Any]]], room: int) -> None:
+def test_every_line_fits_and_no_word_is_cut(table: tuple[list[TextColumn], list[list[Any]]], room: int) -> None:
     columns, rows = table
     lines = plain(layout(columns, rows, room))
     assert max(map(len, lines)) <= room
@@ -131,7 +131,7 @@ def test_long_assignments_wrap_at_commas() -> None:
         ({}, screen.UNLIMITED),
         ({"COLUMNS": "72"}, 72),
         ({"COLUMNS": "72", "LINES": "24"}, screen.UNLIMITED),  # a terminal's, not the pipe's
-        ({"COLUMNS": "7"}, screen.LEAST),
+        ({"COLUMNS": "7"}, screen.MIN_WIDTH),
         ({"COLUMNS": "0"}, screen.UNLIMITED),
         ({"COLUMNS": "wide"}, screen.UNLIMITED),
         ({"COLUMNS": "-9"}, screen.UNLIMITED),

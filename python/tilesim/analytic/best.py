@@ -1,4 +1,4 @@
-"""The best scheme for each product of a network, and for the whole network."""
+"""Selects the fastest scheme for each product of a network and for all products together."""
 
 from __future__ import annotations
 

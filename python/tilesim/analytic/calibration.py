@@ -18,7 +18,7 @@ from ..machine.device import Device
 from . import gemm
 from .families import Entry, family, row_key
 from .fit import Fit, fit, statistics
-from .measured.tables import COLUMNS, Measured, cells_of, kinds_of, read
+from .measured.tables import COLUMNS, MeasuredRow, cells_of, kinds_of, read
 from .predict import PREDICTORS, Batch
 from .profile import Profile
 
@@ -46,7 +46,7 @@ def _table_of(path: str | os.PathLike[str]) -> str:
     )
 
 
-def _check(table: str, rows: Sequence[Measured], path: str) -> None:
+def _check(table: str, rows: Sequence[MeasuredRow], path: str) -> None:
     seen: dict[tuple[Any, ...], int] = {}
     for row in rows:
         if row.status != "ok":
@@ -73,15 +73,15 @@ def _unit_is_plausible(predicted: Any, measured: Any, path: str) -> None:
         )
 
 
-def _label(table: str, group: Sequence[Measured]) -> str:
+def _label(table: str, group: Sequence[MeasuredRow]) -> str:
     return "|".join(part for part in map(str, PREDICTORS[table].key(group[0])) if part)
 
 
-def _groups(table: str, rows: Sequence[Measured]) -> list[list[Measured]]:
+def _groups(table: str, rows: Sequence[MeasuredRow]) -> list[list[MeasuredRow]]:
     return [[rows[i] for i in members] for members in _members(table, rows, range(len(rows))).values()]
 
 
-def _members(table: str, rows: Sequence[Measured], chosen: Iterable[int]) -> dict[tuple[Any, ...], list[int]]:
+def _members(table: str, rows: Sequence[MeasuredRow], chosen: Iterable[int]) -> dict[tuple[Any, ...], list[int]]:
     """Numbers of the chosen rows by the key whose constants they share."""
     found: dict[tuple[Any, ...], list[int]] = {}
     for index in chosen:
@@ -89,7 +89,7 @@ def _members(table: str, rows: Sequence[Measured], chosen: Iterable[int]) -> dic
     return found
 
 
-def _start(table: str, rows: list[Measured], blind: bool) -> Entry:
+def _start(table: str, rows: list[MeasuredRow], blind: bool) -> Entry:
     """The start of a fit; `blind` starts from standard constants if the family's were fitted on any of these rows."""
     entry: Entry = PREDICTORS[table].entry(Batch(rows))
     known = family(Device.named(rows[0].text("device")).family).fitted_rows
@@ -98,7 +98,7 @@ def _start(table: str, rows: list[Measured], blind: bool) -> Entry:
     return replace(entry, constants=PREDICTORS[table].standard(Batch(rows)), provenance={})
 
 
-def _fit_group(table: str, rows: list[Measured], blind: bool = False) -> tuple[Entry, Fit]:
+def _fit_group(table: str, rows: list[MeasuredRow], blind: bool = False) -> tuple[Entry, Fit]:
     predictor = PREDICTORS[table]
     batch = Batch(rows)
     entry = _start(table, rows, blind)
@@ -116,7 +116,7 @@ def _fit_group(table: str, rows: list[Measured], blind: bool = False) -> tuple[E
         evaluations=80 if len(rows) < 200 else 60,
     )
     provenance = {
-        name: f"fitted on {len(rows)} rows" if result.shown.get(name) else entry.provenance.get(name, "default")
+        name: f"fitted on {len(rows)} rows" if result.determined.get(name) else entry.provenance.get(name, "default")
         for name in result.constants
     }
     return replace(
@@ -124,7 +124,7 @@ def _fit_group(table: str, rows: list[Measured], blind: bool = False) -> tuple[E
     ), result
 
 
-def _fit_together(table: str, groups: list[list[Measured]], blind: bool = False) -> list[tuple[Entry, Fit]]:
+def _fit_together(table: str, groups: list[list[MeasuredRow]], blind: bool = False) -> list[tuple[Entry, Fit]]:
     """Fits schemes of one source with few rows together: one launch constant for all, the others per scheme."""
     predictor = PREDICTORS[table]
     entries = [_start(table, rows, blind) for rows in groups]
@@ -156,8 +156,8 @@ def _fit_together(table: str, groups: list[list[Measured]], blind: bool = False)
     out = []
     for index, (entry, rows) in enumerate(zip(entries, groups, strict=True)):
         values = constants_of(index, found.constants)
-        shown = {name: found.shown[name] for name in predictor.common}
-        shown.update({name: found.shown[f"{index}.{name}"] for name in own[index]})
+        shown = {name: found.determined[name] for name in predictor.common}
+        shown.update({name: found.determined[f"{index}.{name}"] for name in own[index]})
         error = statistics(models[index](values), np.array([row.seconds for row in rows]))
         count = len(measured)
         origin = {
@@ -171,7 +171,7 @@ def _fit_together(table: str, groups: list[list[Measured]], blind: bool = False)
     return out
 
 
-def _fit_all(table: str, groups: list[list[Measured]], blind: bool = False) -> list[tuple[Entry, Fit]]:
+def _fit_all(table: str, groups: list[list[MeasuredRow]], blind: bool = False) -> list[tuple[Entry, Fit]]:
     small: dict[tuple[str, ...], list[int]] = {}
     out: list[Any] = [None] * len(groups)
     for index, rows in enumerate(groups):
@@ -185,7 +185,7 @@ def _fit_all(table: str, groups: list[list[Measured]], blind: bool = False) -> l
     return out
 
 
-def _size(row: Measured) -> int:
+def _size(row: MeasuredRow) -> int:
     volume = 1.0
     for name, value in row.numbers.items():
         if name not in ("latency_ms", "ta", "tb", "padding", "stride", "window_size") and value > 0:
@@ -193,7 +193,7 @@ def _size(row: Measured) -> int:
     return round(math.log2(volume))
 
 
-def _fold_of(holdout: str, table: str) -> Callable[[Measured], Any]:
+def _fold_of(holdout: str, table: str) -> Callable[[MeasuredRow], Any]:
     if holdout == "size":
         return _size
     if holdout == "dtype":
@@ -205,7 +205,7 @@ def _fold_of(holdout: str, table: str) -> Callable[[Measured], Any]:
     return lambda row: row_key(cells_of(table, row)) % 2
 
 
-def _folds(rows: Sequence[Measured], part: Callable[[Measured], Any]) -> list[list[int]]:
+def _folds(rows: Sequence[MeasuredRow], part: Callable[[MeasuredRow], Any]) -> list[list[int]]:
     parts: dict[Any, list[int]] = {}
     for index, row in enumerate(rows):
         parts.setdefault(part(row), []).append(index)
@@ -215,7 +215,7 @@ def _folds(rows: Sequence[Measured], part: Callable[[Measured], Any]) -> list[li
     return ordered
 
 
-def _carried(table: str, batch: list[Measured], rest: list[Measured], holdout: str) -> Profile:
+def _carried(table: str, batch: list[MeasuredRow], rest: list[MeasuredRow], holdout: str) -> Profile:
     """A profile for held-out rows, fitted on the other rows of the nearest scheme."""
     predictor = PREDICTORS[table]
     own = replace(predictor.entry(Batch(batch)), constants=predictor.standard(Batch(batch)))
@@ -231,7 +231,7 @@ def _carried(table: str, batch: list[Measured], rest: list[Measured], holdout: s
     return Profile("specification", [own])
 
 
-def _shared(table: str, groups: list[list[Measured]], start: Mapping[str, float]) -> dict[str, float]:
+def _shared(table: str, groups: list[list[MeasuredRow]], start: Mapping[str, float]) -> dict[str, float]:
     """Fits one set of constants to several groups of rows."""
     predictor = PREDICTORS[table]
     models = [predictor.model(Batch(rows)) for rows in groups]
@@ -247,7 +247,7 @@ def _shared(table: str, groups: list[list[Measured]], start: Mapping[str, float]
     return fit(predict, measured, start, names, predictor.infos, evaluations=30).constants
 
 
-def left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict[str, Any]], np.ndarray]:
+def left_out(table: str, rows: list[MeasuredRow], holdout: str) -> tuple[list[dict[str, Any]], np.ndarray]:
     """Predicts each row from constants fitted without it."""
     predictor = PREDICTORS[table]
     predicted = np.full(len(rows), np.nan)
@@ -273,7 +273,7 @@ def left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict[
     return _by_group(table, rows, predicted, holdout), predicted
 
 
-def _by_group(table: str, rows: list[Measured], predicted: np.ndarray, holdout: str) -> list[dict[str, Any]]:
+def _by_group(table: str, rows: list[MeasuredRow], predicted: np.ndarray, holdout: str) -> list[dict[str, Any]]:
     out = _members(table, rows, range(len(rows)))
     measured = np.array([row.seconds for row in rows])
     return [
@@ -334,7 +334,7 @@ def calibrate(
     for group, (entry, result) in zip(groups, _fit_all(kind, groups), strict=True):
         entries.append(entry)
         used += [row_key(cells_of(kind, row)) for row in group]
-        hidden = [key for key, seen in result.shown.items() if not seen]
+        hidden = [key for key, seen in result.determined.items() if not seen]
         if hidden:
             refused.append(f"{_label(kind, group)}: the rows do not show {', '.join(hidden)}; unchanged")
     if not entries:

@@ -63,7 +63,7 @@ def estimator_of(
     return replace(base, entry=replace(entry, constants={**standard, **entry.constants}), origin=origin)
 
 
-def _plain(constants: Mapping[str, float], efficiency: float) -> dict[str, float]:
+def _product_constants(constants: Mapping[str, float], efficiency: float) -> dict[str, float]:
     plain = {name: constants[name] for name in gemm.CONSTANTS}
     plain["efficiency"] = max(0.01, plain["efficiency"] * efficiency)
     return plain
@@ -83,7 +83,7 @@ def conv_terms(
 def core_of(found: gemm.GemmEstimator, constants: Mapping[str, float] | None = None) -> _core.ConvolutionModel:
     """The compiled model."""
     c = {**found.entry.constants, **(constants or {})}
-    direct, plain = found.core(_plain(c, c["taps_share"])), found.core(_plain(c, 1.0))
+    direct, plain = found.core(_product_constants(c, c["taps_share"])), found.core(_product_constants(c, 1.0))
     return _core.ConvolutionModel(direct, plain, found.device.memory.bytes_per_second * c["memory_share"], c)
 
 

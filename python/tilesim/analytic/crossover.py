@@ -222,7 +222,7 @@ def _extents(text: str) -> list[float]:
     return values
 
 
-def _one(device: Device, name: str, against: str, shapes: np.ndarray, options: dict[str, Any]) -> Crossover:
+def _crossover_of(device: Device, name: str, against: str, shapes: np.ndarray, options: dict[str, Any]) -> Crossover:
     base = gemm.estimator(device, against, **options)
     how = scheme(name, device)
     rate = device.rate(how.arithmetic)
@@ -299,13 +299,13 @@ def crossover(
     points = _shapes(shapes)
     options = {"engine": engine, "profile": Profile.open(profile)}
     if dtype is not None:
-        return _one(target, dtype, base, points, options)
+        return _crossover_of(target, dtype, base, points, options)
     names = ["fp32", "tf32", "fp16", "bf16", "fp8", "nvfp4", "int8", "sq", "int8_wo", "int4_wo"]
     parts = []
     for name in names:
         if name != base:
             try:
-                parts.append(_one(target, name, base, points, options))
+                parts.append(_crossover_of(target, name, base, points, options))
             except Unsupported as error:
                 parts.append(Crossover(target, name, base, [], str(error)))
     return CrossoverSummary(target, base, parts)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..base.errors import unknown, user_error
 from ..base.files import read_json
-from ..base.kinds import of_kind
+from ..base.kinds import as_kind
 from ..base.paths import configs_dir
 
 __all__ = ["Entry", "Family", "Protocol", "family", "pack_keys", "protocol", "row_key", "unpack_keys"]
@@ -107,7 +107,11 @@ class Entry:
     unit_flops_per_cycle: float = 0.0  # of the measured device; 0 if all devices of the family share it
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """The JSON form.
+
+        Returns:
+            Fields that are set, operation and scheme always.
+        """
         data = {key: value for key, value in self.__dict__.items() if value or key in ("operation", "scheme")}
         return {key: dict(value) if isinstance(value, Mapping) else value for key, value in data.items()}
 
@@ -154,10 +158,10 @@ _KINDS: dict[str, Any] = {"constants": {str: float}, "provenance": {str: str}, "
 def entry_from(row: Mapping[str, Any], place: str) -> Entry:
     """An entry from its JSON form; raises UserError for an unknown or missing key or a value of the wrong type."""
     keys = list(Entry.__dataclass_fields__)
-    for key, value in of_kind(row, dict, place).items():
+    for key, value in as_kind(row, dict, place).items():
         if key not in keys:
             raise unknown("key", key, keys, place=place)
-        of_kind(value, _KINDS.get(key, str), f"{place}.{key}")
+        as_kind(value, _KINDS.get(key, str), f"{place}.{key}")
     for key in ("operation", "scheme"):
         if key not in row:
             raise user_error("missing key", place=place, value=repr(key))

@@ -36,7 +36,7 @@ class Fit:
     """
 
     constants: dict[str, float]
-    shown: dict[str, bool]
+    determined: dict[str, bool]
     error: dict[str, float]
     start: dict[str, float] = field(default_factory=dict)
     loose: dict[str, bool] = field(default_factory=dict)
@@ -51,7 +51,7 @@ def label(found: Fit, name: str, rows: str, origin: str = "default") -> str:
         return f"fitted on {rows}, loosely"
     if found.loose.get(name):
         return f"fitted on {rows}, loosely, from {found.start[name]:.4g} ({origin})"
-    if found.shown.get(name):
+    if found.determined.get(name):
         return f"fitted on {rows}"
     return origin if origin.startswith(("fitted", "as ")) else f"{origin}: the rows do not show it"
 
@@ -165,7 +165,7 @@ def _unseen(
     unseen: list[int] = []
     unsure: list[int] = []
     for index in np.argsort(np.abs(x - origin)):  # the least moved first
-        beside = [_moved(x, index, by, *bounds) for by in (-MOVE, MOVE)]
+        beside = [_stepped(x, index, by, *bounds) for by in (-MOVE, MOVE)]
         if max(map(cost, beside)) > reached + noticed:
             continue
         back = x.copy()
@@ -182,7 +182,7 @@ def _shifted(names: Sequence[str], part: str, by: float) -> Array:
     return np.array([by if name.endswith(part) else 0.0 for name in names])
 
 
-def _moved(x: Array, index: int, by: float, low: Array, high: Array) -> Array:
+def _stepped(x: Array, index: int, by: float, low: Array, high: Array) -> Array:
     moved = x.copy()
     moved[index] = np.clip(moved[index] + by, low[index], high[index])
     return moved

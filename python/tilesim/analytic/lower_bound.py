@@ -1,4 +1,4 @@
-"""Lower bounds of bytes and seconds of a graph on a machine or device, and its roofline."""
+"""Lower bounds of a graph's bytes and time on a machine or device, and its roofline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..results.printed import printed_roofline
 from ..results.result import Table
 from .counted_once import products_per_second
 from .estimate import DeviceLike, device_of
-from .operations import flat_operations, narrower, needed, of_data
+from .operations import flat_operations, narrower, needed, unfolded
 
 __all__ = ["Roofline", "bound_knowing", "lower_bound", "roofline"]
 
@@ -103,7 +103,7 @@ def _checked(graph: Graph, tensors: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _of_arrays(op: Mapping[str, Any]) -> bool:
+def _needs_arrays(op: Mapping[str, Any]) -> bool:
     """Whether only the arrays can multiply it; vector units can run depthwise convolutions and bodies of loops."""
     groups = int(op["attributes"].get("groups", 1))
     return bool(op["flops"]["matrix"] > 0 and not op["functions"] and op["kind"] != "scan" and groups == 1)
@@ -122,9 +122,9 @@ class Roofline(Tabled):
         rate = products_per_second(device)
         self.compute_seconds = flops["matrix"] / rate if rate else 0.0
         self.memory_seconds = graph.core.compulsory_bytes() / device.memory.bytes_per_second
-        self.operations = [op for op in of_data(flat_operations(graph)) if sum(op["flops"].values()) * op["bytes"] > 0]
+        self.operations = [op for op in unfolded(flat_operations(graph)) if sum(op["flops"].values()) * op["bytes"] > 0]
         for op in self.operations:
-            if _of_arrays(op) and not self._rate(_dtype(op), True) > 0:
+            if _needs_arrays(op) and not self._rate(_dtype(op), True) > 0:
                 multiplied = [name for name, one in device.matrix.items() if one.flops_per_second > 0]
                 raise unsupported(f"{device.name} does not multiply this type", place=f"operation {op['name']}",
                                   value=_dtype(op), allowed=", ".join(multiplied),

@@ -14,7 +14,7 @@ from . import attention, conv, gemm, vector
 from .profile import Profile
 from .schemes import Scheme, scheme
 
-__all__ = ["Cost", "Costs", "by_default", "flat_operations", "inlined", "narrower", "needed", "of_data", "rows_of"]
+__all__ = ["Cost", "Costs", "by_default", "flat_operations", "inlined", "narrower", "needed", "rows_of", "unfolded"]
 
 SCHEME_OF_DTYPE = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
 SCHEME_OF_DTYPE |= {"f8e4m3fn": "fp8", "f8e5m2": "fp8_e5m2"}  # without a cast: the operands are narrow
@@ -194,7 +194,7 @@ def needed(graph: Graph) -> Graph:
     return smaller if smaller.remove_dead_code() else graph
 
 
-def of_data(operations: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def unfolded(operations: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Operations that depend on data; compilers fold the others."""
     fixed: set[str] = set()
     for op in operations:

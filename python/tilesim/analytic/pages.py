@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base import figures
-from ..base.palette import BOUND, OTHER, RED, SERIES
+from ..base.palette import BOUND, OTHER_COLOUR, RED, SERIES
 from ..base.view import Bar, Bars, Boxes, Notes, Points, Section, document, rows_of
 from ..results.page.roof import lines, merged
 from ..results.result import Table
@@ -152,7 +152,7 @@ def crossover_map_page(summary: Any) -> str:
             boxes.append((float(place), place + 1.0, float(height), height + 1.0, sort, len(texts)))
             shape = "x".join(f"{row[key]:g}" for key in "mnk")
             texts.append(f"{part.scheme}, {shape}: {row['speedup']:.2f}x, {row['probability']:.0%} that it helps")
-    sorts = (("faster", SERIES[0]), ("as fast", OTHER), ("slower", RED))
+    sorts = (("faster", SERIES[0]), ("as fast", OTHER_COLOUR), ("slower", RED))
     names = [part.scheme for part in parts]
     spans = (float(max((len(part.rows) for part in parts), default=1)), float(max(1, len(parts))))
     chart = Boxes("map", boxes, texts, sorts, (f"shapes, against {summary.against}", ""), ("count", ""), spans, names)
@@ -162,7 +162,7 @@ def crossover_map_page(summary: Any) -> str:
     )
 
 
-def _told(row: dict[str, Any]) -> str:
+def _tip(row: dict[str, Any]) -> str:
     times = f"{row['ms']:.4g} ms against {row['baseline_ms']:.4g} ms"
     helps = f"{row['verdict']}, {row['probability']:.0%} that it helps, bound by {row['bound']}"
     return f"{row['m']:g} x {row['n']:g} x {row['k']:g}: {times}, {helps}"
@@ -179,7 +179,7 @@ def crossover_page(answer: Any) -> str:
             curve = [row for row in rows if square or (row["n"], row["k"]) == (n, k)]
             name = part.scheme if square else f"{part.scheme}, n {n:g}, k {k:g}"
             curves.append((name, [row["m"] for row in curve], [row["speedup"] for row in curve]))
-            points += [{"x": row["m"], "y": row["speedup"], "sort": part.scheme, "name": _told(row)} for row in curve]
+            points += [{"x": row["m"], "y": row["speedup"], "sort": part.scheme, "name": _tip(row)} for row in curve]
     if points:
         ends = [min(point["x"] for point in points), max(point["x"] for point in points)]
         curves.append(("equal", ends, [1.0, 1.0]))

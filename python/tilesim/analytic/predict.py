@@ -14,11 +14,11 @@ from ..machine.device import Device
 from . import attention, conv, gemm, vector
 from .constants import standard
 from .families import Entry, protocol
-from .measured.tables import Measured
+from .measured.tables import MeasuredRow
 from .profile import Profile
 from .schemes import scheme
 
-__all__ = ["PREDICTORS", "Batch", "Predictor"]
+__all__ = ["PREDICTORS", "Batch", "TablePredictor"]
 
 Array = NDArray[np.float64]
 Model = Callable[[dict[str, float] | None], Array]
@@ -28,7 +28,7 @@ Model = Callable[[dict[str, float] | None], Array]
 class Batch:
     """Rows that share device, scheme, engine and source."""
 
-    rows: list[Measured]
+    rows: list[MeasuredRow]
     profile: Profile | None = None
 
     def column(self, name: str, standard: float = 1.0) -> Array:
@@ -47,14 +47,14 @@ def _entry_of(operation: str, found: gemm.GemmEstimator, batch: Batch) -> Entry:
     return Entry(operation, found.scheme.name, batch.text("engine"), batch.text("source"), *rest)
 
 
-class Predictor:
+class TablePredictor:
     """The parts of validation and calibration that depend on the kind of table."""
 
     infos: Mapping[str, Mapping[str, Any]]
     first: tuple[str, ...]  # constants that few rows could tell apart
     common: tuple[str, ...] = ("launch",)  # constants that schemes of one source share
 
-    def key(self, row: Measured) -> tuple[Any, ...]:
+    def key(self, row: MeasuredRow) -> tuple[Any, ...]:
         """Rows of equal keys share constants."""
         return tuple(row.text(name) for name in ("source", "engine", "device", "dtype"))
 
@@ -79,7 +79,7 @@ def _defaults(infos: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     return {name: float(info["default"]) for name, info in infos.items()}
 
 
-class GemmPredictor(Predictor):
+class GemmPredictor(TablePredictor):
     """Matrix products."""
 
     infos: Mapping[str, Mapping[str, Any]] = gemm.CONSTANTS
@@ -120,13 +120,13 @@ class GemmPredictor(Predictor):
         return names
 
 
-class AttentionPredictor(Predictor):
+class AttentionPredictor(TablePredictor):
     """Attention kernels: prefill (`context`) and decode (`generation`)."""
 
     infos: Mapping[str, Mapping[str, Any]] = attention.CONSTANTS
     first = ("launch", "efficiency", "memory_share", "tile")
 
-    def key(self, row: Measured) -> tuple[Any, ...]:
+    def key(self, row: MeasuredRow) -> tuple[Any, ...]:
         """engine, device, phase and dtypes."""
         names = ("source", "engine", "device", "phase", "attn_dtype", "kv_cache_dtype")
         return tuple(row.text(name) for name in names)
@@ -165,7 +165,7 @@ class AttentionPredictor(Predictor):
         return seconds
 
 
-class ConvPredictor(Predictor):
+class ConvPredictor(TablePredictor):
     """Square 2-D convolutions."""
 
     infos: Mapping[str, Mapping[str, Any]] = conv.CONSTANTS
@@ -192,13 +192,13 @@ class ConvPredictor(Predictor):
         return [name for name in self.infos if not name.startswith(("cast", "vector", "convert", "far"))]
 
 
-class VectorPredictor(Predictor):
+class VectorPredictor(TablePredictor):
     """Elementwise operations, softmax, normalization."""
 
     infos: Mapping[str, Mapping[str, Any]] = vector.CONSTANTS
     first = ("launch", "memory_share", "row", "cache_share", "narrow")
 
-    def key(self, row: Measured) -> tuple[Any, ...]:
+    def key(self, row: MeasuredRow) -> tuple[Any, ...]:
         """As of any table, with the class of the operation."""
         return (*super().key(row), vector.OPERATIONS.get(row.text("op"), (row.text("op"),))[0])
 
@@ -229,7 +229,7 @@ class VectorPredictor(Predictor):
         return [name for name in self.infos if by_row or name not in ("row", "narrow")]
 
 
-PREDICTORS: dict[str, Predictor] = {
+PREDICTORS: dict[str, TablePredictor] = {
     "gemm": GemmPredictor(),
     "attention": AttentionPredictor(),
     "conv": ConvPredictor(),

@@ -10,7 +10,7 @@ from typing import Any
 from ..base.checked import checked_class
 from ..base.errors import path_text
 from ..base.files import Saved, read_json
-from ..base.kinds import of_kind
+from ..base.kinds import as_kind
 from ..base.paths import configs_dir
 from ..graph import nearest, user_error
 from ..results.result import Table
@@ -79,7 +79,7 @@ class Profile(Saved):
             "refused": [str],
             "fitted_rows": str,
         }
-        given = {key: of_kind(data[key], kind, f"{path}: {key}") for key, kind in kinds.items() if key in data}
+        given = {key: as_kind(data[key], kind, f"{path}: {key}") for key, kind in kinds.items() if key in data}
         return cls(
             given.get("name", path.stem),
             [entry_from(row, f"{path}: entries[{i}]") for i, row in enumerate(given.get("entries", []))],

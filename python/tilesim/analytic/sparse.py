@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _core
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.errors import shown, user_error
 from ..machine.machine import Machine, MachineLike
 from ..program.sparse_times import sparse_cores
@@ -95,15 +95,15 @@ class SparseCore:
             raise user_error(
                 "not the name of a dataflow", place="dataflow", value=shown(flow), allowed="inner, outer, row"
             )
-        settings = {key: whole(key, value, 0) for key, value in values.items()}
+        settings = {key: integer(key, value, 0) for key, value in values.items()}
         for key, names in (("lanes", ("lanes_a", "lanes_b")), ("tile", ("tile_m", "tile_n"))):
-            settings.update({name: whole(key, value, 0) for name, value in zip(names, pairs[key], strict=True)})
+            settings.update({name: integer(key, value, 0) for name, value in zip(names, pairs[key], strict=True)})
         return settings
 
     def time(self, a: ArrayLike, b: ArrayLike, stationary: str = "a") -> SparseTime:
         """Counts of a product of operands, or of their patterns."""
         of_a, of_b = np.asarray(a) != 0, np.asarray(b) != 0
-        return SparseTime(**_core.sparse_time(self.dataflow, self._settings(), of_a, of_b, _held(stationary)))
+        return SparseTime(**_core.sparse_time(self.dataflow, self._settings(), of_a, of_b, _is_b(stationary)))
 
     def expected(
         self, m: int, n: int, k: int, a_density: float = 1.0, b_density: float = 1.0, stationary: str = "a"
@@ -111,7 +111,7 @@ class SparseCore:
         """Expected counts over all positions of the nonzero elements."""
         m, n, k = _extents(m, n, k, drawn=self.dataflow == "inner")
         counts = (round(density("a_density", a_density) * m * k), round(density("b_density", b_density) * k * n))
-        found = _core.expected_sparse_time(self.dataflow, self._settings(), m, n, k, *counts, _held(stationary))
+        found = _core.expected_sparse_time(self.dataflow, self._settings(), m, n, k, *counts, _is_b(stationary))
         return SparseTime(**found)
 
     def replace(self, **changes: Any) -> SparseCore:
@@ -138,7 +138,7 @@ def reference_patterns(m: int, n: int, k: int, a_density: float, b_density: floa
 
 def _extents(m: int, n: int, k: int, drawn: bool) -> tuple[int, int, int]:
     """Checked extents; where elements are drawn one by one, at most MOST_DRAWN."""
-    m, n, k = (whole(name, value, 0, MOST_EXTENT) for name, value in (("m", m), ("n", n), ("k", k)))
+    m, n, k = (integer(name, value, 0, MOST_EXTENT) for name, value in (("m", m), ("n", n), ("k", k)))
     if drawn and k * max(m, n) > MOST_DRAWN:
         raise user_error(
             "the patterns are too large to draw",
@@ -148,7 +148,7 @@ def _extents(m: int, n: int, k: int, drawn: bool) -> tuple[int, int, int]:
     return m, n, k
 
 
-def _held(stationary: str) -> bool:
+def _is_b(stationary: str) -> bool:
     if stationary not in ("a", "b"):
         raise user_error("unknown operand", place="stationary", value=shown(stationary), allowed="a, b")
     return stationary == "b"

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..base import figures
-from ..base.drawing import axes_or_new, plain
+from ..base.drawing import axes_or_new, no_math
 from ..base.figures import duration
 from ..base.palette import BOUND
 from ..base.view import Card, Cards, Column, Rows, Section, fragment
@@ -34,18 +34,18 @@ def plot_roofline(bound: Any, axes: Any = None) -> Any:
     for level in device.levels:
         values = [min(top, x * level.bytes_per_second) / 1e12 for x in span]
         axes.plot(span, values, color="0.6", linewidth=1)
-        axes.annotate(plain(level.name), (span[2], span[2] * level.bytes_per_second / 1e12), fontsize=8, color="0.35")
+        axes.annotate(no_math(level.name), (span[2], span[2] * level.bytes_per_second / 1e12), fontsize=8, color="0.35")
     for name, rate in rates.items():
         height = rate.flops_per_second / 1e12
         ridge = rate.flops_per_second / device.memory.bytes_per_second
         style = "--" if rate.how == "emulated" else "-"
         axes.plot([ridge, span[-1]], [height, height], style, linewidth=1.2)
-        said = plain(f"{name}{' (emulated)' if rate.how == 'emulated' else ''}")
+        said = no_math(f"{name}{' (emulated)' if rate.how == 'emulated' else ''}")
         axes.annotate(said, (span[-1], height), fontsize=8, ha="right")
     rows = bound.table().rows
     axes.scatter([row["intensity"] for row in rows], [row["ceiling_tflops"] for row in rows], s=16, zorder=3)
     axes.set(xscale="log", yscale="log", xlabel="intensity, FLOP per byte", ylabel="TFLOP/s")
-    axes.set_title(plain(f"{bound.name} on {device.name}: at least {duration(bound.seconds)}"))
+    axes.set_title(no_math(f"{bound.name} on {device.name}: at least {duration(bound.seconds)}"))
     return axes
 
 
@@ -64,9 +64,9 @@ def plot_crossover(question: Any, axes: Any = None) -> Any:
     axes.set(
         xscale="log",
         xlabel="intensity of the baseline, FLOP per byte",
-        ylabel=plain(f"{question.against} time / {question.scheme} time"),
+        ylabel=no_math(f"{question.against} time / {question.scheme} time"),
     )
-    axes.set_title(plain(question.summary()[:90]))
+    axes.set_title(no_math(question.summary()[:90]))
     return axes
 
 
@@ -77,12 +77,12 @@ def plot_crossover_map(summary: Any, axes: Any = None) -> Any:
     shapes = [(row["m"], row["n"], row["k"]) for row in parts[0].rows] if parts else []
     image = [[math.log2(row["speedup"]) for row in part.rows] for part in parts]
     drawn = axes.imshow(image, cmap="RdBu", vmin=-1.5, vmax=1.5, aspect="auto")
-    axes.set_yticks(range(len(parts)), [plain(part.scheme) for part in parts])
+    axes.set_yticks(range(len(parts)), [no_math(part.scheme) for part in parts])
     axes.set_xticks(
         range(len(shapes)), ["x".join(f"{x:g}" for x in shape) for shape in shapes], rotation=60, fontsize=7
     )
-    axes.figure.colorbar(drawn, label=plain(f"log2 of the speed-up over {summary.against}"))
-    axes.set_title(plain(f"{summary.device.name}: blue helps, red hurts"))
+    axes.figure.colorbar(drawn, label=no_math(f"log2 of the speed-up over {summary.against}"))
+    axes.set_title(no_math(f"{summary.device.name}: blue helps, red hurts"))
     return axes
 
 
@@ -97,12 +97,12 @@ def plot_terms(result: Any, axes: Any = None, most: int = 15) -> Any:
     for name in names:
         values = [row[name] for row in rows]
         if any(values):
-            axes.barh(places, values, left=left, label=plain(name))
+            axes.barh(places, values, left=left, label=no_math(name))
             left = [a + b for a, b in zip(left, values, strict=True)]
     axes.scatter(
         [row["ms"] for row in rows], places, color="black", marker="|", s=80, label="predicted (terms overlap)"
     )
-    axes.set_yticks(places, [plain(row["operation"][-32:]) for row in rows], fontsize=7)
+    axes.set_yticks(places, [no_math(row["operation"][-32:]) for row in rows], fontsize=7)
     axes.set(xlabel="ms")
     axes.legend(fontsize=7)
     return axes
@@ -119,7 +119,7 @@ def plot_validation(report: dict[str, Any], axes: Any = None, band: float = 0.15
             groups.setdefault(group_key(row), []).append(row)
     for key, rows in groups.items():
         measured, predicted = [row["measured_ms"] for row in rows], [row["predicted_ms"] for row in rows]
-        axes.scatter(measured, predicted, s=4, label=plain(f"{key} {report['groups'][key]['mean_abs_error']:.0%}"))
+        axes.scatter(measured, predicted, s=4, label=no_math(f"{key} {report['groups'][key]['mean_abs_error']:.0%}"))
     every = [row["measured_ms"] for rows in groups.values() for row in rows] or [1.0]
     ends = [min(every), max(every)]
     axes.plot(ends, ends, color="black", linewidth=0.8)
@@ -138,9 +138,9 @@ def plot_suite(table: Table, axes: Any = None) -> Any:
     for index, device in enumerate(devices):
         rows = {row["workload"]: row["ms"] for row in table.rows if row["device"] == device}
         places = [i + index * width for i, label in enumerate(labels) if rows.get(label)]
-        axes.bar(places, [rows[label] for label in labels if rows.get(label)], width, label=plain(device))
+        axes.bar(places, [rows[label] for label in labels if rows.get(label)], width, label=no_math(device))
     places = [i + 0.4 - width / 2 for i in range(len(labels))]
-    axes.set_xticks(places, [plain(label) for label in labels], rotation=60, fontsize=7, ha="right")
+    axes.set_xticks(places, [no_math(label) for label in labels], rotation=60, fontsize=7, ha="right")
     axes.set(yscale="log", ylabel="ms")
     axes.legend(fontsize=7)
     return axes

@@ -18,7 +18,7 @@ LARGEST = 2**62
 MOST_AXES = 2**16
 
 
-def whole(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str = "") -> int:
+def integer(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str = "") -> int:
     """An integer (of Python, numpy, torch, ...) between `least` and `most`; `none` is the meaning of None."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
@@ -83,7 +83,7 @@ def extents(shape: Any, place: str) -> list[int]:
     axes = list(islice(shape, MOST_AXES + 1))
     if len(axes) > MOST_AXES:
         raise user_error("a shape has too many axes", place=place, value=shown(shape), allowed=f"at most {MOST_AXES}")
-    return [whole(f"{place}: extent of axis {axis}", extent, 0) for axis, extent in enumerate(axes)]
+    return [integer(f"{place}: extent of axis {axis}", extent, 0) for axis, extent in enumerate(axes)]
 
 
 def as_array(value: Any, place: str) -> Any:

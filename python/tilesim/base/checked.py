@@ -21,7 +21,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from .errors import WrongCall, nearest, of_workload, shown, user_error
+from .errors import WrongCall, nearest, shown, user_error, workload_hint
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -61,7 +61,7 @@ def is_text(value: Any) -> bool:
     return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
-def is_whole(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
     """An integer (of Python, numpy, torch, ...) of 64 bits; True and False do not count."""
     if type(value) is int:
         return -LARGEST <= value <= LARGEST
@@ -109,7 +109,7 @@ def _is_sequence(value: Any) -> bool:
         return False
 
 
-def _all(test: Test, values: Callable[[Any], Iterable[Any]]) -> Test:
+def _test_of_items(test: Test, values: Callable[[Any], Iterable[Any]]) -> Test:
     def check(value: Any) -> bool:
         try:
             if isinstance(value, collections.abc.Sized) and len(value) > MOST_ELEMENTS:
@@ -121,7 +121,7 @@ def _all(test: Test, values: Callable[[Any], Iterable[Any]]) -> Test:
     return check
 
 
-def _both(first: Test, second: Test) -> Test:
+def _conjunction(first: Test, second: Test) -> Test:
     return lambda value: first(value) and second(value)
 
 
@@ -131,7 +131,7 @@ def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
         test: Test = lambda value: isinstance(value, collections.abc.Mapping)  # noqa: E731
         for one, values in zip(inner, (lambda v: v.keys(), lambda v: v.values()), strict=False):
             if one is not None:
-                test = _both(test, _all(one, values))
+                test = _conjunction(test, _test_of_items(one, values))
         return test
     if origin is tuple and arguments and arguments[-1] is not Ellipsis:
         inner = [_test(one) for one in arguments]
@@ -142,21 +142,21 @@ def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
         )
     element = _test(arguments[0]) if arguments else None
     if issubclass(origin, (list, tuple, collections.abc.Sequence)):
-        return _both(_is_sequence, _all(element, iter)) if element else _is_sequence
+        return _conjunction(_is_sequence, _test_of_items(element, iter)) if element else _is_sequence
     if issubclass(origin, (set, frozenset)):
         return lambda value: isinstance(value, collections.abc.Set)
     if origin is collections.abc.Iterable:  # only elements of re-iterable values are checked
         again = (collections.abc.Sequence, collections.abc.Set, collections.abc.Mapping)
         if element is None:
             return is_iterable
-        inside = _all(element, iter)
+        inside = _test_of_items(element, iter)
         return lambda value: is_iterable(value) and (not isinstance(value, again) or inside(value))
     return lambda value: isinstance(value, origin)
 
 
 def _test(hint: Any) -> Test | None:
     """The test of an annotation; None where every value passes."""
-    simple: dict[Any, Test] = {str: is_text, int: is_whole, float: is_number, bool: is_bool}
+    simple: dict[Any, Test] = {str: is_text, int: is_integer, float: is_number, bool: is_bool}
     if hint is Any or isinstance(hint, (TypeVar, str)):
         return None
     if hint in simple:
@@ -188,13 +188,13 @@ def _test(hint: Any) -> Test | None:
     return lambda value: isinstance(value, kind)
 
 
-def _words(hint: Any) -> str:
+def _annotation_text(hint: Any) -> str:
     """An annotation as words."""
     if hint in _WORDS:
         return _WORDS[hint]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return ", ".join(dict.fromkeys(_words(one) for one in arguments if one is not type(None)))
+        return ", ".join(dict.fromkeys(_annotation_text(one) for one in arguments if one is not type(None)))
     kind = origin or hint
     if not isinstance(kind, type):
         return str(kind)
@@ -205,7 +205,7 @@ def _words(hint: Any) -> str:
     if issubclass(kind, collections.abc.Mapping) and kind.__module__ != "tilesim":
         return "a dict by name" if arguments and arguments[0] is str else "a dict"
     if issubclass(kind, collections.abc.Iterable) and arguments:
-        inner = _words(arguments[0])
+        inner = _annotation_text(arguments[0])
         return f"a list of {_SEVERAL[inner]}" if inner in _SEVERAL else f"a list, each element {inner}"
     return _FROM.get(kind.__name__, f"a {kind.__name__}")
 
@@ -267,7 +267,7 @@ def _is_long(value: Any) -> bool:
         return False
 
 
-class _Plan:
+class _CallChecks:
     """Tests of the parameters of one function."""
 
     def __init__(self, function: Callable[..., Any], where: str, own: tuple[str, ...]) -> None:
@@ -281,7 +281,7 @@ class _Plan:
         self.required: list[tuple[int, str]] = []
         for name, parameter in inspect.signature(function).parameters.items():
             self.takes_graph |= "GraphLike" in str(parameter.annotation)
-            test = None if name in own or name in _OWN_NAMES else self._of(name, parameter)
+            test = None if name in own or name in _OWN_NAMES else self._test_of(name, parameter)
             if parameter.kind is parameter.VAR_POSITIONAL:
                 self.rest = (name, test)
             elif parameter.kind is parameter.VAR_KEYWORD:
@@ -297,7 +297,7 @@ class _Plan:
                 if test is not None:
                     self.named[name] = test
 
-    def _of(self, name: str, parameter: inspect.Parameter) -> Test | None:
+    def _test_of(self, name: str, parameter: inspect.Parameter) -> Test | None:
         annotation = parameter.annotation
         if annotation is parameter.empty or (isinstance(annotation, str) and _OWN_TYPES.search(annotation)):
             return None
@@ -310,7 +310,7 @@ class _Plan:
         if test is None:
             return None
         if int in (hint, *typing.get_args(hint)) and least > -LARGEST:
-            test = _both(test, lambda value: value is None or operator.index(value) >= least)
+            test = _conjunction(test, lambda value: value is None or operator.index(value) >= least)
         return (lambda value: value is None or test(value)) if parameter.default is None else test
 
     def check(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -329,15 +329,15 @@ class _Plan:
                 if not hint and self.where in MEANT:
                     hint = MEANT[self.where](name, value)
                 if not hint and self.takes_graph:
-                    hint = of_workload(name, value, args[0] if args else None)
+                    hint = workload_hint(name, value, args[0] if args else None)
                 raise user_error("unknown argument", place=self.where, value=shown(name), allowed=", ".join(known),
                                  suggestion=hint or nearest(name[:100], known), sort=WrongCall)  # fmt: skip
             test = self.named.get(name)
             if test is not None and not test(value):
                 self.reject(name, value)
-        self.whole(len(args), named)
+        self.check_required(len(args), named)
 
-    def whole(self, given: int, named: dict[str, Any]) -> None:
+    def check_required(self, given: int, named: dict[str, Any]) -> None:
         """Raises an error for missing arguments."""
         lacking = [name for place, name in self.required if place >= given and name not in named]
         if not lacking:
@@ -371,7 +371,7 @@ class _Plan:
             what,
             place=place,
             value=shown(value),
-            allowed=_words(hint) + (f" from {_LEAST[name]} on" if whole and name in _LEAST else ""),
+            allowed=_annotation_text(hint) + (f" from {_LEAST[name]} on" if whole and name in _LEAST else ""),
             suggestion=said if said.startswith("Write ") else f"`{name}`: {said}" if said else "",
         )
 
@@ -383,7 +383,7 @@ def checked(*own: str, inside: bool = True) -> Callable[[F], F]:
     models are built in two thirds of the time."""
 
     def mark(function: F) -> F:
-        plan: _Plan | None = None
+        plan: _CallChecks | None = None
 
         @functools.wraps(function)
         def call(*args: Any, **named: Any) -> Any:
@@ -392,7 +392,7 @@ def checked(*own: str, inside: bool = True) -> Callable[[F], F]:
             if caller.startswith("tilesim.") and not caller.startswith("tilesim.cli."):
                 return function(*args, **named)
             if plan is None:
-                plan = _Plan(function, function.__qualname__.removesuffix(".__init__"), own)
+                plan = _CallChecks(function, function.__qualname__.removesuffix(".__init__"), own)
             plan.check(args, named)
             return function(*args, **named)
 

@@ -12,7 +12,7 @@ from . import figures, palette, screen
 from .folding import fold
 from .screen import Line, Lines, clean, fitted, wide
 
-__all__ = ["ROWS", "Column", "bar", "bound", "cut", "folded", "layout", "name", "number", "percent", "text"]
+__all__ = ["ROWS", "TextColumn", "bar", "bound", "cut", "folded", "layout", "name", "number", "percent", "text"]
 
 GAP = "  "
 BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -23,13 +23,13 @@ ROWS = 20
 
 
 @dataclass(frozen=True)
-class Column:
+class TextColumn:
     """One column: its header (with the unit), how it shrinks on a narrow terminal, and the style of its cells."""
 
     head: str
     sort: str = "number"
     drop: int = 0
-    least: int = 0
+    min_width: int = 0
     style: Callable[[str], str] | None = None
 
     @property
@@ -39,7 +39,7 @@ class Column:
 
     def smallest(self, natural: int) -> int:
         """The smallest width of a column of this natural width."""
-        return min(natural, max(self.least, self.word)) if self.sort in ("name", "text") else natural
+        return min(natural, max(self.min_width, self.word)) if self.sort in ("name", "text") else natural
 
     @property
     def word(self) -> int:
@@ -47,29 +47,29 @@ class Column:
         return max(map(wide, self.head.split(" ")))
 
 
-def name(head: str, drop: int = 0, least: int = 16) -> Column:
+def name(head: str, drop: int = 0, least: int = 16) -> TextColumn:
     """Names, shortened in the middle where they do not fit."""
-    return Column(head, "name", drop, least)
+    return TextColumn(head, "name", drop, least)
 
 
-def text(head: str, drop: int = 0, least: int = 20) -> Column:
+def text(head: str, drop: int = 0, least: int = 20) -> TextColumn:
     """Texts, which wrap."""
-    return Column(head, "text", drop, least)
+    return TextColumn(head, "text", drop, least)
 
 
-def number(head: str, drop: int = 0) -> Column:
+def number(head: str, drop: int = 0) -> TextColumn:
     """Numbers, right-aligned."""
-    return Column(head, "number", drop)
+    return TextColumn(head, "number", drop)
 
 
-def bound(head: str = "bound by", drop: int = 0) -> Column:
+def bound(head: str = "bound by", drop: int = 0) -> TextColumn:
     """The part that bounds an operation, in its colour."""
-    return Column(head, "word", drop, style=lambda cell: palette.TERMINAL.get(cell, ""))
+    return TextColumn(head, "word", drop, style=lambda cell: palette.TERMINAL.get(cell, ""))
 
 
-def bar(head: str = "") -> Column:
+def bar(head: str = "") -> TextColumn:
     """Shares as bars, the largest full width; drawn on terminals only."""
-    return Column(head, "bar", 1000)
+    return TextColumn(head, "bar", 1000)
 
 
 def percent(share: float) -> str:
@@ -77,12 +77,12 @@ def percent(share: float) -> str:
     return figures.percent(share).removesuffix(" %")
 
 
-def _drawn(share: float, most: float) -> str:
+def _bar(share: float, most: float) -> str:
     eighths = round(8 * BAR * max(0.0, share) / most) if most > 0 else 0
     return BLOCKS[8] * (eighths // 8) + (BLOCKS[eighths % 8] if eighths % 8 else "")
 
 
-def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tuple[list[int], list[int]]:
+def _widths(columns: Sequence[TextColumn], natural: Sequence[int], room: int) -> tuple[list[int], list[int]]:
     """Indices of the columns that stay, and their widths: the smallest ones, then the rest goes to names first."""
     kept = list(range(len(columns)))
 
@@ -107,24 +107,24 @@ def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tup
     return kept, [sizes[i] for i in kept]
 
 
-def _words(value: str, size: int) -> list[str]:
+def _wrapped_lines(value: str, size: int) -> list[str]:
     """Lines of at most this width, broken between words."""
     return screen.wrapped(value, limit=size)
 
 
-def _told_apart(column: Column, names: Sequence[str]) -> int:
+def _distinct_width(column: TextColumn, names: Sequence[str]) -> int:
     """The smallest width at which shortened names still differ; the column's least where more does not help."""
     different = len(set(names))
-    sizes = range(column.least, column.least + MOST_WORD)
-    return next((size for size in sizes if len(set(screen.fitted_all(names, size))) == different), column.least)
+    sizes = range(column.min_width, column.min_width + MOST_WORD)
+    return next((size for size in sizes if len(set(screen.fitted_all(names, size))) == different), column.min_width)
 
 
-def _cell(column: Column, value: str, size: int) -> list[str]:
+def _cell(column: TextColumn, value: str, size: int) -> list[str]:
     """The lines of one cell."""
-    return _words(value, size) if column.sort == "text" else [fitted(value, size)]
+    return _wrapped_lines(value, size) if column.sort == "text" else [fitted(value, size)]
 
 
-def _padded(column: Column, value: str, size: int) -> str:
+def _padded(column: TextColumn, value: str, size: int) -> str:
     space = " " * max(0, size - wide(value))
     return value + space if column.left else space + value
 
@@ -133,14 +133,14 @@ def _bars() -> bool:
     return screen.is_terminal() and "utf" in (getattr(sys.stdout, "encoding", "") or "").lower()
 
 
-def layout(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int | None = None) -> Lines:
+def layout(columns: Sequence[TextColumn], rows: Sequence[Sequence[Any]], room: int | None = None) -> Lines:
     """Lines of aligned columns, with bars on terminals that can print them."""
     drawn = _bars()
     room = screen.width() if room is None else room
     shown = [i for i, column in enumerate(columns) if column.sort != "bar" or drawn]
     most = {i: max([0.0, *(float(row[i]) for row in rows)]) for i in shown if columns[i].sort == "bar"}
     columns = [columns[i] for i in shown]
-    cells = [[_drawn(row[i], most[i]) if i in most else clean(str(row[i])) for i in shown] for row in rows]
+    cells = [[_bar(row[i], most[i]) if i in most else clean(str(row[i])) for i in shown] for row in rows]
     if not columns:
         return []
     body = [max([0, *(wide(row[i]) for row in cells)]) if c.sort != "bar" else BAR for i, c in enumerate(columns)]
@@ -150,12 +150,12 @@ def layout(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int |
         natural = [max(column.word, size) for column, size in zip(columns, body, strict=True)]
     words = [max([0, *(wide(one) for row in cells for one in row[i].split(" "))]) for i in range(len(columns))]
     columns = [
-        replace(c, least=max(c.least, min(word, MOST_WORD))) if c.sort == "text" else c
+        replace(c, min_width=max(c.min_width, min(word, MOST_WORD))) if c.sort == "text" else c
         for c, word in zip(columns, words, strict=True)
     ]
     if whole > room:
         columns = [
-            replace(c, least=_told_apart(c, [row[i] for row in cells])) if c.sort == "name" else c
+            replace(c, min_width=_distinct_width(c, [row[i] for row in cells])) if c.sort == "name" else c
             for i, c in enumerate(columns)
         ]
     kept, sizes = _widths(columns, natural, room)
@@ -178,9 +178,9 @@ def _pieces(cells: Sequence[str]) -> list[str]:
     return [cell + (GAP if i + 1 < len(cells) else "") for i, cell in enumerate(cells)]
 
 
-def _head(columns: Sequence[Column], sizes: Sequence[int]) -> list[Line]:
+def _head(columns: Sequence[TextColumn], sizes: Sequence[int]) -> list[Line]:
     """Headers, aligned at their last lines."""
-    parts = [_words(column.head, size) for column, size in zip(columns, sizes, strict=True)]
+    parts = [_wrapped_lines(column.head, size) for column, size in zip(columns, sizes, strict=True)]
     lines: list[Line] = []
     tall = max(map(len, parts))
     for at in range(tall):
@@ -190,7 +190,7 @@ def _head(columns: Sequence[Column], sizes: Sequence[int]) -> list[Line]:
     return lines
 
 
-def _row(columns: Sequence[Column], cells: Sequence[str], sizes: Sequence[int]) -> list[Line]:
+def _row(columns: Sequence[TextColumn], cells: Sequence[str], sizes: Sequence[int]) -> list[Line]:
     parts = [_cell(column, cell, size) for column, cell, size in zip(columns, cells, sizes, strict=True)]
     lines: list[Line] = []
     for at in range(max(map(len, parts))):
@@ -201,7 +201,7 @@ def _row(columns: Sequence[Column], cells: Sequence[str], sizes: Sequence[int]) 
     return lines
 
 
-def _style(column: Column, cell: str) -> str:
+def _style(column: TextColumn, cell: str) -> str:
     if column.sort == "bar":
         return "blue"
     return column.style(cell) if column.style else ""
@@ -236,7 +236,7 @@ def folded(
 def cut(
     rows: Sequence[Any],
     everything: bool,
-    said: Callable[[Sequence[Any]], str] | None = None,
+    shown: Callable[[Sequence[Any]], str] | None = None,
     what: str = "operations",
     how: str = "--all shows every one",
 ) -> list[str]:
@@ -245,5 +245,5 @@ def cut(
     if everything or not left:
         return []
     count = sum(row.get("folded", 1) if isinstance(row, dict) else 1 for row in left)
-    more = f", {said(left)}" if said else ""
+    more = f", {shown(left)}" if shown else ""
     return [*screen.wrapped(f"... and {count:,} more {what}{more}"), f"    {how}"]

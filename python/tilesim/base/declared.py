@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 from .errors import user_error
 
-__all__ = ["Shown", "Stage", "option", "pairs"]
+__all__ = ["CliOption", "Stage", "option", "pairs"]
 
 
 @dataclass(frozen=True)
-class Shown:
+class CliOption:
     """An option on the command line."""
 
     help: str
@@ -28,7 +28,7 @@ class Shown:
 
 def option(default: Any, help: str, *spellings: str, **shown: Any) -> Any:
     """A field that is also an option of the command line."""
-    metadata = {"shown": Shown(help, spellings, **shown)}
+    metadata = {"shown": CliOption(help, spellings, **shown)}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)

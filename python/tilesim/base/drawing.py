@@ -1,4 +1,4 @@
-"""matplotlib, imported when something is drawn."""
+"""Imports matplotlib at the first plot."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from .errors import shown, user_error
 
-__all__ = ["axes_or_new", "plain"]
+__all__ = ["axes_or_new", "no_math"]
 
 _REMEDY = "pip install 'tilesim[notebook]'"
 
@@ -24,6 +24,6 @@ def axes_or_new(axes: Any, height: float = 4.8) -> Any:
     return pyplot.subplots(figsize=(7.5, height))[1]
 
 
-def plain(text: object) -> str:
+def no_math(text: object) -> str:
     """A text without matplotlib's mathematics between two "$"."""
     return str(text).replace("$", r"\$")

@@ -12,7 +12,7 @@ from .._core import Error, InternalError, Unsupported, UserError
 
 __all__ = [
     "MOST",
-    "OF_WORKLOADS",
+    "WORKLOAD_OPTIONS",
     "Error",
     "InternalError",
     "UnknownKey",
@@ -21,12 +21,12 @@ __all__ = [
     "WrongCall",
     "listed",
     "nearest",
-    "of_workload",
     "path_text",
     "placed",
     "shown",
     "unsupported",
     "user_error",
+    "workload_hint",
 ]
 
 MOST = 200  # characters of a value in a message
@@ -133,12 +133,12 @@ class UnknownKey(UserError, KeyError):
 
 
 #: options that build a workload from its name
-OF_WORKLOADS = ("batch", "context", "sequence", "phase", "dtype")
+WORKLOAD_OPTIONS = ("batch", "context", "sequence", "phase", "dtype")
 
 
-def of_workload(name: str, value: Any, model: Any = None) -> str:
+def workload_hint(name: str, value: Any, model: Any = None) -> str:
     """A suggestion for an option that belongs to the workload."""
-    if name not in OF_WORKLOADS:
+    if name not in WORKLOAD_OPTIONS:
         return ""
     named = repr(model) if isinstance(model, str) and len(model) < MOST / 2 else "name"
     return f"It belongs to the workload: ts.models.build({named}, {name}={shown(value)})"
@@ -173,8 +173,8 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
     """
     known: dict[str, str] = {}
     for candidate in candidates:
-        known.setdefault(_plain(candidate), candidate)
-    asked = _plain(word)
+        known.setdefault(_normalized(candidate), candidate)
+    asked = _normalized(word)
     if len(asked) > 1:
         begun = min((one for one in known if one.startswith(asked)), key=len, default="")
         if begun:
@@ -192,5 +192,5 @@ def unknown(what: str, name: Any, known: Iterable[str], *, place: str = "") -> E
     return user_error(f"unknown {what}", place=place, value=shown(name), allowed=", ".join(names), suggestion=close)
 
 
-def _plain(name: str) -> str:
+def _normalized(name: str) -> str:
     return name.lower().replace("-", "_")

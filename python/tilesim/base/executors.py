@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _core
-from .arguments import whole
+from .arguments import integer
 from .errors import shown, user_error
 
 
@@ -51,7 +51,7 @@ def opened(executor: Any, jobs: int | None) -> Iterator[Any]:
             raise user_error("not an executor", value=shown(executor), allowed=allowed)
         yield executor
         return
-    own = Threads(cores() if jobs is None else whole("jobs", jobs, none="one per processor"))
+    own = Threads(cores() if jobs is None else integer("jobs", jobs, none="one per processor"))
     try:
         yield own
     except BaseException:

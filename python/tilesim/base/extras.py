@@ -1,4 +1,4 @@
-"""Optional dependencies."""
+"""Checks for optional dependencies, with the command that installs them."""
 
 from __future__ import annotations
 

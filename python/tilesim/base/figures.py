@@ -130,16 +130,16 @@ def short(name: str, width: int, end: float = 0.5) -> str:
     return f"{name[:left]}…{name[len(name) - right :]}" if width > 1 else "…"
 
 
-def part_of(part: float, whole: float, unit: str) -> str:
+def part_of(part: float, total: float, unit: str) -> str:
     """A part of a whole in one unit: 120 of 162 thousand cycles, 1.20 of 3.41 ms."""
     if unit == "s":
-        scale, name = next((one for one in _SECONDS if abs(whole) >= 0.9995 * one[0]), _SECONDS[-1])
-        return f"{_three(part / scale)} of {_three(whole / scale)} {name}"
-    scale, name = _word(whole)
+        scale, name = next((one for one in _SECONDS if abs(total) >= 0.9995 * one[0]), _SECONDS[-1])
+        return f"{_three(part / scale)} of {_three(total / scale)} {name}"
+    scale, name = _word(total)
     if scale == 1e3 and abs(part) < scale:  # 896 of 14,080
         scale, name = 1.0, ""
     text = count if scale == 1 else _three
-    return f"{text(part / scale)} of {text(whole / scale)} {name}{unit}"
+    return f"{text(part / scale)} of {text(total / scale)} {name}{unit}"
 
 
 def _word(value: float) -> tuple[float, str]:

@@ -91,10 +91,10 @@ def read_text(path: str | os.PathLike[str], limit: int | None = None) -> str:
 
 def loads(text: str) -> Any:
     """The value of a JSON text that Tilesim wrote. The hook lets Ctrl-C end it between two objects."""
-    return json.loads(text, object_hook=_same)
+    return json.loads(text, object_hook=_unchanged)
 
 
-def _same(value: dict[str, Any]) -> dict[str, Any]:
+def _unchanged(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
@@ -112,7 +112,7 @@ def parse_json(text: str | bytes, place: str) -> Any:
             raise user_error("an integer has more than 64 bits", place=place, value=digits[:40])
         return int(digits)
 
-    return json.loads(_core.parse_json(text, place), object_hook=_same, parse_int=whole)
+    return json.loads(_core.parse_json(text, place), object_hook=_unchanged, parse_int=whole)
 
 
 def read_json(path: str | os.PathLike[str] | Mapping[str, Any], schema: str = "", limit: int = MAX_JSON_BYTES) -> Any:

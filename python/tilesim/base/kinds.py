@@ -9,28 +9,28 @@ from .errors import user_error
 _NAMES = {str: "a text", int: "an integer", float: "a finite number", bool: "true or false", dict: "an object"}
 
 
-def of_kind(value: Any, kind: Any, place: str) -> Any:
+def as_kind(value: Any, kind: Any, place: str) -> Any:
     """The value, checked against a type."""
     if isinstance(kind, list):
         if not isinstance(value, (list, tuple)):
-            raise _other(value, "a list", place)
+            raise _wrong_type(value, "a list", place)
         for index, item in enumerate(value):
-            of_kind(item, kind[0], f"{place}[{index}]")
+            as_kind(item, kind[0], f"{place}[{index}]")
     elif isinstance(kind, dict):
-        of_kind(value, dict, place)
+        as_kind(value, dict, place)
         for key, item in value.items():
-            of_kind(key, str, place)
-            of_kind(item, kind[str], f"{place}.{key}")
+            as_kind(key, str, place)
+            as_kind(item, kind[str], f"{place}.{key}")
     elif kind is float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not -1.7e308 < value < 1.7e308:  # finite
-            raise _other(value, _NAMES[kind], place)
+            raise _wrong_type(value, _NAMES[kind], place)
     elif not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise _other(value, _NAMES[kind], place)
+        raise _wrong_type(value, _NAMES[kind], place)
     return value
 
 
-def _other(value: Any, wanted: str, place: str) -> Exception:
+def _wrong_type(value: Any, wanted: str, place: str) -> Exception:
     text = f"{value:.9g}" if isinstance(value, float) else "a large integer" if _large(value) else repr(value)
     return user_error("a value has the wrong type", place=place, value=text[:100], allowed=wanted)
 

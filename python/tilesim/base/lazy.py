@@ -1,4 +1,4 @@
-"""Names of a package that are imported on first use, so that importing the package stays quick.
+"""Imports the names of a package on first use, which keeps `import tilesim` quick.
 
 It imports almost nothing: the command line begins here, and Ctrl-C must work soon.
 """

@@ -5,7 +5,7 @@ Source: Paul Tol, "Colour Schemes", SRON/EPS/TN/09-002, scheme "bright".
 
 from __future__ import annotations
 
-__all__ = ["BOUND", "OTHER", "SERIES", "STATE", "TERMINAL"]
+__all__ = ["BOUND", "OTHER_COLOUR", "SERIES", "STATE", "TERMINAL"]
 
 BLUE, RED, GREEN, YELLOW, CYAN, PURPLE, GREY = (
     "#4477aa",
@@ -20,7 +20,7 @@ BLUE, RED, GREEN, YELLOW, CYAN, PURPLE, GREY = (
 SERIES = (BLUE, RED, GREEN, YELLOW, CYAN, PURPLE, GREY)
 """Colours of series without a fixed meaning, in this order."""
 
-OTHER = GREY
+OTHER_COLOUR = GREY
 
 BOUND = {
     "compute": BLUE,

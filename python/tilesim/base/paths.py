@@ -19,6 +19,6 @@ def sample(table: str) -> Path:
     return configs_dir() / "samples" / f"{table}.csv"
 
 
-def whole_rows(table: str) -> int:
+def rows_of_full_table(table: str) -> int:
     """The number of rows of the whole measured table."""
     return int(json.loads((configs_dir() / "samples" / "rows.json").read_text(encoding="utf-8"))[table])

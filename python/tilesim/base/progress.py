@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any, TypeVar
 
-__all__ = ["Bar", "Listener", "counter", "followed", "listening", "tell"]
+__all__ = ["Listener", "ProgressBar", "counter", "followed", "listening", "tell"]
 
 Listener = Callable[[int, int, str], None]
 """Called with the number done, the total, and the current item."""
@@ -60,7 +60,7 @@ def followed(parts: Sequence[_Part]) -> Iterator[_Part]:
             _here.within = False
 
 
-class Bar:
+class ProgressBar:
     """A progress line: redrawn on a terminal and in a notebook, repeated every few seconds in a file."""
 
     WIDTH = 30

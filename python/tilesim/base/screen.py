@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from .figures import short
 
 __all__ = [
-    "LEAST",
+    "MIN_WIDTH",
     "Line",
     "Lines",
     "clean",
@@ -21,15 +21,15 @@ __all__ = [
     "is_terminal",
     "notes",
     "page",
-    "plain",
     "room",
     "spelled",
     "wide",
     "width",
+    "without_styles",
     "wrapped",
 ]
 
-LEAST = 40
+MIN_WIDTH = 40
 """Narrowest width that tables are fitted to, in characters."""
 
 UNLIMITED = 1_000_000
@@ -51,7 +51,7 @@ def page() -> int:
     return min(width(), PAGE) if width() == UNLIMITED else width()
 
 
-def plain(lines: Lines) -> str:
+def without_styles(lines: Lines) -> str:
     """Lines as one text, without their styles."""
     parts = (line if isinstance(line, str) else "".join(part for part, _ in line) for line in lines)
     return "\n".join(part.rstrip() for part in parts)
@@ -75,12 +75,12 @@ def width() -> int:
     stated = os.environ.get("COLUMNS", "")
     asked = int(stated[:7]) if stated.isascii() and stated.isdigit() else 0
     if sys.stdout is None or not sys.stdout.isatty():
-        return max(LEAST, asked) if asked and "LINES" not in os.environ else UNLIMITED
+        return max(MIN_WIDTH, asked) if asked and "LINES" not in os.environ else UNLIMITED
     try:
         real = os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):
         real = 0
-    return max(LEAST, min(asked or UNLIMITED, real or asked or 80))
+    return max(MIN_WIDTH, min(asked or UNLIMITED, real or asked or 80))
 
 
 def room(most: int) -> int:

@@ -1,4 +1,4 @@
-"""Simulated cycles on disk, shared by several processes and kept across interruptions."""
+"""A cache of simulated cycles on disk, shared by processes and safe against interruptions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _text(key: Any) -> str:
     return key
 
 
-def _plain(value: Any) -> Any:
+def _native(value: Any) -> Any:
     """Numbers of numpy and torch as Python numbers."""
     with contextlib.suppress(Exception):  # an object may raise anything when it is asked
         if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
@@ -79,11 +79,11 @@ class Store:
             try:
                 yield
             except (sqlite3.Error, sqlite3.Warning) as error:
-                raise self._told(error) from None
+                raise self._error(error) from None
             except UnicodeError as error:  # a damaged text
                 raise user_error(_DAMAGED, place=self.path, value=str(error)[:100], suggestion=_DELETE) from None
 
-    def _told(self, error: Exception) -> Exception:
+    def _error(self, error: Exception) -> Exception:
         """The error by SQLite's text: Python before 3.11 has no error codes."""
         text = str(error)
         for words, what, suggestion in _TROUBLES:
@@ -112,7 +112,7 @@ class Store:
             self._connection.execute("CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
             self._connection.execute(f"PRAGMA user_version={FORMAT}")
 
-    def _own(self) -> sqlite3.Connection:
+    def _own_connection(self) -> sqlite3.Connection:
         """The connection, reopened in a forked process, as SQLite requires."""
         if self._process != os.getpid():
             self._open()
@@ -152,7 +152,7 @@ class Store:
         Returns:
             A hash as text.
         """
-        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=_plain).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=_native).encode()).hexdigest()
 
     def get(self, keys: Iterable[str], fits: Callable[[Any], bool] | None = None) -> dict[str, Any]:
         """Looks up values.
@@ -187,7 +187,7 @@ class Store:
                     if fresh:
                         self._open()
                         fresh = False
-                    return action(self._own())
+                    return action(self._own_connection())
                 except sqlite3.OperationalError as error:
                     if "locked" not in str(error) or time.monotonic() > limit:
                         raise
@@ -229,7 +229,7 @@ class Store:
             UserError: for a file that is damaged, full, in use, or not writable.
         """
         try:
-            written = {key: json.dumps(value, allow_nan=False, default=_plain) for key, value in dict(values).items()}
+            written = {key: json.dumps(value, allow_nan=False, default=_native) for key, value in dict(values).items()}
             rows = [(_text(key), text) for key, text in written.items()]
         except (TypeError, ValueError, RecursionError) as error:
             raise user_error("a value is not JSON", place=self.path, value=str(error)[:100]) from None

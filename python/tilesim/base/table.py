@@ -97,9 +97,9 @@ class Table(Tabled):
         """Aligned columns that fit the terminal; a line names the columns left out."""
         if not self.rows:
             return self._empty
-        from .screen import plain
+        from .screen import without_styles
 
-        return plain(self._printed(self.rows) if self._printed is not None else keyed(self.rows))
+        return without_styles(self._printed(self.rows) if self._printed is not None else keyed(self.rows))
 
     __repr__ = __str__
 
@@ -115,14 +115,14 @@ def keyed(
     rows: list[dict[str, Any]], forms: dict[str, Callable[[Any], str]] | None = None, room: int | None = None
 ) -> Lines:
     """Aligned columns under the rows' keys."""
-    from .columns import Column, layout
+    from .columns import TextColumn, layout
     from .screen import clean
 
     columns = []
     for number, key in enumerate(rows[0]):
         words = any(isinstance(row[key], str) and row[key] for row in rows)
         # number columns are left out first, from the right
-        columns.append(Column(clean(str(key)), "name" if words else "word", 0 if words else number, least=12))
+        columns.append(TextColumn(clean(str(key)), "name" if words else "word", 0 if words else number, min_width=12))
     write = {key: (forms or {}).get(key, _text) for key in rows[0]}
     return layout(columns, [[write[key](row[key]) for key in rows[0]] for row in rows], room)
 

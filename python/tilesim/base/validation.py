@@ -1,4 +1,4 @@
-"""Measured tables: reading them, and the one layout of validation files."""
+"""Reads measured tables and writes validation files in one layout."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import os
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import IO, Any
 
 from .errors import Unsupported, UserError, nearest, path_text, shown, user_error
@@ -13,6 +14,16 @@ from .files import check_length, check_no_device
 
 MAX_BYTES = 1 << 30  # of a table as text
 MAX_LINE = 1 << 24
+
+
+@dataclass
+class MeasuredCase:
+    """One measured row: its cells and its result."""
+
+    row: dict[str, Any]
+    status: str = "ok"
+    reason: str = ""
+    measured_ms: float = 0.0
 
 
 def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, Any]]]:
@@ -53,7 +64,7 @@ def positive(row: dict[str, Any], column: str) -> float:
     return value
 
 
-def whole(row: dict[str, Any], column: str, most: int = 10**15) -> int:
+def integer(row: dict[str, Any], column: str, most: int = 10**15) -> int:
     """The whole number of a cell, such as 8 or 8.0."""
     value = positive(row, column)
     if value != int(value) or value > most:

@@ -29,7 +29,7 @@ from .options import SEVERAL, Only, Output, Target, combinations
 from .screen import say
 from .show import step
 
-SHOWN = 40  # operations that `check` lists
+MAX_ROWS = 40  # operations that `check` lists
 
 
 def _start(name: str) -> str:
@@ -132,17 +132,17 @@ def compare(
         raise user_error("compare needs at least two results", value=what[0],
                          suggestion="Name another result, or give --machine twice")  # fmt: skip
     found = side_by_side(results[0], results[1], *results[2:], names=_named(files, names))
-    shown(found, out.html, out.json)
+    show(found, out.html, out.json)
 
 
-def shown(found: SideBySide, html: str | None, json: str | None) -> None:
+def show(comparison: SideBySide, html: str | None, json: str | None) -> None:
     """Writes and prints a comparison."""
     if html:
-        found.to_html(html)
+        comparison.to_html(html)
     if json:
-        write(found.to_dict(), json)
+        write(comparison.to_dict(), json)
     if json != "-":
-        say(found.text(room(160)).split("\n"))
+        say(comparison.text(room(160)).split("\n"))
 
 
 def _named(files: list[str], names: list[str]) -> list[str] | None:
@@ -188,18 +188,18 @@ def check(
         raise typer.Exit(1)
 
 
-def _say(found: SideBySide, rows: list[dict[str, Any]], tolerance: str, result: str, against: str) -> None:
+def _say(comparison: SideBySide, rows: list[dict[str, Any]], tolerance: str, result: str, against: str) -> None:
     if not rows:
         say(wrapped(f"ok: no change exceeds {tolerance} ({result} against {against})", hang="  "))
     else:
-        say(wrapped(found.headline(), hang="  "))
+        say(wrapped(comparison.headline(), hang="  "))
         typer.echo(f"{len(rows):,} {'change exceeds' if len(rows) == 1 else 'changes exceed'} {tolerance}:")
-    for row in rows[:SHOWN]:
+    for row in rows[:MAX_ROWS]:
         name = row["name"].replace("_", " ") if row["kind"] == "total" else row["name"]
         say(wrapped(f"{name}: {_value(row, 'before')} → {_value(row, 'after')} ({_change(row)})", "  ", "    "))
-    if len(rows) > SHOWN:
-        typer.echo(f"  and {len(rows) - SHOWN:,} more (--json lists all)")
-    for note in found.notes:
+    if len(rows) > MAX_ROWS:
+        typer.echo(f"  and {len(rows) - MAX_ROWS:,} more (--json lists all)")
+    for note in comparison.notes:
         say(wrapped(f"Note: {note}", hang="  "))
 
 

@@ -1,4 +1,4 @@
-"""The command `doctor`."""
+"""The command `doctor`, which checks the installation."""
 
 from __future__ import annotations
 

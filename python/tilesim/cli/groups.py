@@ -14,7 +14,7 @@ from ..base.errors import nearest, user_error
 from .commands import COMMANDS, GROUPS
 from .options import WORDS, spelled, staged
 
-__all__ = ["Group"]
+__all__ = ["CommandGroup"]
 
 #: Parameters that name a file to write, and those whose values are not files of the command.
 _OUTPUTS = frozenset(("json", "html", "csv", "timeline", "pipeline", "output", "save", "plot"))
@@ -86,7 +86,7 @@ def _reject_overwriting(command: Any, ctx: Any) -> None:
     read = [(param, text) for param, text in words if param.name not in _OUTPUTS | _NO_FILES and os.path.isfile(text)]
     for index, (param, path) in enumerate(outputs):
         for other, text in (*read, *outputs[:index]):
-            if _one_file(path, text):
+            if _is_same_file(path, text):
                 twice = other.name in _OUTPUTS
                 what = "two options write one file" if twice else "the output would overwrite an input"
                 allowed = "a file each" if twice else "another file"
@@ -104,7 +104,7 @@ def _called(param: Any, ctx: Any) -> str:
     return spelled(param, ctx) if param.param_type_name == "option" else str(param.name).upper()
 
 
-def _one_file(a: str, b: str) -> bool:
+def _is_same_file(a: str, b: str) -> bool:
     try:
         return os.path.realpath(a) == os.path.realpath(b) or os.path.samefile(a, b)
     except (OSError, ValueError):  # one of the two is not a file, or not a path
@@ -152,7 +152,7 @@ class _Command(TyperCommand):
         return rest
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """Commands of the table with a common first word; a command's module is imported when it is called."""
 
     words = ""  # prefix of a nested group
@@ -173,7 +173,7 @@ class Group(TyperGroup):
             return None
         entry = COMMANDS.get(self.words + cmd_name)
         if entry is None:
-            group = Group(name=cmd_name, help=GROUPS[cmd_name], no_args_is_help=True)
+            group = CommandGroup(name=cmd_name, help=GROUPS[cmd_name], no_args_is_help=True)
             group.words = f"{cmd_name} "
             return group
         return _Command(name=cmd_name, help=entry.help)

@@ -17,7 +17,7 @@ from ..isa import assemble, disassemble, header, instructions, kernel, kernel_te
 from ..isa.elf import read_elf
 from ..isa.listing import elf_lines, raw_lines
 from ..isa.result import IsaResult, trap_text
-from ..isa.running import Asked, Streams, run_with
+from ..isa.running import RunArguments, Streams, run_with
 from ..isa.views import MOST_LOGGED, marks_lines, table_lines
 from ..results.perfetto import check_ending
 from ..timing.options import SimulateOptions
@@ -67,7 +67,7 @@ def run(
     streams = (_where(stream, number) for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)))
     recorded = 0 if pipeline is None else pipeline_limit
     most = int(max_memory) if max_memory.isascii() and max_memory.isdigit() else max_memory
-    asked = Asked(
+    asked = RunArguments(
         core, machine, vlen, max_instructions, root, drawn.seed, bare=bare, max_memory=most, pipeline=recorded,
         timed=timed or pipeline is not None or out.timeline is not None, timeline=out.timeline is not None,
     )  # fmt: skip

@@ -13,11 +13,11 @@ from ..timing.levels import Levels
 from ..timing.levels import levels as compared
 from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from .load import compiled, machine_of, narrowed, read, write
-from .options import Json, Model, Target, Without
+from .options import ExcludedOptions, Json, Model, Target
 from .screen import say
 from .show import step
 
-SHOWN = 15  # distinct tile operations
+MAX_ROWS = 15  # distinct tile operations
 
 
 def levels(
@@ -25,7 +25,7 @@ def levels(
     work: WorkloadOptions,
     on: Target,
     compiling: CompileOptions,
-    simulating: Annotated[SimulateOptions, Without("level")],
+    simulating: Annotated[SimulateOptions, ExcludedOptions("level")],
     live: Annotated[
         bool, typer.Option("--live", help="Also simulate the instructions of concurrent kernels together.")
     ] = False,
@@ -57,7 +57,7 @@ def _show(found: Levels) -> None:
         more = live / cycles["instruction"] - 1 if cycles["instruction"] else 0.0
         line += f"; live {figures.count(live)} cycles: {100 * more:+.2f} % of the instruction level"
     say(wrapped(line, hang="  "))
-    rows = found.computes[:SHOWN]
+    rows = found.computes[:MAX_ROWS]
     columns = [
         text("tile operation", 0, 16),
         number("count"),
@@ -81,7 +81,7 @@ def _show(found: Levels) -> None:
         for row in rows
     ]
     say(layout(columns, cells))
-    if len(found.computes) > SHOWN:
-        say(wrapped(f"and {len(found.computes) - SHOWN} more (--json lists all)", hang="  "))
+    if len(found.computes) > MAX_ROWS:
+        say(wrapped(f"and {len(found.computes) - MAX_ROWS} more (--json lists all)", hang="  "))
     for note in found.notes:
         say(wrapped(note, hang="  "))

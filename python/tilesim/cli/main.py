@@ -10,10 +10,10 @@ import typer
 
 from .._core import Error, __version__
 from ..base.screen import wrapped
-from .groups import Group
-from .screen import plain, say
+from .groups import CommandGroup
+from .screen import disable_colours, say
 
-app = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _version(asked: bool) -> None:
@@ -33,7 +33,7 @@ def options(
 ) -> None:
     """Simulate machine-learning accelerators at tile level. Start with: tilesim run resnet18."""
     if no_color:
-        plain()
+        disable_colours()
 
 
 @functools.cache

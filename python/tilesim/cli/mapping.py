@@ -113,7 +113,7 @@ def _vector_levels(kernel: VectorKernel, nest: dict[str, Any]) -> list[str]:
     ]
 
 
-def _moved(cost: dict[str, Any]) -> dict[str, int]:
+def _operand_bytes(cost: dict[str, Any]) -> dict[str, int]:
     """Bytes by operand, of either cost model."""
     if "bytes" in cost:
         return dict(zip(("a", "b", "result"), cost["bytes"], strict=True))
@@ -134,9 +134,9 @@ def _why(product: Product | VectorKernel, nests: dict[str, dict[str, Any]], cycl
             continue
         other = product.cost(nest)
         parts = []
-        for operand, count in _moved(base).items():
-            if _moved(other)[operand] != count:
-                parts.append(f"{operand}: {_moved(other)[operand] / max(1, count):.2f} x the bytes")
+        for operand, count in _operand_bytes(base).items():
+            if _operand_bytes(other)[operand] != count:
+                parts.append(f"{operand}: {_operand_bytes(other)[operand] / max(1, count):.2f} x the bytes")
         if abs(other["compute_cycles"] - base["compute_cycles"]) > 0.005 * base["compute_cycles"]:
             ratio = other["compute_cycles"] / max(1.0, base["compute_cycles"])
             parts.append(f"the {unit} is busy {ratio:.2f} x as long")
@@ -162,7 +162,7 @@ def _listed(chosen: Sequence[Product | VectorKernel], everything: bool) -> Lines
     rows = []
     for kernel in chosen:
         cost = kernel.cost()
-        moved = sum(_moved(cost).values())
+        moved = sum(_operand_bytes(cost).values())
         rows.append({"operation": kernel.operation, "nest": kernel.text(), "bytes": moved, "limit": cost["limit"]})
     if not everything:
         rows = folded(rows, (), alike=("nest", "bytes", "limit"))

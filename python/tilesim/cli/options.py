@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from ..base.declared import Shown, Stage, option
+from ..base.declared import CliOption, Stage, option
 from ..base.errors import user_error
 from ..base.files import check_writable
 from . import complete
@@ -101,7 +101,7 @@ class Only:
         object.__setattr__(self, "names", names)
 
 
-class Without(Only):
+class ExcludedOptions(Only):
     """Excludes options of a stage."""
 
 
@@ -115,11 +115,13 @@ Shared = Annotated[Output, Only("json", "all")]
 Quiet = Annotated[Output, Only("json", "quiet")]
 
 
-def options_of(stage: type, *marks: Any) -> Iterator[tuple[str, Shown, Any, Any]]:
-    """The options of a stage: name, `Shown`, type on the command line, default."""
+def options_of(stage: type, *marks: Any) -> Iterator[tuple[str, CliOption, Any, Any]]:
+    """The options of a stage: name, `CliOption`, type on the command line, default."""
     for one in fields(stage):
         shown = one.metadata.get("shown")
-        chosen = all((one.name in mark.names) != isinstance(mark, Without) for mark in marks if isinstance(mark, Only))
+        chosen = all(
+            (one.name in mark.names) != isinstance(mark, ExcludedOptions) for mark in marks if isinstance(mark, Only)
+        )
         if shown is None or not chosen:
             continue
         kind = shown.words or eval(str(one.type), vars(sys.modules[stage.__module__]))
@@ -135,7 +137,7 @@ def options_of(stage: type, *marks: Any) -> Iterator[tuple[str, Shown, Any, Any]
         yield one.name, shown, kind if plain is not None or type(None) in get_args(kind) else kind | None, plain
 
 
-def _parameter(stage: type, name: str, shown: Shown, kind: Any, default: Any, several: bool) -> inspect.Parameter:
+def _parameter(stage: type, name: str, shown: CliOption, kind: Any, default: Any, several: bool) -> inspect.Parameter:
     help = f"{shown.help.rstrip('.')}; repeatable." if several else shown.help
     told = typer.Option(
         *shown.spellings,
@@ -182,7 +184,7 @@ def spelled(param: Any, context: typer.Context) -> str:
     return next((one for one in param.opts if one in words and one.startswith("--")), param.opts[0])
 
 
-def _stage(stage: Any, several: bool, own: dict[str, tuple[Any, Shown]], context: typer.Context) -> Any:
+def _stage(stage: Any, several: bool, own: dict[str, tuple[Any, CliOption]], context: typer.Context) -> Any:
     """The argument of a command for a stage: an instance, or lists of given values."""
     found, asked = {}, []
     for param in context.command.params:

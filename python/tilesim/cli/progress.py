@@ -41,7 +41,7 @@ def delay(quiet: float) -> float:
     return max(FIRST, PATIENCE - quiet)
 
 
-def seen(at: float = 0.0) -> None:
+def record_output(at: float = 0.0) -> None:
     """Records an output."""
     _last["sign"] = at or time.monotonic()
 
@@ -74,7 +74,7 @@ class Phase:
         return screen.spelled(line, getattr(sys.stderr, "encoding", None))
 
 
-class _Drawing(threading.Thread):
+class _SpinnerThread(threading.Thread):
     """Waits, then draws until stopped."""
 
     def __init__(self, phase: Phase, delay: float) -> None:
@@ -84,7 +84,7 @@ class _Drawing(threading.Thread):
     def run(self) -> None:
         if self.over.wait(self.delay):
             return
-        seen()
+        record_output()
         try:
             if os.environ.get("TERM", "") in ("dumb", "unknown"):
                 text = screen.spelled(screen.clean(self.phase.text), sys.stderr.encoding)
@@ -95,7 +95,7 @@ class _Drawing(threading.Thread):
         except (OSError, ValueError):  # the terminal is closed
             pass
         finally:
-            seen()
+            record_output()
 
     def _draw(self) -> None:
         width = shutil.get_terminal_size().columns
@@ -126,7 +126,7 @@ def phase(text: str, total: int = 0) -> Iterator[Phase]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield one
         return
-    drawing = _Drawing(one, delay(quiet_since()))
+    drawing = _SpinnerThread(one, delay(quiet_since()))
     drawing.start()
     try:
         with listening(one.at):

@@ -15,7 +15,7 @@ from ..study.profiler import OperationTimes
 from ..study.profiler import profile as profiled
 from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from .load import graph_of, machine_of, write
-from .options import OUTPUT, Model, Only, Shared, Target, Without
+from .options import OUTPUT, ExcludedOptions, Model, Only, Shared, Target
 from .screen import say
 from .show import step
 
@@ -41,7 +41,7 @@ def coverage(
     model: Model,
     work: WorkloadOptions,
     on: Target,
-    compiling: Annotated[CompileOptions, Without("fallback")],
+    compiling: Annotated[CompileOptions, ExcludedOptions("fallback")],
     simulating: SimulateOptions,
     out: Shared,
 ) -> None:
@@ -93,15 +93,15 @@ def profile(
         _say_profile(found, out.all)
 
 
-def _say_profile(found: OperationTimes, everything: bool) -> None:
-    rows = found.table().rows
-    totals = found.totals()
+def _say_profile(operation_times: OperationTimes, everything: bool) -> None:
+    rows = operation_times.table().rows
+    totals = operation_times.totals()
     times = ("reference_ms", "simulated_ms")
     if not everything:
         rows = _merged(rows, ("simulated_ms", "reference_ms", "calls"))
         rows.sort(key=lambda row: -row["reference_ms"])
     columns = [name("operation"), name("kind", 2, 8), number("calls", 1), number("here, ms")]
-    columns.append(number(f"{found.result.data['machine']}, ms"))
+    columns.append(number(f"{operation_times.result.data['machine']}, ms"))
     cells = [
         [
             row["operation"],

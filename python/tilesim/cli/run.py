@@ -22,9 +22,9 @@ from ..timing.execution import verify
 from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from ..timing.quantize import sample
 from ..timing.simulate import simulate
-from .explained import asked_for, show_both, show_explained
+from .explain import asked_for, show_both, show_explained
 from .load import compiled, narrowed, read, target_of
-from .options import CHECK, Model, Target, Without
+from .options import CHECK, ExcludedOptions, Model, Target
 from .output import RunOutput
 from .screen import say
 from .show import step, verified
@@ -52,7 +52,7 @@ def run(
     compiling: CompileOptions,
     simulating: SimulateOptions,
     checks: Checks,
-    out: Annotated[RunOutput, Without("store", "csv")],
+    out: Annotated[RunOutput, ExcludedOptions("store", "csv")],
 ) -> None:
     if out.timeline:
         check_ending(out.timeline)

@@ -10,10 +10,10 @@ import typer
 
 from ..base.screen import Line, coloured, spelled
 
-__all__ = ["plain", "say"]
+__all__ = ["disable_colours", "say"]
 
 
-def plain() -> None:
+def disable_colours() -> None:
     """Turns colours off."""
     os.environ["NO_COLOR"] = "1"
 

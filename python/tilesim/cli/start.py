@@ -89,11 +89,11 @@ def main() -> None:
     if sign is not None:
         sign.start()
     from . import main as command_line
-    from .progress import seen
+    from .progress import record_output
 
     command_line.prepare()
     if sign is not None and (drawn := sign.wipe()):
-        seen(drawn)
+        record_output(drawn)
     if caught:
         _catch(signal.default_int_handler)
     try:

@@ -24,13 +24,13 @@ from ..timing.options import CompileOptions, SimulateOptions, WorkloadOptions
 from . import complete
 from .load import MACHINE as USUAL
 from .load import graph_of, write
-from .options import MACHINE, OUTPUT, WHAT, Output, Without
+from .options import MACHINE, OUTPUT, WHAT, ExcludedOptions, Output
 from .screen import say
 from .show import step
 
 
-def _listed(words: str) -> list[str]:
-    return [one.strip() for one in words.split(",")]
+def _listed(texts: str) -> list[str]:
+    return [one.strip() for one in texts.split(",")]
 
 
 def _values(settings: list[str]) -> dict[str, list[Any]]:
@@ -54,7 +54,7 @@ def _value(word: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Varied(Stage):
+class VariedOptions(Stage):
     """Varied options of a sweep."""
 
     panel = MACHINE
@@ -81,8 +81,8 @@ def sweep(
         str, typer.Argument(metavar="MODEL[,MODEL...]", help=WHAT, autocompletion=complete.models_)
     ],
     work: WorkloadOptions,
-    varied: Varied,
-    compiling: Annotated[CompileOptions, Without("mapping")],
+    varied: VariedOptions,
+    compiling: Annotated[CompileOptions, ExcludedOptions("mapping")],
     simulating: SimulateOptions,
     metrics: Annotated[
         str, typer.Option(help="Columns separated by commas: cycles, bytes, joules, utilisation.memory, ...",
@@ -94,7 +94,7 @@ def sweep(
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes; default: threads.")] = None,
     *,
-    out: Annotated[Output, Without("timeline", "against", "all")],
+    out: Annotated[Output, ExcludedOptions("timeline", "against", "all")],
 ) -> None:  # fmt: skip
     out.check()
     front = _listed(pareto) if pareto else []
@@ -119,10 +119,10 @@ def sweep(
         raise typer.Exit(130)
 
 
-def _models(words: str) -> list[str]:
+def _models(texts: str) -> list[str]:
     """Names separated by commas; those inside matmul:M,N,K[,dtype] do not separate."""
     found: list[str] = []
-    for one in _listed(words):
+    for one in _listed(texts):
         product = found[-1] if found and found[-1].startswith("matmul:") else ""
         own = product.count(",") < 2 if one.isdigit() else product.count(",") == 2 and one in NUMPY
         if product and own:

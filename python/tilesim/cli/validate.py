@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ..base.columns import Column, layout, name, number, text
+from ..base.columns import TextColumn, layout, name, number, text
 from ..base.figures import count
 from ..base.files import writing
-from ..base.paths import sample, whole_rows
+from ..base.paths import rows_of_full_table, sample
 from ..base.screen import Lines, wrapped
 from ..timing.options import SimulateOptions
 from ..validation import tables
@@ -40,7 +40,7 @@ def _report(
     if out.json:
         write(report, out.json)
     if not out.silent:
-        _said(table, cases, report["n"])
+        _print_source(table, cases, report["n"])
         show(report)
     return report
 
@@ -213,9 +213,9 @@ def _rvv(report: Report) -> None:
     _reasons(report)
 
 
-def _said(table: str, cases: str | None, rows: int) -> None:
+def _print_source(table: str, cases: str | None, rows: int) -> None:
     if cases is None:
-        whole = whole_rows(table)
+        whole = rows_of_full_table(table)
         part = f"all {count(whole)} rows" if rows == whole else f"{count(rows)} of {count(whole)} rows"
         say(wrapped(f"{table}: the shipped sample, {part}; --cases FILE reads another table", hang="  "))
 
@@ -224,7 +224,7 @@ def _number(row: Report, key: str, form: str) -> str:
     return format(row[key], form) if row.get(key) is not None else "–"
 
 
-def _compared(report: Report, columns: list[Column], cells: Callable[[Report], list[Any]]) -> Lines:
+def _compared(report: Report, columns: list[TextColumn], cells: Callable[[Report], list[Any]]) -> Lines:
     """Rows with measured and predicted cycles, or the reason why prediction failed."""
     rows = [
         [

@@ -27,7 +27,7 @@ from .screen import say
 from .show import step
 
 
-def _stored(model: str) -> Result | None:
+def _loaded_result(model: str) -> Result | None:
     """The result in a file; None for other files."""
     if not model.endswith(".json") or not os.path.isfile(model):
         return None
@@ -71,7 +71,7 @@ def why(
     out: Annotated[Output, Only("json", "html")],
 ) -> None:
     out.check()
-    result = _stored(model)
+    result = _loaded_result(model)
     asked = [*work.asked, *on.asked, *compiling.asked, *simulating.asked]
     if result is not None and asked:
         raise user_error("options do not apply to a saved result", place=model,
@@ -85,7 +85,7 @@ def why(
     aloud = not out.silent and (out.json is None or out.html is not None)
     if aloud:
         say(lines_of(found.answer, room(120)))
-    rows = _told(found, aloud) if alternatives else []
+    rows = _print_alternatives(found, aloud) if alternatives else []
     if out.html is not None:
         found.to_html(out.html, alternatives=alternatives)
     if out.json is not None:
@@ -119,12 +119,12 @@ def _choices(result: Result, model: str, json_: str | None, html: str | None) ->
     )
 
 
-def _told(found: Why, aloud: bool) -> list[dict[str, Any]]:
+def _print_alternatives(why: Why, aloud: bool) -> list[dict[str, Any]]:
     """Simulates the alternatives and prints each result."""
-    if aloud and found.can_be_changed:
+    if aloud and why.can_be_changed:
         say(["", *wrapped(OTHERWISE, hang="  ", limit=room(120))])
     rows = []
-    for row in found.try_alternatives():
+    for row in why.try_alternatives():
         rows.append(row)
         if aloud:
             say(alternative_lines(row, room(120)))

@@ -14,14 +14,14 @@ from .memory import GIB
 from .plan import Plan
 from .views.communication import dimensions
 
-__all__ = ["advice", "neighbours", "told"]
+__all__ = ["adjacent_plans", "advice", "advice_lines"]
 
 LEAST = 0.005  # smaller gains are not listed
 NOT_AGAIN = "a loaded step cannot be repeated for advice"
 _SHARDS = {"none": "zero1", "zero1": "zero3", "zero2": "zero3"}
 
 
-def neighbours(plan: Plan, forward: bool = False) -> list[tuple[str, Plan]]:
+def adjacent_plans(plan: Plan, forward: bool = False) -> list[tuple[str, Plan]]:
     """Plans that differ in one option, or trade one axis for another."""
     micro = plan.micro_batch
     found: list[dict[str, Any]] = [{"recompute": name} for name in ("none", "selective") if plan.recompute != name]
@@ -82,7 +82,7 @@ def _wider(device: Device, by: float) -> Device:
     return replaced(device, levels=(*near, replace(last, bytes_per_second=by * last.bytes_per_second)))
 
 
-def _others(fabric: Fabric, devices: int, offload: bool) -> Iterator[tuple[str, str, Callable[[Fabric], Fabric]]]:
+def _upgrades(fabric: Fabric, devices: int, offload: bool) -> Iterator[tuple[str, str, Callable[[Fabric], Fabric]]]:
     """Kind, text and function of a change of the fabric."""
     inside, between = dimensions(fabric)
     if devices > 1:
@@ -102,14 +102,14 @@ def advice(result: Any) -> Table:
     if result.again is None:
         return Table([], empty=NOT_AGAIN)
     runs: list[tuple[str, str, Any]] = []
-    for text, plan in neighbours(result.plan, result.workload.phase != "train"):
+    for text, plan in adjacent_plans(result.plan, result.workload.phase != "train"):
         if not plan.reasons(result.workload, result.devices):
             runs.append(("plan", text, result.again(plan)))
     for overlap in ("none", "ready", "library"):
         if overlap != result.overlap:
             runs.append(("overlap", f"overlap={overlap}", result.again(result.plan, overlap=overlap)))
     offload = any(row["axis"] == "offload" for row in result.communication)
-    for kind, text, change in _others(result.fabric, result.devices, offload):
+    for kind, text, change in _upgrades(result.fabric, result.devices, offload):
         runs.append((kind, text, result.again(result.plan, fabric=change(result.fabric))))
     rows = []
     for kind, text, other in runs:
@@ -122,7 +122,7 @@ def advice(result: Any) -> Table:
     return Table(rows, empty="no adjacent plan, faster network or device gains half a percent")
 
 
-def told(rows: Table, memory_bytes: float, most: int = 4) -> list[str]:
+def advice_lines(rows: Table, memory_bytes: float, most: int = 4) -> list[str]:
     """Advice as lines: plan changes, then hardware, each sorted by gain."""
 
     def line(row: dict[str, Any]) -> str:

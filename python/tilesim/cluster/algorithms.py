@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _core
-from ..base.arguments import one_of, whole
+from ..base.arguments import integer, one_of
 from ..base.errors import path_text, shown, user_error
 from ..base.files import read_json
 
@@ -43,23 +43,23 @@ def algorithm(source: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, A
     if isinstance(source, Mapping) and "slots" in source:
         return dict(source)
     if isinstance(source, Mapping):
-        made = _of_json(source)
+        made = _check_json(source)
     else:
         text = path_text(source)
-        made = _of_xml(text) if text.endswith(".xml") else _of_json(read_json(text))
+        made = _algorithm_of_xml(text) if text.endswith(".xml") else _check_json(read_json(text))
     _core.cluster_check_schedule(made)
     return made
 
 
-def _of_json(data: Mapping[str, Any]) -> dict[str, Any]:
+def _check_json(data: Mapping[str, Any]) -> dict[str, Any]:
     for key in data:
         one_of("unknown key of an algorithm", "algorithm", key, *KEYS)
     for key in ("operation", "devices", "chunks", "transfers"):
         if key not in data:
             raise user_error("missing key of an algorithm", place="algorithm", value=key, allowed=", ".join(KEYS))
     one_of("unknown collective operation", "algorithm", data["operation"], *dict.fromkeys(OPERATIONS.values()))
-    n = whole("devices", data["devices"], 1, 1 << 16)
-    chunks = whole("chunks", data["chunks"], 1, 1 << 20)
+    n = integer("devices", data["devices"], 1, 1 << 16)
+    chunks = integer("chunks", data["chunks"], 1, 1 << 20)
     operation = data["operation"]
     blocks = operation in ("all_gather", "reduce_scatter")
     if (blocks and chunks % n) or (operation == "all_to_all" and chunks != n * n):
@@ -71,14 +71,14 @@ def _of_json(data: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(row, (list, tuple)) or len(row) != 5 or row[4] not in ("combine", "copy"):
             allowed = "(step, source, target, chunk, 'combine' or 'copy')"
             raise user_error("not a transfer", place=place, value=shown(row), allowed=allowed)
-        chunk = whole(f"{place}: chunk", row[3], 0, chunks - 1)
-        devices = [whole(f"{place}: device", row[i], 0, n - 1) for i in (1, 2)]
+        chunk = integer(f"{place}: chunk", row[3], 0, chunks - 1)
+        devices = [integer(f"{place}: device", row[i], 0, n - 1) for i in (1, 2)]
         if devices[0] == devices[1]:
             raise user_error("a device sends to itself", place=place, value=shown(row),
                              allowed="two different devices")  # fmt: skip
-        rows.append((whole(f"{place}: step", row[0], 0, 1 << 24), *devices, chunk, chunk, row[4] == "combine"))
+        rows.append((integer(f"{place}: step", row[0], 0, 1 << 24), *devices, chunk, chunk, row[4] == "combine"))
     pieces = n if operation == "all_to_all" else chunks
-    root = whole("root", data.get("root", 0), 0, n - 1)
+    root = integer("root", data.get("root", 0), 0, n - 1)
     made = {"name": str(data.get("name", "own")), "operation": operation, "devices": n, "slots": chunks}
     return made | {"pieces": pieces, "transfers": rows, "blocks": blocks, "root": root}
 
@@ -171,7 +171,7 @@ def _header(root: ElementTree.Element, path: str) -> tuple[str, int, int]:
     return operation, n, chunks
 
 
-def _of_xml(path: str) -> dict[str, Any]:
+def _algorithm_of_xml(path: str) -> dict[str, Any]:
     """The step of a transfer is the longest chain of steps before its receive; a receive that reduces combines."""
     try:
         root = ElementTree.parse(path).getroot()

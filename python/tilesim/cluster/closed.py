@@ -12,16 +12,16 @@ from .columns import Columns
 from .fabric import Fabric
 from .hosts.offload import exposed
 from .hosts.straggling import slowed
-from .pipelines.hops import Counted
+from .pipelines.hops import SendCounts
 from .pipelines.result import Pipeline
 from .pipelines.stages import Stages, unlike
 from .pipelines.stages import through as carried
 from .plan import SCHEDULES
-from .terms import Pricer, Work, work
-from .training.around import between, gathers, gradients, hops, tables, tied
-from .training.passes import Layer, Moved, gathered_layer, layer_passes, state
+from .terms import DeviceWork, Pricer, work
+from .training.outside_layers import gathers, gradients, hops, pipeline_traffic, tables, tied
+from .training.passes import AxisTraffic, LayerSeconds, gathered_layer, layer_passes, state
 
-__all__ = ["Detail", "Times", "times"]
+__all__ = ["Detail", "StepTimes", "times"]
 
 Array = NDArray[np.float64]
 #: timing of schedules that split the backward pass: seconds, and simulated pipelines
@@ -29,7 +29,7 @@ Ordered = Callable[[list[str], Columns, Stages], tuple[Array, Mapping[int, Pipel
 
 
 @dataclass(frozen=True)
-class Times:
+class StepTimes:
     """Seconds of a step by part, one number per plan; parts sum to `seconds`."""
 
     seconds: Array
@@ -47,7 +47,7 @@ class Times:
     interference: Array
     stage_forward: Array
     stage_backward: Array
-    work: Work
+    work: DeviceWork
     pipes: Mapping[int, Pipeline] = field(default_factory=dict)
     detail: Detail | None = None
     stages: Stages | None = None
@@ -69,21 +69,21 @@ class Detail:
     with their slow-down.
     """
 
-    layers: Mapping[str, Layer]
+    layers: Mapping[str, LayerSeconds]
     slowest: Array
     whole: Array
     through: Array
     head: Array
     waits: Array
     first: Array
-    sent: tuple[Moved, ...]
+    sent: tuple[AxisTraffic, ...]
     sends: Array
-    last: tuple[tuple[Moved, Array], ...]
-    tables: tuple[tuple[Moved, Array], ...] = ()
+    last: tuple[tuple[AxisTraffic, Array], ...]
+    tables: tuple[tuple[AxisTraffic, Array], ...] = ()
     tables_slow: Array | float = 0.0
 
 
-_OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload", "interference")
+_LAYER_PARTS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload", "interference")
 
 
 def _by_order(
@@ -98,7 +98,7 @@ def _by_order(
     return np.where(np.isnan(seconds), summed, seconds), pipes
 
 
-def of_stages(c: Columns, counted: Counted, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
+def stage_seconds(c: Columns, counted: SendCounts, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
     """Seconds of a micro-batch on the fullest and on the slowest stage (with head, or longer sends)."""
     fullest = c.stage_layers * layer + fixed + counted.full
     least = np.floor(c.layers / c.pipeline) * layer + fixed
@@ -108,7 +108,7 @@ def of_stages(c: Columns, counted: Counted, layer: Array, fixed: Array, ends: Ar
 
 def times(
     c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float], ordered: Ordered = carried
-) -> Times:  # fmt: skip
+) -> StepTimes:  # fmt: skip
     """Seconds of training steps."""
     w = work(c, price, k)
     forward, backward = layer_passes(c, w, fabric, k)
@@ -116,12 +116,12 @@ def times(
     ends = w.head_forward + w.head_backward + w.embedding
     sending, gathered_ = hops(c, fabric, k), gathers(c, fabric, k)
     counted = sending.counted(c, back=True)
-    sent = between(c, sending, counted, gathered_, fabric)
+    sent = pipeline_traffic(c, sending, counted, gathered_, fabric)
     sends = counted.full + counted.calls * gathered_.seconds
     fixed = counted.calls * gathered_.seconds + k["host_microbatch"]
     layer = forward.seconds + backward.seconds
-    fullest, headed = of_stages(c, counted, layer, fixed, ends)
-    whole = c.layers * layer + ends + p * fixed + counted.whole
+    fullest, headed = stage_seconds(c, counted, layer, fixed, ends)
+    whole = c.layers * layer + ends + p * fixed + counted.in_sequence
     waited = (forward.compute + backward.compute + backward.recompute, ends)
     slowest, whole, more = slowed(c, fabric, fullest, headed, whole, waited)
     stages = Stages(
@@ -142,7 +142,7 @@ def times(
     gathered = gathered_layer(c, fabric, k)
     first = gathered - forward.data - forward.data_interference
     own = m * c.stage_layers
-    parts = {name: own * (getattr(forward, name) + getattr(backward, name)) for name in _OF_LAYERS}
+    parts = {name: own * (getattr(forward, name) + getattr(backward, name)) for name in _LAYER_PARTS}
     parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + more)
     parts["host"] = parts["host"] + m * k["host_microbatch"]
     parts["pipeline"] = m * sends
@@ -152,7 +152,7 @@ def times(
     parts["data"] = parts["data"] + reduced + gathered - forward.data
     parts["offload"] = parts["offload"] + away
     parts["interference"] = parts["interference"] - forward.data_interference + slowing
-    return Times(
+    return StepTimes(
         through + reduced + table.seconds + first + optimizer + away + slowing,
         **parts,
         bubble=bubble,

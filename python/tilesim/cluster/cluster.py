@@ -230,13 +230,13 @@ class Cluster(Saved):
         if isinstance(source, Cluster):
             return source
         if isinstance(source, Mapping):
-            return cls._of(source, None)
+            return cls._from_data(source, None)
         text = path_text(source)
         if text.endswith(YAML):
-            return cls._of(network_of(text), None)
+            return cls._from_data(network_of(text), None)
         if text.endswith(".json") or os.path.isfile(text):
             with placed(text):
-                return cls._of(read_json(text), None)
+                return cls._from_data(read_json(text), None)
         name, colon, count = text.partition(":")
         devices = None
         if colon:
@@ -246,7 +246,7 @@ class Cluster(Saved):
         return copy.deepcopy(_shipped(name, devices))  # a private copy
 
     @classmethod
-    def _of(cls, data: Mapping[str, Any], devices: int | None) -> Cluster:
+    def _from_data(cls, data: Mapping[str, Any], devices: int | None) -> Cluster:
         if not isinstance(data, Mapping):
             raise user_error("not a cluster", value=shown(data), allowed="an object")
         if data.get("schema", SCHEMA) != SCHEMA:
@@ -344,4 +344,4 @@ def _shipped(name: str, devices: int | None) -> Cluster:
         if system_of(name):
             hint = f"{name} is a system of measured steps, which only steps and searches of layered workloads accept"
         raise user_error("unknown cluster", value=f"'{name}'", allowed=", ".join(names), suggestion=hint)
-    return Cluster._of(read_json(path), devices)
+    return Cluster._from_data(read_json(path), devices)

@@ -13,7 +13,7 @@ from ..models.layered import Layered
 from .experts.routing import imbalance
 from .plan import CONTEXTS, OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
 
-__all__ = ["Columns", "columns", "of_table"]
+__all__ = ["Columns", "columns", "columns_of_table"]
 
 Array = NDArray[np.float64]
 
@@ -61,12 +61,12 @@ class Columns:
         return len(self.layers)
 
     @property
-    def again(self) -> NDArray[np.bool_]:
+    def recomputes_layers(self) -> NDArray[np.bool_]:
         """Whether the backward pass recomputes every layer: full recompute, or layer inputs on the host."""
         return (self.recompute == 2.0) | (self.recompute == 4.0)
 
     @property
-    def own_kv_heads(self) -> Array:
+    def local_kv_heads(self) -> Array:
         """Key heads on one device: at least one, replicated if the tensor axis exceeds the heads."""
         return np.ceil(self.kv_heads / self.tensor)
 
@@ -93,7 +93,7 @@ class Columns:
     @property
     def key_bytes(self) -> Array:
         """Bytes of a micro-batch's keys in a layer on one device, as many as values."""
-        return self.tokens * self.own_kv_heads * self.head_size * self.element_bytes
+        return self.tokens * self.local_kv_heads * self.head_size * self.element_bytes
 
     @property
     def micro_batches(self) -> Array:
@@ -212,24 +212,24 @@ class Columns:
     @property
     def device_parameters(self) -> Array:
         """Parameters of the fullest device before sharding over data."""
-        return self.kept(self.shard < 0)
+        return self.parameters(self.shard < 0)
 
     @property
     def owned_parameters(self) -> Array:
         """Parameters whose optimizer state the fullest device keeps."""
-        return self.kept(self.shard >= 1)
+        return self.parameters(self.shard >= 1)
 
-    def kept_of_layer(self, divided: NDArray[np.bool_]) -> Array:
+    def parameters_of_layer(self, sharded: NDArray[np.bool_]) -> Array:
         """Parameters of one layer on one device, sharded over their replicas."""
-        shared = self.shared_layer_parameters / np.where(divided, self.state_replicas, 1.0)
-        return shared + self.routed_layer_parameters / np.where(divided, self.state_expert_replicas, 1.0)
+        shared = self.shared_layer_parameters / np.where(sharded, self.state_replicas, 1.0)
+        return shared + self.routed_layer_parameters / np.where(sharded, self.state_expert_replicas, 1.0)
 
-    def kept(self, divided: NDArray[np.bool_], stage: Array | float | None = None) -> Array:
+    def parameters(self, sharded: NDArray[np.bool_], stage: Array | float | None = None) -> Array:
         """Parameters of a device: its layers and tables."""
         layers = self.stage_layers if stage is None else self.both_layers(stage)[0]
         tables = self.tables(0.0 if stage is None else stage) * self.table_parameters / self.tensor
-        tables = tables / np.where(divided, self.state_replicas, 1.0)
-        return self.copies * (layers * self.kept_of_layer(divided) + tables)
+        tables = tables / np.where(sharded, self.state_replicas, 1.0)
+        return self.copies * (layers * self.parameters_of_layer(sharded) + tables)
 
     @property
     def model_parameters(self) -> Array:
@@ -237,15 +237,15 @@ class Columns:
         return self.layers * self.layer_parameters + self.table_parameters
 
 
-_OF_WORKLOAD = ("layers", "hidden", "ffn", "heads", "kv_heads", "head_size", "vocab", "sequence", "global_batch")
-_OF_PLAN = ("tensor", "pipeline", "virtual", "data", "context", "expert", "micro_batch")
+_WORKLOAD_FIELDS = ("layers", "hidden", "ffn", "heads", "kv_heads", "head_size", "vocab", "sequence", "global_batch")
+_PLAN_FIELDS = ("tensor", "pipeline", "virtual", "data", "context", "expert", "micro_batch")
 _CODES = {"shard": SHARDS, "recompute": RECOMPUTE, "schedule": SCHEDULES, "offload": OFFLOAD,
           "context_kind": CONTEXTS}  # fmt: skip
 
 
-def _of_workloads(workloads: Sequence[Layered]) -> dict[str, Any]:
+def _workload_columns(workloads: Sequence[Layered]) -> dict[str, Any]:
     table: dict[str, Any] = {
-        name: np.array([getattr(one, name) for one in workloads], dtype=np.float64) for name in _OF_WORKLOAD
+        name: np.array([getattr(one, name) for one in workloads], dtype=np.float64) for name in _WORKLOAD_FIELDS
     }
     dtype = workloads[0].dtype
     return table | {
@@ -264,25 +264,27 @@ def _of_workloads(workloads: Sequence[Layered]) -> dict[str, Any]:
 def columns(steps: Sequence[tuple[Layered, Plan]]) -> Columns:
     """Steps as columns."""
     plans = [step[1] for step in steps]
-    table = {name: np.array([getattr(one, name) for one in plans], dtype=np.float64) for name in _OF_PLAN}
+    table = {name: np.array([getattr(one, name) for one in plans], dtype=np.float64) for name in _PLAN_FIELDS}
     for name, known in _CODES.items():
         table[name] = np.array([known.index(getattr(one, name)) for one in plans], dtype=np.float64)
     sequence = np.array([one.sequence for one in plans], dtype=bool)
-    return _made([step[0] for step in steps], 1, table, sequence)
+    return _table([step[0] for step in steps], 1, table, sequence)
 
 
-def of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
+def columns_of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
     """Many plans of one workload as columns."""
     count = len(plans["tensor"])
     table = {name: np.asarray(value) for name, value in plans.items() if name != "sequence"}
     for name in ("offload", "context_kind"):
         table.setdefault(name, np.zeros(count))
-    return _made([workload], count, table, plans["sequence"].astype(bool))
+    return _table([workload], count, table, plans["sequence"].astype(bool))
 
 
-def _made(workloads: Sequence[Layered], times: int, plans: Mapping[str, Array], sequence: NDArray[np.bool_]) -> Columns:
+def _table(
+    workloads: Sequence[Layered], times: int, plans: Mapping[str, Array], sequence: NDArray[np.bool_]
+) -> Columns:
     """Columns of workloads, repeated, and plans."""
-    given = _of_workloads(workloads)
+    given = _workload_columns(workloads)
     if times != 1:
         given = {key: value if np.isscalar(value) else np.repeat(value, times) for key, value in given.items()}
     columns: dict[str, Any] = {**given, **plans, "sequence_parallel": sequence}

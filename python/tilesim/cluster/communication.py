@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .. import _core
-from ..base.arguments import dtype_name, one_of, unused, whole
+from ..base.arguments import dtype_name, integer, one_of, unused
 from ..base.checked import checked, is_iterable
 from ..base.errors import path_text, placed, shown, user_error
 from .algorithms import algorithm as own_algorithm
 from .algorithms import check_name
 from .cluster import Cluster
 from .networks import forms, in_network
-from .networks.meeting import chosen, met
-from .views.text import of_collective
+from .networks.contention import chosen, met
+from .views.text import collective_text
 
 __all__ = ["OPERATIONS", "CollectiveResult", "collective", "collectives"]
 
@@ -64,7 +64,7 @@ class CollectiveResult:
         Returns:
             A line.
         """
-        return of_collective(self, each)
+        return collective_text(self, each)
 
     def __repr__(self) -> str:
         return f"<CollectiveResult {self.headline()}>"
@@ -146,7 +146,7 @@ def collective(
         )
     options = {"root": root, "pairs": pairs, "rings": rings, "pieces": pieces}
     if library is not None:
-        return _of_library([request(op, size, group, "auto", options) for group in groups], target, dtype, library)
+        return _library_time([request(op, size, group, "auto", options) for group in groups], target, dtype, library)
     if isinstance(algorithm, str) and algorithm == in_network.NAME:
         _unused(op, algorithm, options)
         return _by_switch(op, size, target, groups, dtype, network_model, root)
@@ -169,14 +169,14 @@ def _bytes_of(dtype: str) -> int:
     return -(-_core.dtype_bits(dtype_name(dtype)) // 8)
 
 
-def _sums_sooner(found: CollectiveResult, cluster: Cluster, groups: list[list[int]], root: int) -> bool:
+def _sums_sooner(result: CollectiveResult, cluster: Cluster, groups: list[list[int]], root: int) -> bool:
     """Whether in-network reduction is faster than the other closed forms."""
     if not any(one.reduces for one in cluster.dimensions):
         return False
-    asked = (found.op, found.bytes, cluster)
-    others = [forms.priced_by_switch(*asked, group, _bytes_of(found.dtype), root) for group in groups]
+    asked = (result.op, result.bytes, cluster)
+    others = [forms.priced_by_switch(*asked, group, _bytes_of(result.dtype), root) for group in groups]
     times = [one["picoseconds"] for one in others if one is not None]
-    return len(times) == len(groups) and max(times) < found.picoseconds
+    return len(times) == len(groups) and max(times) < result.picoseconds
 
 
 def _by_switch(
@@ -190,7 +190,7 @@ def _by_switch(
         )
     answers = []
     for group in groups:
-        whole("root", root, 0, len(group) - 1)
+        integer("root", root, 0, len(group) - 1)
         answer = forms.priced_by_switch(op, size, cluster, group, _bytes_of(dtype), root)
         if answer is None and len(group) > 1:
             raise forms.unsupported(op, cluster, dtype)
@@ -233,7 +233,7 @@ def collectives(
     built: list[dict[str, Any]] = []
     spans: list[tuple[str, int, list[list[int]], slice]] = []
     for item in requests:
-        asked = _asked(item)
+        asked = _request(item)
         groups = _groups(asked.get("devices", devices), target)
         size = _bytes(asked["bytes"])
         one_of("unknown collective operation", "op", asked["op"], *OPERATIONS)
@@ -249,7 +249,7 @@ def collectives(
     return results
 
 
-def _asked(item: Any) -> dict[str, Any]:
+def _request(item: Any) -> dict[str, Any]:
     known = ("op", "bytes", "devices", "algorithm", "root", "pairs", "rings", "pieces")
     if isinstance(item, Mapping):
         for key in item:
@@ -268,18 +268,19 @@ def _bytes(value: int | str) -> int:
             raise user_error("out of range", place="bytes", value=shown(value), allowed=f"0 to {MOST_BYTES}")
         with placed("bytes"):
             value = _core.parse_bytes(value)
-    return whole("bytes", value, 0, MOST_BYTES)
+    return integer("bytes", value, 0, MOST_BYTES)
 
 
 def _groups(devices: Any, cluster: Cluster) -> list[list[int]]:
     if devices is None:
         return [list(range(cluster.devices))]
     if not is_iterable(devices):
-        return [list(range(whole("devices", devices, 1, cluster.devices)))]
+        return [list(range(integer("devices", devices, 1, cluster.devices)))]
     listed = list(devices)
     several = bool(listed) and all(isinstance(one, Iterable) for one in listed)
     groups = [
-        [whole("devices", one, 0, cluster.devices - 1) for one in group] for group in (listed if several else [listed])
+        [integer("devices", one, 0, cluster.devices - 1) for one in group]
+        for group in (listed if several else [listed])
     ]
     seen: set[int] = set()
     for group in groups:
@@ -309,16 +310,16 @@ def request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[
     if op == "permute_devices":
         count = len(group)
         pairs = [(i, (i + 1) % count) for i in range(count)] if pairs is None else pairs
-        pairs = [(whole("pairs", a, 0, count - 1), whole("pairs", b, 0, count - 1)) for a, b in pairs]
+        pairs = [(integer("pairs", a, 0, count - 1), integer("pairs", b, 0, count - 1)) for a, b in pairs]
     rings, pieces = options.get("rings"), options.get("pieces")
     return {
         "operation": op,
         "bytes": size,
         "devices": group,
         "algorithm": chosen if own is None else own["name"],
-        "rings": 0 if rings is None else whole("rings", rings, 1, 1 << 16),
-        "pieces": 0 if pieces is None else whole("pieces", pieces, 1, 1 << 16),
-        "root": whole("root", options.get("root") or 0, 0, len(group) - 1),
+        "rings": 0 if rings is None else integer("rings", rings, 1, 1 << 16),
+        "pieces": 0 if pieces is None else integer("pieces", pieces, 1, 1 << 16),
+        "root": integer("root", options.get("root") or 0, 0, len(group) - 1),
         "pairs": pairs or [],
         "start": 0,
         "own": own,
@@ -359,7 +360,7 @@ def _sent_pairs(request: Mapping[str, Any]) -> bool:
     return any(a != b for a, b in request["pairs"])
 
 
-def _moved(op: str, size: int, n: int, sends: bool) -> tuple[float, float, float]:
+def _wire_bytes(op: str, size: int, n: int, sends: bool) -> tuple[float, float, float]:
     """Bytes in, out and on the wire, per device."""
     share = (n - 1) / n
     return {
@@ -375,7 +376,7 @@ def _moved(op: str, size: int, n: int, sends: bool) -> tuple[float, float, float
 def _result(
     op: str, size: int, groups: list[list[int]], dtype: str, answer: Mapping[str, Any], sends: bool
 ) -> CollectiveResult:
-    put, taken, wire = _moved(op, size, max(map(len, groups)), sends)
+    put, taken, wire = _wire_bytes(op, size, max(map(len, groups)), sends)
     time = int(answer["picoseconds"])
     return CollectiveResult(
         op, time * 1e-12, time, answer["algorithm"], answer["model"], size, put, taken, wire,
@@ -384,7 +385,7 @@ def _result(
     )  # fmt: skip
 
 
-def _of_library(requests: list[dict[str, Any]], cluster: Cluster, dtype: str, library: Any) -> CollectiveResult:
+def _library_time(requests: list[dict[str, Any]], cluster: Cluster, dtype: str, library: Any) -> CollectiveResult:
     """The time by a library, for groups with equal placement in nodes."""
     from .libraries import on_cluster
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from .columns import Columns
 from .fabric import Fabric
 
-__all__ = ["Group", "all_reduce", "gather", "group", "permute", "sends", "slowest", "to_all"]
+__all__ = ["AxisGroup", "all_reduce", "gather", "group", "permute", "sends", "slowest", "to_all"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Group:
+class AxisGroup:
     """Placement of an axis: members, most members in one node, concurrent groups of a node, device stride of members.
 
     `fewest`: fewest members in a node of a group that spans nodes; default: `inner`. Traffic out of that node uses the
@@ -28,7 +28,7 @@ class Group:
 
     size: Array
     inner: Array
-    beside: Array
+    concurrent: Array
     stride: Array
     fewest: Array | None = None
 
@@ -38,7 +38,7 @@ class Group:
         return self.size > self.inner
 
 
-def group(c: Columns, axis: str, fabric: Fabric) -> Group:
+def group(c: Columns, axis: str, fabric: Fabric) -> AxisGroup:
     """The group of an axis (tensor innermost, then context, data, pipeline); the slowest if nodes cut only some."""
     one = np.ones(len(c))
     size, stride = {
@@ -57,7 +57,7 @@ def group(c: Columns, axis: str, fabric: Fabric) -> Group:
         inner, fewest = inner.copy(), inner.copy()
         for row in np.flatnonzero(cut):
             _, inner[row], fewest[row] = slowest(int(size[row]), int(stride[row]), int(node[row]), int(c.devices[row]))
-    return Group(size, inner, np.maximum(1.0, node / fewest), stride, fewest)
+    return AxisGroup(size, inner, np.maximum(1.0, node / fewest), stride, fewest)
 
 
 @lru_cache(1 << 14)
@@ -78,26 +78,28 @@ def slowest(size: int, stride: int, per_node: int, devices: int) -> tuple[int, i
     return int(pairs[at]) % nodes, int(most[found]), int(least[found])
 
 
-def _rates(of: Group, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
+def _rates(members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
     """Bytes per second of a device's port in its node, and of a group's share of the node's ports."""
-    inside = np.full(len(of.size), fabric.link * constants["link_share"])
-    return inside, fabric.node_link * constants["node_share"] / of.beside
+    inside = np.full(len(members.size), fabric.link * constants["link_share"])
+    return inside, fabric.node_link * constants["node_share"] / members.concurrent
 
 
-def _steps(of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+def _steps(members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """Latency of a ring inside the node and a tree over nodes."""
-    nodes = np.ceil(of.size / of.inner)
-    inside = (of.inner - 1) * (fabric.latency + constants["link_step"])
+    nodes = np.ceil(members.size / members.inner)
+    inside = (members.inner - 1) * (fabric.latency + constants["link_step"])
     return inside + 2 * np.log2(np.maximum(1.0, nodes)) * (fabric.node_latency + constants["node_step"])
 
 
-def _by_library(op: str, data: Array, of: Group, fabric: Fabric) -> Array:
+def _by_library(op: str, data: Array, members: AxisGroup, fabric: Fabric) -> Array:
     """Seconds of a call by a communication library."""
-    several = of.size > 1
-    seconds = np.zeros(np.shape(of.size))
+    several = members.size > 1
+    seconds = np.zeros(np.shape(members.size))
     if not np.any(several):
         return seconds
-    size, inner, sent = (np.broadcast_to(value, several.shape)[several] for value in (of.size, of.inner, data))
+    size, inner, sent = (
+        np.broadcast_to(value, several.shape)[several] for value in (members.size, members.inner, data)
+    )
     seconds[several] = fabric.library.seconds_many(
         op, np.ceil(sent), "bf16", size.astype(np.int64), inner.astype(np.int64), link=fabric.link,
         node_link=fabric.node_link / fabric.per_node, generation=fabric.generation,
@@ -105,85 +107,85 @@ def _by_library(op: str, data: Array, of: Group, fabric: Fabric) -> Array:
     return seconds
 
 
-def gather(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+def gather(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """Seconds of an all_gather or reduce_scatter."""
     if fabric.library is not None:
-        return _by_library("all_gather", data, of, fabric)
-    return _priced("all_gather", data, of, fabric, lambda sent: _gathered(sent, of, fabric, constants))
+        return _by_library("all_gather", data, members, fabric)
+    return _priced("all_gather", data, members, fabric, lambda sent: _gathered(sent, members, fabric, constants))
 
 
-def _gathered(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+def _gathered(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """A gather on two levels of switches."""
-    inside, across = _rates(of, fabric, constants)
-    wire = (of.size - 1) / of.size * data
-    rate = np.where(of.crosses, np.minimum(inside, across), inside)
-    seconds = constants["call"] + _steps(of, fabric, constants) + wire / rate
-    return np.where(of.size > 1, seconds, 0.0)
+    inside, across = _rates(members, fabric, constants)
+    wire = (members.size - 1) / members.size * data
+    rate = np.where(members.crosses, np.minimum(inside, across), inside)
+    seconds = constants["call"] + _steps(members, fabric, constants) + wire / rate
+    return np.where(members.size > 1, seconds, 0.0)
 
 
-def _priced(op: str, data: Array, of: Group, fabric: Fabric, form: Callable[[Array], Array]) -> Array:
+def _priced(op: str, data: Array, members: AxisGroup, fabric: Fabric, form: Callable[[Array], Array]) -> Array:
     """Seconds by a formula, or by the built network."""
     if fabric.prices is None:
         return form(data)
-    return np.asarray(fabric.prices.seconds(op, data, of, form(data), form(0.0 * data)))
+    return np.asarray(fabric.prices.seconds(op, data, members, form(data), form(0.0 * data)))
 
 
-def all_reduce(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+def all_reduce(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """Seconds of an all_reduce."""
     if fabric.library is not None:
-        return _by_library("all_reduce", data, of, fabric)
+        return _by_library("all_reduce", data, members, fabric)
 
     def twice(sent: Array) -> Array:
-        both = 2 * _gathered(sent, of, fabric, constants) - np.where(of.size > 1, constants["call"], 0.0)
+        both = 2 * _gathered(sent, members, fabric, constants) - np.where(members.size > 1, constants["call"], 0.0)
         return np.maximum(0.0, both)
 
-    return _priced("all_reduce", data, of, fabric, twice)
+    return _priced("all_reduce", data, members, fabric, twice)
 
 
-def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+def to_all(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """Seconds of an all_to_all."""
     if fabric.library is not None:
-        return _by_library("all_to_all", data, of, fabric)
-    inside, _ = _rates(of, fabric, constants)
-    fewest = of.inner if of.fewest is None else of.fewest
-    across = fabric.node_link * constants["node_share"] / np.minimum(fabric.per_node, fewest * of.beside)
+        return _by_library("all_to_all", data, members, fabric)
+    inside, _ = _rates(members, fabric, constants)
+    fewest = members.inner if members.fewest is None else members.fewest
+    across = fabric.node_link * constants["node_share"] / np.minimum(fabric.per_node, fewest * members.concurrent)
 
     def turned(sent: Array) -> Array:
-        outside = (of.size - fewest) / of.size * sent / across
-        seconds = constants["call"] + _steps(of, fabric, constants)
-        seconds = seconds + np.maximum((of.inner - 1) / of.size * sent / inside, outside)
-        return np.where(of.size > 1, seconds, 0.0)
+        outside = (members.size - fewest) / members.size * sent / across
+        seconds = constants["call"] + _steps(members, fabric, constants)
+        seconds = seconds + np.maximum((members.inner - 1) / members.size * sent / inside, outside)
+        return np.where(members.size > 1, seconds, 0.0)
 
-    return _priced("all_to_all", data, of, fabric, turned)
+    return _priced("all_to_all", data, members, fabric, turned)
 
 
-def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+def permute(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """Seconds of a send to the next member, out of the node if any member does."""
 
     def sent(each: Array) -> Array:
-        near, far = _sends(each, of, fabric, constants)
-        return np.where(of.crosses, far, near)
+        near, far = _sends(each, members, fabric, constants)
+        return np.where(members.crosses, far, near)
 
-    return _priced("permute_devices", data, of, fabric, sent)
+    return _priced("permute_devices", data, members, fabric, sent)
 
 
 def sends(
-    data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float], wraps: NDArray[np.bool_]
+    data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float], wraps: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
     """Seconds of a send to the next member inside the node, and to another node.
 
     At most `stride` devices of a node send out concurrently, each over its own adapter or a share of fewer adapters.
     """
-    forms = _sends(data, of, fabric, constants)
-    return forms if fabric.prices is None else fabric.prices.sends(data, of, wraps, forms)
+    forms = _sends(data, members, fabric, constants)
+    return forms if fabric.prices is None else fabric.prices.sends(data, members, wraps, forms)
 
 
-def _sends(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
+def _sends(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
     """Sends on two levels of switches."""
-    inside, _ = _rates(of, fabric, constants)
-    senders = np.minimum(of.stride, fabric.per_node)
+    inside, _ = _rates(members, fabric, constants)
+    senders = np.minimum(members.stride, fabric.per_node)
     across = fabric.node_link * constants["node_share"] / np.maximum(fabric.ports or fabric.per_node, senders)
     near = data / inside + fabric.latency + constants["link_step"]
     far = data / np.minimum(inside, across) + fabric.node_latency + constants["node_step"]
-    several, call = of.size > 1, constants["call"]
+    several, call = members.size > 1, constants["call"]
     return np.where(several, call + near, 0.0), np.where(several, call + far, 0.0)

@@ -22,7 +22,7 @@ def execute_together(spmd: Spmd, inputs: Any = None, *, seed: int = 0) -> dict[s
         raise _core.Unsupported(f"execution of {len(spmd.graphs)} different programs together")
     graph, devices = spmd.graph, spmd.devices
     if inputs is None:
-        given = {row["name"]: _drawn(spmd, seed, column) for column, row in enumerate(spmd.inputs)} | graph.defaults
+        given = {row["name"]: _random(spmd, seed, column) for column, row in enumerate(spmd.inputs)} | graph.defaults
     else:
         given = _named(spmd, graph.defaults, inputs)
     given |= {row["name"]: graph.core.weight(row["weight"]) for row in spmd.inputs if "weight" in row}
@@ -73,10 +73,10 @@ def _parts(spmd: Spmd, row: Border, own: dict[str, Any], value: Any) -> list[NDA
     _checked(array, row["shape"], name)
     _, indices = _core.sharding_division(row["sharding"], spmd.mesh)
     known: dict[tuple[int, ...], NDArray[Any]] = {}
-    return [known.setdefault(tuple(index), _part(array, index, local)) for index in _all(indices, spmd.devices)]
+    return [known.setdefault(tuple(index), _part(array, index, local)) for index in _indices(indices, spmd.devices)]
 
 
-def _drawn(spmd: Spmd, seed: int, column: int) -> Any:
+def _random(spmd: Spmd, seed: int, column: int) -> Any:
     """The random tensor of the global graph, or one of the local shape if that is unknown."""
     row, core = spmd.inputs[column], spmd.graph.core
     if "weight" in row:
@@ -86,7 +86,7 @@ def _drawn(spmd: Spmd, seed: int, column: int) -> Any:
     return np.asarray(_core.random_input(row["dtype"], list(shape), column, tuple(span), seed))
 
 
-def _all(indices: list[list[int]], devices: int) -> list[list[int]]:
+def _indices(indices: list[list[int]], devices: int) -> list[list[int]]:
     """Indices for all devices; smaller meshes are replicated."""
     return [indices[device % len(indices)] for device in range(devices)]
 
@@ -110,6 +110,6 @@ def _joined(spmd: Spmd, row: Border, parts: list[NDArray[Any]]) -> Any:
     counts, indices = _core.sharding_division(row["sharding"], spmd.mesh)
     local = parts[0].shape
     full = np.zeros([n * count for n, count in zip(local, counts, strict=True)], parts[0].dtype)
-    for index, part in zip(_all(indices, spmd.devices), parts, strict=True):
+    for index, part in zip(_indices(indices, spmd.devices), parts, strict=True):
         full[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, local, strict=True))] = part
     return np.asarray(full[tuple(slice(0, extent) for extent in row["shape"])], order="C")

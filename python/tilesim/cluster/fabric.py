@@ -19,7 +19,14 @@ from .networks.as_built import as_built, sized, text_of, two_levels, with_rates
 from .systems import system_of, systems
 
 __all__ = [
-    "Fabric", "as_run", "communication_of", "fabric_of", "faster", "of_size", "with_library", "with_prices",
+    "Fabric",
+    "as_run",
+    "communication_of",
+    "fabric_of",
+    "faster",
+    "sized_fabric",
+    "with_library",
+    "with_prices"
 ]  # fmt: skip
 
 
@@ -92,15 +99,15 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
     if isinstance(cluster, Fabric):
         return replace(cluster, devices=devices or cluster.devices)
     if not isinstance(cluster, str):
-        return _of_dimensions(cluster, devices)
+        return _nested_fabric(cluster, devices)
     name, colon, count = cluster.partition(":")
     if colon and not (count.isascii() and count.isdigit() and 0 < int(count) < 1 << 31):
         raise user_error("no number of devices", place="cluster", value=f"'{count}'", allowed="NAME:devices")
     found = _named(name)
     if found is None and devices and not colon and name in Cluster.names():
-        return _of_dimensions(Cluster.load(f"{name}:{devices}"), None)
+        return _nested_fabric(Cluster.load(f"{name}:{devices}"), None)
     if found is None and (shipped := _shipped(cluster)) is not None:
-        return _of_dimensions(shipped, devices)
+        return _nested_fabric(shipped, devices)
     if found is None:
         known = sorted({*systems(), *Cluster.names()}, key=str.lower)
         raise user_error(
@@ -145,7 +152,7 @@ def with_prices(fabric: Fabric, constants: Mapping[str, float], devices: int, mo
     return replace(fabric, prices=as_built(fabric.built, devices, model, constants))
 
 
-def of_size(fabric: Fabric, devices: int) -> Fabric:
+def sized_fabric(fabric: Fabric, devices: int) -> Fabric:
     """A fabric with this number of devices."""
     if 0 < fabric.most < devices:
         raise user_error("the system has fewer devices", place=fabric.name, value=f"{devices} devices",
@@ -163,7 +170,7 @@ def faster(fabric: Fabric, near: float = 1.0, far: float = 1.0, latency: float =
                    node_latency=latency * fabric.node_latency, built=built)  # fmt: skip
 
 
-def _of_dimensions(cluster: Any, devices: int | None) -> Fabric:
+def _nested_fabric(cluster: Any, devices: int | None) -> Fabric:
     """The fabric of a Cluster: the inner dimension is the node, outer ones join nodes; other networks stay as built."""
     if isinstance(cluster, Cluster) and cluster.device is None:
         raise user_error("the cluster has no device", place="cluster", value=shown(cluster),

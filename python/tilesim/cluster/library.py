@@ -27,7 +27,7 @@ from .libraries import steps as library_steps
 from .libraries.arguments import OPERATIONS, listed_as, query_of
 from .libraries.model import Query
 
-__all__ = ["OPERATIONS", "PROTOCOLS", "Explanation", "Library", "System", "load", "names"]
+__all__ = ["OPERATIONS", "PROTOCOLS", "Explanation", "Library", "LibraryLinks", "load", "names"]
 
 PROTOCOLS = ("nccl-tests", "torch")
 _UNSEEN = {
@@ -37,7 +37,7 @@ _UNSEEN = {
 
 
 @dataclass(frozen=True)
-class System:
+class LibraryLinks:
     """Links of a device in the library's file: bytes per second and direction, devices per domain."""
 
     generation: str
@@ -152,7 +152,7 @@ class Library:
         if devices == 1:
             return Explanation(0.0, "none", "none", used, 0.0, {}, (), self.provenance)
         constants = self._constants(generation, link, protocol)
-        algorithm, way, terms, wire = self._taken(constants, query)
+        algorithm, way, terms, wire = self._choice(constants, query)
         if protocol == "torch":
             terms["launch"] = constants["torch_call_seconds"]
         waited = total - sum(terms.values())
@@ -161,13 +161,13 @@ class Library:
         said = self._approximations(op, bytes, dtype, query, generation, used)
         return Explanation(total, algorithm, way, used, wire, terms, said, self.provenance)
 
-    def system(self, device: str) -> System | None:
+    def system(self, device: str) -> LibraryLinks | None:
         """Links of a device."""
         for generation, data in self.generations.items():
             found = listed_as(device, data.get("devices", {}))
             if found:
                 entry = data["devices"][found]
-                return System(generation, float(entry["link"]), float(entry["node_link"]), int(entry["domain"]))
+                return LibraryLinks(generation, float(entry["link"]), float(entry["node_link"]), int(entry["domain"]))
         return None
 
     def generation_near(self, generation: str, link: float) -> str:
@@ -189,18 +189,18 @@ class Library:
     def _times(self, constants: Mapping[str, float], query: Query) -> NDArray[np.float64]:
         return (library_steps if self.model == "steps" else library_model).seconds(constants, query)
 
-    def _taken(self, constants: Mapping[str, float], query: Query) -> tuple[str, str, dict[str, float], float]:
+    def _choice(self, constants: Mapping[str, float], query: Query) -> tuple[str, str, dict[str, float], float]:
         if self.model == "steps":
             terms = library_steps.costs(constants, query)
-            wire = float(query.moved()[0]) if query.op in library_model.RINGS else _sent(query)
-            return "ring", "", _plain(terms), wire
+            wire = float(query.ring_bytes()[0]) if query.op in library_model.RINGS else _sent(query)
+            return "ring", "", _floats(terms), wire
         size = query.bytes[0]
-        algorithm, protocol = library_model.taken(constants, query)
+        algorithm, protocol = library_model.fastest_choice(constants, query)
         terms = library_model.costs(constants, query, algorithm, protocol)
-        wire = float(query.moved()[0]) if algorithm in ("ring", "tree") else _sent(query)
+        wire = float(query.ring_bytes()[0]) if algorithm in ("ring", "tree") else _sent(query)
         if algorithm == "nvls":
             wire = float(size * (1 + 1 / query.devices[0]))
-        return algorithm, protocol, _plain(terms), wire
+        return algorithm, protocol, _floats(terms), wire
 
     def _approximations(
         self, op: str, size: float, dtype: str, query: Query, generation: str, used: str
@@ -226,7 +226,7 @@ class Library:
         return tuple(said)
 
 
-def _plain(terms: Mapping[str, Any]) -> dict[str, float]:
+def _floats(terms: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(np.ravel(value)[0]) for name, value in terms.items()}
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .columns import Columns
 from .plan import SCHEDULES
 
-__all__ = ["GIB", "REASONS", "Memory", "fullest", "memory", "of_stage"]
+__all__ = ["GIB", "REASONS", "Memory", "fullest", "memory", "training_bytes"]
 
 Array = NDArray[np.float64]
 GIB = float(1 << 30)
@@ -57,7 +57,7 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
     # inputs of two normalizations and of their consumers; two dropout masks
     whole = per_token * (4 * e + 2 * mask) / shared
     width = c.heads * c.head_size
-    keys = 2 * c.own_kv_heads * c.head_size * e  # and values
+    keys = 2 * c.local_kv_heads * c.head_size * e  # and values
     # sharded by heads, the output of fused attention is stored in both shardings
     both = np.where(c.by_heads & ~c.unfused, width * e / t, 0.0)
     inside = 2 * width * e / t + keys + both
@@ -74,10 +74,10 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
 
 def gathered_parameters(c: Columns) -> Array:
     """Gathered parameters of a running layer with zero3."""
-    return np.where(c.shard >= 3, _divided_parameters(c), 0.0)
+    return np.where(c.shard >= 3, _sharded_parameters(c), 0.0)
 
 
-def _divided_parameters(c: Columns) -> Array:
+def _sharded_parameters(c: Columns) -> Array:
     """Parameters of a layer sharded over more than one device."""
     shared = np.where(c.state_replicas > 1, c.shared_layer_parameters, 0.0)
     return shared + np.where(c.state_expert_replicas > 1, c.routed_layer_parameters, 0.0)
@@ -94,26 +94,26 @@ def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:
     return np.where(c.gpipe, m, np.minimum(m, held))
 
 
-def of_stage(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory:
+def training_bytes(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory:
     """Bytes of a device of one stage in a training step."""
     e = c.parameter_bytes
     # by level of `shard`: parameters of a device, and of its layers
-    every = [c.kept(c.shard >= level, stage) for level in (1, 2, 3)]
-    layer = [c.kept_of_layer(c.shard >= level) for level in (1, 2, 3)]
+    every = [c.parameters(c.shard >= level, stage) for level in (1, 2, 3)]
+    layer = [c.parameters_of_layer(c.shard >= level) for level in (1, 2, 3)]
     middle = [c.copies * c.stage_layers * one for one in layer]
     _, most = c.both_layers(stage)
     # the running layer and the next one are gathered
     two = np.minimum(2.0, most)
     gathered = two * gathered_parameters(c) * c.element_bytes
     kept, inputs = layer_activations(c, k["dropout"] > 0)
-    once = np.where(c.again, inputs, kept)
+    once = np.where(c.recomputes_layers, inputs, kept)
     away = (c.offload == 2) | (c.recompute == 4.0)  # to the host
     # a recomputed layer; two layers (or their state) in transfer to the host
-    working = np.where(c.again, kept, 0.0) + np.where(away, two * once, 0.0)
+    working = np.where(c.recomputes_layers, kept, 0.0) + np.where(away, two * once, 0.0)
     logits = c.tokens * c.vocab / c.tensor * (c.element_bytes + 4)
     state = 8.0 + (4.0 if e < 4 else 0.0)
     # gradients of the running layer and of the previous one in reduction
-    working = working + np.where(c.shard == 2, two * _divided_parameters(c) * k["gradient_bytes"], 0.0)
+    working = working + np.where(c.shard == 2, two * _sharded_parameters(c) * k["gradient_bytes"], 0.0)
     offloaded = np.where(c.offload == 1, 0.0, 1.0)
     gradient = k["state_gradient_bytes"]
     working = working + np.where(c.offload == 1, two * layer[0] * state, 0.0)
@@ -143,4 +143,4 @@ def fullest(c: Columns, of: Callable[[Array], Memory]) -> Memory:
 
 def memory(c: Columns, k: Mapping[str, float]) -> Memory:
     """Bytes of a training step on its fullest device."""
-    return fullest(c, lambda stage: of_stage(c, k, stage))
+    return fullest(c, lambda stage: training_bytes(c, k, stage))

@@ -1,4 +1,4 @@
-"""Partitions a graph with shardings over devices."""
+"""Partitions a sharded graph over devices."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def partition(
         [made],
         local.devices,
         mesh=local.mesh or "",
-        inputs=drawn_as(graph, [_divided(row) for row in inputs]),
-        outputs=[_divided(row) for row in outputs],
+        inputs=drawn_as(graph, [_sharded_row(row) for row in inputs]),
+        outputs=[_sharded_row(row) for row in outputs],
         records=records,
     )
     found.source = whole, by
@@ -104,7 +104,7 @@ def spread_shardings(graph: Graph, by: str = "own") -> dict[str, str]:
     return dict(spread_by_shardy(graph.core).shardings)
 
 
-def _divided(row: dict[str, Any]) -> dict[str, Any]:
+def _sharded_row(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "shape": list(row["shape"]), "view": "divided" if row["shape"] else "whole"}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from ..base.arguments import one_of, whole
+from ..base.arguments import integer, one_of
 from ..base.checked import checked
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import Saved, read_json
@@ -26,14 +26,14 @@ CONTEXTS = ("ring", "all_to_all")
 _SIZES = ("tensor", "pipeline", "data", "context", "expert", "virtual", "micro_batch")
 
 
-class _Unsaid(int):
+class _Default(int):
     """A default number."""
 
     def __reduce__(self) -> str:
         return "_UNSAID"
 
 
-_UNSAID = _Unsaid(1)
+_UNSAID = _Default(1)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Plan(Saved):
 
     def __post_init__(self) -> None:
         for name in _SIZES if self.micro_batch is not _UNSAID else _SIZES[:-1]:
-            object.__setattr__(self, name, whole(name, getattr(self, name), 1, 2**31))
+            object.__setattr__(self, name, integer(name, getattr(self, name), 1, 2**31))
         if not isinstance(self.sequence, bool):
             raise user_error("not a flag", place="sequence", value=shown(self.sequence), allowed="True, False")
         one_of("unknown schedule", "schedule", self.schedule, *SCHEDULES)
@@ -197,7 +197,7 @@ class Plan(Saved):
         if not isinstance(value, dict) or value.get("schema") != SCHEMA or value.get("version") != VERSION:
             allowed = f'"schema": "{SCHEMA}", "version": {VERSION}'
             raise user_error("not a plan", place=place, value=shown(value), allowed=allowed)
-        return _made({key: one for key, one in value.items() if key not in ("schema", "version")}, place)
+        return _plan_of({key: one for key, one in value.items() if key not in ("schema", "version")}, place)
 
     @staticmethod
     @checked()
@@ -217,7 +217,7 @@ class Plan(Saved):
         if isinstance(source, Plan):
             return source
         if isinstance(source, Mapping):
-            return Plan.from_dict(dict(source)) if "schema" in source else _made(dict(source), "plan")
+            return Plan.from_dict(dict(source)) if "schema" in source else _plan_of(dict(source), "plan")
         text = path_text(source)
         if text.endswith(".json"):
             return Plan.from_dict(read_json(text), text)
@@ -229,8 +229,8 @@ class Plan(Saved):
             if key in values:
                 raise user_error("the plan has a name twice", place=key, value=shown(text),
                                  allowed="each name once")  # fmt: skip
-            values[key] = int(value) if value.isascii() and value.isdigit() else _WORDS.get(value.lower(), value)
-        return _made(values, "plan")
+            values[key] = int(value) if value.isascii() and value.isdigit() else _BOOLEANS.get(value.lower(), value)
+        return _plan_of(values, "plan")
 
     @checked()
     def replace(self, **changes: Any) -> Plan:
@@ -245,7 +245,7 @@ class Plan(Saved):
         Raises:
             UserError: for an unknown field or value.
         """
-        _known(changes, "plan")
+        _check_keys(changes, "plan")
         return dataclasses.replace(self, **changes)
 
     def text(self) -> str:
@@ -261,10 +261,10 @@ class Plan(Saved):
         return ",".join(f"{name}={str(getattr(self, name)).lower()}" for name in names) or "tensor=1"
 
 
-_WORDS = {"true": True, "false": False, "yes": True, "no": False}
+_BOOLEANS = {"true": True, "false": False, "yes": True, "no": False}
 
 
-def _known(values: dict[str, Any], place: str) -> None:
+def _check_keys(values: dict[str, Any], place: str) -> None:
     names = [field.name for field in fields(Plan)]
     for key in values:
         if key not in names:
@@ -273,8 +273,8 @@ def _known(values: dict[str, Any], place: str) -> None:
             )
 
 
-def _made(values: dict[str, Any], place: str) -> Plan:
-    _known(values, place)
+def _plan_of(values: dict[str, Any], place: str) -> Plan:
+    _check_keys(values, place)
     return Plan(**values)
 
 

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from ..base import figures
-from ..base.above import Above
 from ..base.errors import user_error
 from ..base.files import Saved
+from ..base.late_calls import LateCalls
 from ..base.table import Table
 from ..models.layered import Layered
-from .advice import advice, told
-from .closed import Times
+from .advice import advice, advice_lines
+from .closed import StepTimes
 from .columns import Columns
 from .fabric import Fabric, communication_of
 from .frameworks import Framework
-from .inference.memory import of_stage as forward_stage
-from .memory import GIB, REASONS, Memory, of_stage
-from .pipelines.drawn import Drawn, drawn
+from .inference.memory import inference_bytes as forward_stage
+from .memory import GIB, REASONS, Memory, training_bytes
+from .pipelines.pass_times import PassTimes, passes_of_step
 from .pipelines.result import Pipeline, write_trace
 from .pipelines.stages import unlike
 from .plan import Plan
@@ -37,7 +37,7 @@ from .views.text import filled, heading, headline
 __all__ = ["PARTS", "StepResult"]
 
 SCHEMA, VERSION = "tilesim.cluster_result", 1
-_ABOVE: dict[str, Callable[..., StepResult]] = Above()
+_ABOVE: dict[str, Callable[..., StepResult]] = LateCalls()
 _EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")
 
 
@@ -73,7 +73,7 @@ class StepResult(ComparableStep, Saved):
     fabric: Fabric | None = field(default=None, repr=False, compare=False)
     again: Callable[..., StepResult] | None = field(default=None, repr=False, compare=False)
     pipe: Pipeline | None = field(default=None, repr=False, compare=False)
-    passes: Callable[[], Drawn] | None = field(default=None, repr=False, compare=False)
+    passes: Callable[[], PassTimes] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(
@@ -82,7 +82,7 @@ class StepResult(ComparableStep, Saved):
         fabric: Fabric,
         framework: Framework,
         table: Columns,
-        found: Times,
+        found: StepTimes,
         held: Memory,
         overlap: str,
         network: str = "closed",
@@ -117,7 +117,7 @@ class StepResult(ComparableStep, Saved):
             {**framework.provenance, "communication": communication_of(fabric, framework)},
             communication(table, found, fabric),
             float(fabric.device.memory.bytes), fabric, pipe=found.pipes.get(0),
-            passes=partial(drawn, table, found.stages, summed, forward) if found.stages else None,
+            passes=partial(passes_of_step, table, found.stages, summed, forward) if found.stages else None,
         )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class StepResult(ComparableStep, Saved):
             part = f"{row['part']} ({row['dimension']})" if row["dimension"] else row["part"]
             time = figures.duration(row["seconds"])
             lines.append(f"  {figures.percent(row['share']):>7}  {part}: {time}, {row['what']}")
-        return "\n".join([*lines, *filled(self), *told(self.advice(), self.memory_bytes)])
+        return "\n".join([*lines, *filled(self), *advice_lines(self.advice(), self.memory_bytes)])
 
     def advice(self) -> Table:
         """Faster alternatives, each evaluated: adjacent plans, overlap, a network of twice the bandwidth or half the
@@ -262,7 +262,7 @@ def _classes(phase: str, plan: Plan, table: Columns, framework: Framework) -> li
     rows = []
     for stage in range(plan.pipeline):
         at = float(stage)
-        held = of_stage(table, framework.constants, at) if phase == "train" else forward_stage(table, at)
+        held = training_bytes(table, framework.constants, at) if phase == "train" else forward_stage(table, at)
         bytes_ = {
             "state_bytes": held.weights + held.gradients + held.optimizer,
             "activation_bytes": held.activations,

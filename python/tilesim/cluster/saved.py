@@ -37,7 +37,7 @@ def _amounts(value: Any) -> bool:
     return isinstance(value, dict) and all(map(is_number, value.values()))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
@@ -93,6 +93,6 @@ def load(path: str | os.PathLike[str] | Mapping[str, Any]) -> StepResult:
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise user_error("rows of a saved step are damaged", place=place, value=shown(str(error))) from None
     for key in own.keys() - {"schema", "workload", "plan"}:
-        same = partial(_same, own[key])
+        same = partial(_equal, own[key])
         taken(key, same, f"{shown(own[key])}, by the other figures")
     return step

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base import figures
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.checked import checked
 from ..base.errors import shown, user_error
 from ..base.store import Store
@@ -24,13 +24,13 @@ from .fabric import Fabric, as_run, fabric_of
 from .memory import GIB
 from .pipelines.stages import at_least, together
 from .plan import Plan
-from .programs.kept import opened
+from .programs.stored_predictions import opened
 from .result import PARTS, StepResult
 from .searches.candidates import AXES, candidates, in_order, plan_of, replicas, table_of
-from .searches.frameworks import Constants, said
-from .searches.kept import priced
-from .searches.pruning import FIRST, Found, Peak, rises, rounds
-from .stepping import framework_of, held, pricer, step, timed
+from .searches.frameworks import Constants, summary_lines
+from .searches.pruning import FIRST, EvaluatedPlans, Peak, rises, rounds
+from .searches.stored_plans import priced
+from .stepping import framework_of, memory_of_steps, pricer, step, timed
 from .views.plan_map import PlanMap, cells
 
 __all__ = ["SearchStudy", "search"]
@@ -120,7 +120,7 @@ class SearchStudy(Tabled):
         for row in self.confirmed:
             lines.append(f"shared links: {row['plan']}: {row['flows_seconds'] * 1e3:,.1f} ms as flows, "
                          f"{row['seconds'] * 1e3:,.1f} ms closed")  # fmt: skip
-        return "\n".join(lines + said(self.table()))
+        return "\n".join(lines + summary_lines(self.table()))
 
     def table(self) -> Table:
         """The fastest plans that fit.
@@ -193,12 +193,12 @@ class SearchStudy(Tabled):
         return Table(rows)
 
 
-def _held(w: Layered, rows: Array, fabric: Fabric, constants: Constants) -> Array:
+def _peak_bytes(w: Layered, rows: Array, fabric: Fabric, constants: Constants) -> Array:
     """Bytes of the fullest device, one number per plan."""
     peak = np.empty(len(rows))
     for own, k in constants.of(rows):
         for part in _chunks(own):
-            peak[part] = held(w.phase, table_of(w, rows[part]), fabric, k).peak
+            peak[part] = memory_of_steps(w.phase, table_of(w, rows[part]), fabric, k).peak
     return peak
 
 
@@ -255,7 +255,7 @@ def search(
         UserError: for a cluster without a number of devices, or a workload without a legal plan.
     """
     workload = workload if isinstance(workload, Layered) else layered(workload)
-    keep, confirm = whole("keep", keep), whole("confirm", confirm, 0)
+    keep, confirm = integer("keep", keep), integer("confirm", confirm, 0)
     fabric = fabric_of(cluster)
     if not fabric.devices:
         raise user_error("missing number of devices", place="cluster", value=str(cluster), allowed="NAME:devices")
@@ -288,11 +288,11 @@ def study(
         raise user_error("not an executor", place="executor", value=shown(executor), allowed=allowed)
     rows = candidates(workload, fabric)
     every = len(rows)
-    if budget is not None and whole("budget", budget, 1) < len(rows):
+    if budget is not None and integer("budget", budget, 1) < len(rows):
         rows = rows[np.linspace(0, len(rows) - 1, budget).astype(np.int64)]
     frameworks = Constants(fabric, workload.phase, framework)
     fabric = as_run(fabric, frameworks.first)
-    peak = _held(workload, rows, fabric, frameworks)
+    peak = _peak_bytes(workload, rows, fabric, frameworks)
     walk = _Walk(workload, fabric, framework, rows, peak, (keep, exhaustive, best_alone))
     with contextlib.nullcontext() if store is None else opened(store) as own:
         walk.run(executor, own)
@@ -312,7 +312,7 @@ class _Walk:
         axes = rows[:, AXES.index("tensor")] * (w.layers + 1) + rows[:, AXES.index("pipeline")]
         cell = np.unique(axes, return_inverse=True)[1].ravel() if len(rows) else np.empty(0, dtype=np.int64)
         self.kinds = Constants(fabric, w.phase, framework).kinds(rows)
-        self.found = Found(peak, cell, self.keep, self.kinds, not best_alone)
+        self.found = EvaluatedPlans(peak, cell, self.keep, self.kinds, not best_alone)
 
     def run(self, executor: Any, store: Store | None) -> None:
         """Evaluates promising plans: closed forms by bounds of peaks, then schedules by bounds of closed forms."""

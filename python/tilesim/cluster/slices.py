@@ -8,10 +8,10 @@ from typing import Any
 
 from ..base.errors import UserError, user_error
 
-__all__ = ["NoSuchSize", "scaled"]
+__all__ = ["UnsupportedSize", "scaled"]
 
 
-class NoSuchSize(UserError):
+class UnsupportedSize(UserError):
     """An unsupported number of devices of a cluster."""
 
 
@@ -21,7 +21,7 @@ def _size(dimension: Mapping[str, Any]) -> int:
 
 def _rejected(name: str, devices: int, allowed: str) -> Exception:
     return user_error("unsupported size of the cluster", place=name, value=f"{devices} devices", allowed=allowed,
-                      sort=NoSuchSize)  # fmt: skip
+                      sort=UnsupportedSize)  # fmt: skip
 
 
 def scaled(data: Mapping[str, Any], devices: int) -> tuple[list[dict[str, Any]], bool]:

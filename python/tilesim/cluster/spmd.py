@@ -21,7 +21,7 @@ VERSION = 1
 MAX_BYTES = 1 << 30  # of a file
 BORDERS = ("full_to_shard", "shard_to_full")
 VIEWS = ("divided", "whole", "own")
-SHOWN = 4  # groups in a printed row
+PRINTED_GROUPS = 4  # groups in a printed row
 
 Border = dict[str, Any]  # name, dtype, shape (of the whole tensor), view: "divided", "whole", "own"; sharding
 
@@ -121,7 +121,7 @@ class Spmd(Saved):
             all_to_all, all of a permute's).
         """
         rows = [row for graph in self.graphs for row in collectives(graph.core)]
-        return Table(rows, _shown, empty="no communication between devices")
+        return Table(rows, _printed, empty="no communication between devices")
 
     def to_dict(self) -> dict[str, Any]:
         """Graphs by device class, with inputs and outputs.
@@ -135,8 +135,8 @@ class Spmd(Saved):
             "devices": self.devices,
             "mesh": self.mesh,
             "classes": self.classes,
-            "inputs": [_plain(row) for row in self.inputs],
-            "outputs": [_plain(row) for row in self.outputs],
+            "inputs": [_border_row(row) for row in self.inputs],
+            "outputs": [_border_row(row) for row in self.outputs],
             "records": self.records,
             "graphs": [graph.to_dict() for graph in self.graphs],
         }
@@ -249,15 +249,15 @@ _ROW: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 )
 
 
-def _plain(row: Border) -> Border:
+def _border_row(row: Border) -> Border:
     return {**row, "shape": list(row["shape"])}
 
 
-def _shown(rows: list[dict[str, Any]]) -> Any:
+def _printed(rows: list[dict[str, Any]]) -> Any:
     from ..base.table import keyed
 
     def text(groups: list[list[int]]) -> str:
-        parts = [",".join(map(str, group[:8])) + (",.." if len(group) > 8 else "") for group in groups[:SHOWN]]
-        return " ".join(f"[{part}]" for part in parts) + (f" .. {len(groups)}" if len(groups) > SHOWN else "")
+        parts = [",".join(map(str, group[:8])) + (",.." if len(group) > 8 else "") for group in groups[:PRINTED_GROUPS]]
+        return " ".join(f"[{part}]" for part in parts) + (f" .. {len(groups)}" if len(groups) > PRINTED_GROUPS else "")
 
     return keyed([{**row, "groups": text(row["groups"])} for row in rows])

@@ -19,10 +19,10 @@ from ..graph.graph import Graph
 from ..machine.device import Device
 from ..models.layered import Layered
 from ..models.layered_presets import layered, layered_names
-from .closed import Ordered, Times, times
+from .closed import Ordered, StepTimes, times
 from .cluster import Cluster
 from .columns import Columns, columns
-from .fabric import Fabric, as_run, fabric_of, of_size, with_library, with_prices
+from .fabric import Fabric, as_run, fabric_of, sized_fabric, with_library, with_prices
 from .frameworks import Framework
 from .hosts.offload import check as check_host
 from .hosts.straggling import slower
@@ -66,7 +66,7 @@ def pricer(device: Device, dtype: str) -> Pricer:
 
 def priced(
     steps: Sequence[tuple[Layered, Plan]], fabric: Fabric, framework: Framework, overlap: str = "library"
-) -> tuple[Columns, Times, Memory]:
+) -> tuple[Columns, StepTimes, Memory]:
     """Times and bytes of many steps of one dtype and phase at once."""
     table = placed(columns(steps), fabric)
     constants = dict(framework.constants)
@@ -74,12 +74,12 @@ def priced(
         constants["interference"] = 1.0
     price = pricer(fabric.device, steps[0][0].dtype)
     phase = steps[0][0].phase
-    return table, timed(phase, table, price, fabric, constants), held(phase, table, fabric, constants)
+    return table, timed(phase, table, price, fabric, constants), memory_of_steps(phase, table, fabric, constants)
 
 
 def timed(
     phase: str, table: Columns, price: Any, fabric: Fabric, constants: Mapping[str, float], ordered: Ordered = carried
-) -> Times:
+) -> StepTimes:
     """Times of steps, by the forms of their phase."""
     table = placed(table, fabric)
     if len(table):
@@ -89,7 +89,7 @@ def timed(
     return times(table, price, fabric, constants, ordered)
 
 
-def held(phase: str, table: Columns, fabric: Fabric, constants: Mapping[str, float]) -> Memory:
+def memory_of_steps(phase: str, table: Columns, fabric: Fabric, constants: Mapping[str, float]) -> Memory:
     """Bytes of steps, by the forms of their phase."""
     table = placed(table, fabric)
     return forward_memory(table) if phase != "train" else memory(table, constants)
@@ -189,7 +189,7 @@ def step(
         )  # fmt: skip
     plan.check(workload, fabric.devices or None)
     plan = plan.filled(workload)
-    fabric = of_size(fabric, plan.devices)
+    fabric = sized_fabric(fabric, plan.devices)
     check_host(plan, fabric)
     used = Framework.load(framework or framework_of(fabric.device, plan, workload.phase))
     fabric = as_run(fabric, used, network_model)

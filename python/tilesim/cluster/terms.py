@@ -17,14 +17,14 @@ from ..analytic.schemes import scheme
 from ..machine.device import Device
 from .columns import Columns
 
-__all__ = ["Pass", "Pricer", "Work", "layer_attention", "layer_bytes", "layer_products"]
+__all__ = ["DeviceWork", "PassSeconds", "Pricer", "layer_attention", "layer_bytes", "layer_products"]
 
 Array = NDArray[np.float64]
 _TOTAL = attention.TERMS.index("total")
 
 
 @dataclass(frozen=True)
-class Pass:
+class PassSeconds:
     """Seconds of a micro-batch's pass by type of operation, one number per plan."""
 
     products: Array
@@ -38,15 +38,15 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Work:
+class DeviceWork:
     """Compute of one device: a layer's forward, backward and recompute; the head; the optimizer.
 
     `weight_products`, `head_weight`: the weight gradients within `backward` and `head_backward`.
     """
 
-    forward: Pass
-    backward: Pass
-    recompute: Pass
+    forward: PassSeconds
+    backward: PassSeconds
+    recompute: PassSeconds
     head_forward: Array
     head_backward: Array
     embedding: Array
@@ -124,7 +124,7 @@ def layer_products(c: Columns, price: Pricer, backward: bool = True) -> tuple[Ar
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance  # on the slowest device
     reached = reached_experts(c)
     for n, k, expert in (
-        ((c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size, c.hidden, False),
+        ((c.heads / c.tensor + 2 * c.local_kv_heads) * c.head_size, c.hidden, False),
         (c.hidden, c.heads * c.head_size / c.tensor, False),
         (np.where(c.gated, 2, 1) * c.ffn / c.tensor, c.hidden, True),
         (c.hidden, c.ffn / c.tensor, True),
@@ -158,7 +158,7 @@ def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -
     # balanced shards of a sequence see half of all keys plus half of their shard
     seen = np.where((c.context > 1) & ~c.by_heads, (keys + queries) / 2, keys)
     seen = np.where(c.decode, np.ceil(keys / c.context), seen)  # sharded cache
-    kv_heads = np.minimum(np.ceil(c.own_kv_heads / over), np.ceil(heads))
+    kv_heads = np.minimum(np.ceil(c.local_kv_heads / over), np.ceil(heads))
     fused = price.flash(batch, queries, seen, heads, kv_heads, depth)
     # five products backward, two forward
     older = price.device.family in ("volta", "turing", "ampere", "ada")
@@ -197,7 +197,7 @@ def layer_bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Arra
     )
 
 
-def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> Work:
+def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> DeviceWork:
     """Compute of a device in a step, per layer and micro-batch."""
     memory = price.device.memory.bytes_per_second * constants["memory_share"]
     rate = constants["product_share"]
@@ -206,13 +206,13 @@ def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> Work:
     share = np.where(c.unfused, rate, 1.0)
     attention_f, attention_b = attention_f / share, attention_b / share
     bytes_f, bytes_b, passes = layer_bytes(c, constants)
-    forward = Pass(products_f, attention_f, bytes_f / memory)
-    backward = Pass(products_b, attention_b, bytes_b / memory)
-    full = c.again
+    forward = PassSeconds(products_f, attention_f, bytes_f / memory)
+    backward = PassSeconds(products_b, attention_b, bytes_b / memory)
+    full = c.recomputes_layers
     selective = c.recompute == 1.0
     minimal = c.recompute == 3.0  # recomputes only operations between products
     zero = np.zeros(len(c))
-    recompute = Pass(
+    recompute = PassSeconds(
         np.where(full, products_f, zero),
         np.where(full | (selective & c.unfused) | (minimal & ~c.unfused), attention_f, zero),
         np.where(full | minimal, forward.vector, np.where(selective, passes / memory, zero)),
@@ -223,7 +223,7 @@ def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> Work:
     head_w = price.product(c.hidden, vocabulary, c.tokens) / rate
     head_b = price.product(c.tokens, c.hidden, vocabulary) / rate + head_w
     table = c.tokens * c.hidden * c.element_bytes
-    return Work(
+    return DeviceWork(
         forward,
         backward,
         recompute,

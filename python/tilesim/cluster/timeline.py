@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .pipelines.drawn import Drawn
+from .pipelines.pass_times import PassTimes
 from .pipelines.stages import PERIODIC
 from .views.communication import PASSES, dimensions
 
 __all__ = ["events", "trace"]
 
 MOST = 200_000  # most passes in a file
-_DRAWN = ("1f1b", "gpipe", "interleaved")
+_SIMPLE = ("1f1b", "gpipe", "interleaved")
 _LETTER = {"F": "forward", "B": "backward"}
 _CALLED = {
     "tensor": "reductions",
@@ -51,7 +51,7 @@ class _Stage:
                             "args": {"bytes": round(self.sent[dimension])}})  # fmt: skip
 
 
-class _Drawing:
+class _TimelineDrawing:
     """Draws one result pass by pass for each stage."""
 
     def __init__(self, result: Any) -> None:
@@ -59,7 +59,7 @@ class _Drawing:
         self.micros = result.workload.global_batch // (self.plan.data * self.plan.micro_batch)
         self.whens = PASSES if result.workload.phase == "train" else PASSES[:1]
         self.first = self.times["first"] * 1e9
-        self.of: Drawn = result.passes()
+        self.of: PassTimes = result.passes()
         passes = self.micros * self.plan.virtual
         self.rows: dict[str, list[tuple[Event, float, float, float]]] = {}
         for row in result.communication:
@@ -102,9 +102,9 @@ class _Drawing:
                     self._pass(stage, one, self.first + begin * self.scale, self.first + end * self.scale)
         self._flows()
         for own in self.stages:
-            self.around(own, self.first + self.times["through"] * 1e9)
+            self.head_and_tail(own, self.first + self.times["through"] * 1e9)
 
-    def around(self, own: _Stage, through: float, begin: float = 0.0) -> None:
+    def head_and_tail(self, own: _Stage, through: float, begin: float = 0.0) -> None:
         """Draws a stage's work before the first pass (from `begin`) and after the last (at `through`)."""
         whole = through + self.result.seconds * 1e9 - self.first - self.times["through"] * 1e9
         update = whole - self.result.parts["optimizer"] * 1e9
@@ -226,7 +226,7 @@ def _why_not(result: Any) -> str:
     """Why passes cannot be drawn; "" if they can."""
     plan, micros = result.plan, result.workload.global_batch // (result.plan.data * result.plan.micro_batch)
     forward = result.workload.phase != "train"
-    if "through" not in result.stage or result.passes is None or (plan.schedule not in _DRAWN and result.pipe is None):
+    if "through" not in result.stage or result.passes is None or (plan.schedule not in _SIMPLE and result.pipe is None):
         return "this step has no timeline of passes"
     if forward and plan.virtual > 1:
         return "chunks of a stage have no order in inference"
@@ -250,7 +250,7 @@ def _in_turn(result: Any) -> list[Event]:
 
 def _ordered(result: Any) -> list[Event]:
     """Passes of a schedule that splits the backward pass, and the end of the step."""
-    drawing, lasts = _Drawing(result), []
+    drawing, lasts = _TimelineDrawing(result), []
     for own, order, starts, ends in zip(
         drawing.stages, result.pipe.passes, result.pipe.times.starts, result.pipe.times.ends, strict=True
     ):
@@ -260,10 +260,10 @@ def _ordered(result: Any) -> list[Event]:
         lasts.append(drawing.first + ends[-1] / 1e3)
     for own, last, starts in zip(drawing.stages, lasts, result.pipe.times.starts, strict=True):
         if result.plan.schedule in PERIODIC:  # stages do not wait for each other
-            drawing.around(own, last, starts[0] / 1e3)
+            drawing.head_and_tail(own, last, starts[0] / 1e3)
             own.events = _folded(own.events, round(result.seconds * 1e9) / 1e3)
         else:
-            drawing.around(own, max(lasts))
+            drawing.head_and_tail(own, max(lasts))
     ending = {(row["dimension"], row["axis"]) for when in ("tables", "end") for row, *_ in drawing.rows.get(when, ())}
     tracks = {track: tid for track, tid in drawing.tracks.items() if track in ending}
     return _named(result, tracks) + [event for stage in drawing.stages for event in stage.events]
@@ -297,7 +297,7 @@ def trace(result: Any) -> Event:
         if result.plan.schedule in PERIODIC:
             told["note"] += "; one step of many: work beyond its end is drawn at the start"
         return {"displayTimeUnit": "ms", "otherData": told, "traceEvents": _ordered(result)}
-    drawing = _Drawing(result)
+    drawing = _TimelineDrawing(result)
     told["stretched"] = drawing.scale * 1e3
     drawing.draw()
     rows = _named(result, drawing.tracks) + [event for stage in drawing.stages for event in stage.events]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.checked import checked
 from ..base.errors import listed, nearest, shown, user_error
 
@@ -165,9 +165,9 @@ def fsdp_trace(
     Returns:
         A trace of one class; weights stay gathered until the backward pass.
     """
-    devices, layers = whole("devices", devices), whole("layers", layers)
-    layer_bytes = whole("layer_bytes", layer_bytes, 0)
-    forward_ps, backward_ps = whole("forward_ps", forward_ps, 0), whole("backward_ps", backward_ps, 0)
+    devices, layers = integer("devices", devices), integer("layers", layers)
+    layer_bytes = integer("layer_bytes", layer_bytes, 0)
+    forward_ps, backward_ps = integer("forward_ps", forward_ps, 0), integer("backward_ps", backward_ps, 0)
     nodes: list[TraceNode] = []
 
     def add(name: str, kind: str, deps: list[int], **rest: Any) -> int:

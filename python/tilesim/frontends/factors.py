@@ -56,7 +56,7 @@ def swapped(b: GraphBuilder, x: Tensor) -> Tensor:
     return found
 
 
-class _At:
+class _Position:
     """Rows and columns of the matrices [.., m, n] of one function at the current step."""
 
     def __init__(self, b: GraphBuilder, shape: Sequence[int], step: Tensor) -> None:
@@ -87,7 +87,7 @@ class _At:
         found: Tensor = self.b.op("reduce", x, dims=[self.axis], combiner="add", keep_dims=True)
         return found
 
-    def taken(self, where: Tensor, x: Tensor) -> Tensor:
+    def selected(self, where: Tensor, x: Tensor) -> Tensor:
         """The one row where the mask holds."""
         return self.summed(self.b.apply("select", where, x, self.b.scalar(0, x.dtype)))
 
@@ -98,16 +98,16 @@ def lu(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     steps = min(m, n)
 
     def body(f: GraphBuilder, k: Tensor, x: Tensor, pivots: Tensor, order: Tensor) -> list[Tensor]:
-        at = _At(f, x.shape, k)
+        at = _Position(f, x.shape, k)
         none = f.scalar(0, x.dtype)
         size = f.apply("select", f.apply("less", at.rows, k), f.scalar(-1, x.dtype), f.apply("abs", at.column(x)))
         best = f.op("reduce", size, dims=[at.axis], combiner="argmax", keep_dims=True, dtype="i32")
         chosen, own = f.apply("equal", at.rows, best), f.apply("equal", at.rows, k)
 
         def exchanged(y: Tensor) -> Tensor:
-            return f.apply("select", own, at.taken(chosen, y), f.apply("select", chosen, at.row(y), y))
+            return f.apply("select", own, at.selected(chosen, y), f.apply("select", chosen, at.row(y), y))
 
-        row = at.taken(chosen, x)
+        row = at.selected(chosen, x)
         pivot = at.column(row)
         x = exchanged(x)
         column = at.column(x)
@@ -215,7 +215,7 @@ def reflectors(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor]:
     steps = min(m, n)
 
     def body(f: GraphBuilder, k: Tensor, x: Tensor, taus: Tensor) -> list[Tensor]:
-        at = _At(f, x.shape, k)
+        at = _Position(f, x.shape, k)
         zero, one = f.scalar(0, x.dtype), f.scalar(1, x.dtype)
         below, own = f.apply("greater", at.rows, k), f.apply("equal", at.rows, k)
         column = at.column(x)
@@ -248,7 +248,7 @@ def qr(b: GraphBuilder, packed: Tensor, taus: Tensor) -> Tensor:
 
     def body(f: GraphBuilder, i: Tensor, q: Tensor, x: Tensor, factors: Tensor) -> list[Tensor]:
         k = f.scalar(steps - 1, "i32") - i
-        at = _At(f, x.shape, k)
+        at = _Position(f, x.shape, k)
         zero, one = f.scalar(0, x.dtype), f.scalar(1, x.dtype)
         v = f.apply("select", f.apply("greater", at.rows, k), at.column(x), zero)
         v = f.apply("select", f.apply("equal", at.rows, k), one, v)

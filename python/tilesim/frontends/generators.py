@@ -20,10 +20,10 @@ PHILOX_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
 PHILOX_ROUNDS = 10
 
-Words = tuple[Tensor, Tensor]  # of u32: low, high
+Halves = tuple[Tensor, Tensor]  # of u32: low, high
 
 
-def words(scope: Building, x: Tensor) -> Words:
+def halves(scope: Building, x: Tensor) -> Halves:
     """Both halves of 64-bit integers."""
     signed = scope.bitcast(x, "i64")  # vector units order and shift signed ones
     high = scope.apply("shift_right", signed, scope.scalar(32, "i64"))
@@ -36,7 +36,7 @@ def joined(scope: Building, low: Tensor, high: Tensor) -> Tensor:
     return scope.apply("bitwise_or", scope.convert(low, "u64"), shifted)
 
 
-def counters(scope: Building, count: int, low: Tensor, high: Tensor) -> Words:
+def counters(scope: Building, count: int, low: Tensor, high: Tensor) -> Halves:
     """`count` successive 64-bit numbers from (low, high) on, as halves of [count]."""
     index = scope.op("iota", shape=[count], dtype="u32", dim=0)
     sum_low = scope.apply("add", index, low)
@@ -44,7 +44,7 @@ def counters(scope: Building, count: int, low: Tensor, high: Tensor) -> Words:
     return sum_low, scope.apply("add", carry, high)
 
 
-def threefry(scope: Building, key: Words, x: Words) -> Words:
+def threefry(scope: Building, key: Halves, x: Halves) -> Halves:
     """Threefry-2x32 with 20 rounds."""
     parity = scope.apply("bitwise_xor", scope.apply("bitwise_xor", *key), scope.scalar(THREEFRY_PARITY, "u32"))
     keys = [*key, parity]
@@ -60,12 +60,12 @@ def threefry(scope: Building, key: Words, x: Words) -> Words:
     return a, b
 
 
-def _product(scope: Building, x: Tensor, factor: int) -> Words:
+def _product(scope: Building, x: Tensor, factor: int) -> Halves:
     """Both halves of x * factor."""
-    return words(scope, scope.apply("multiply", scope.convert(x, "u64"), scope.scalar(factor, "u64")))
+    return halves(scope, scope.apply("multiply", scope.convert(x, "u64"), scope.scalar(factor, "u64")))
 
 
-def philox(scope: Building, key: Words, counter: Sequence[Tensor]) -> list[Tensor]:
+def philox(scope: Building, key: Halves, counter: Sequence[Tensor]) -> list[Tensor]:
     """Philox-4x32 with 10 rounds."""
     state, keys = list(counter), list(key)
     for turn in range(PHILOX_ROUNDS):
@@ -82,7 +82,7 @@ def philox(scope: Building, key: Words, counter: Sequence[Tensor]) -> list[Tenso
     return state
 
 
-def random_words(scope: Building, seed: Tensor, stream: int, count: int) -> Words:
+def random_halves(scope: Building, seed: Tensor, stream: int, count: int) -> Halves:
     """Two words of 32 random bits for each of count elements, by Threefry."""
     key = tuple(scope.reshape(scope.along(seed, 0, i, i + 1), []) for i in (0, 1))
     index = scope.op("iota", shape=[count], dtype="u32", dim=0)
@@ -97,7 +97,7 @@ def unit(scope: Building, bits: Tensor) -> Tensor:
     return scope.apply("subtract", scope.bitcast(one, "f32"), scope.scalar(1.0, "f32"))
 
 
-def uniform(scope: Building, bits: Words, low: Tensor, high: Tensor, dtype: str) -> Tensor:
+def uniform(scope: Building, bits: Halves, low: Tensor, high: Tensor, dtype: str) -> Tensor:
     """Numbers from low up to, and without, high: floats of 23 random bits, integers by the remainder of 32."""
     if dtype in FLOATS:
         a, b = scope.convert(low, "f32"), scope.convert(high, "f32")
@@ -113,7 +113,7 @@ def uniform(scope: Building, bits: Words, low: Tensor, high: Tensor, dtype: str)
     return scope.convert(scope.apply("add", rest, a), dtype)
 
 
-def normal(scope: Building, bits: Words, mean: Tensor, deviation: Tensor, dtype: str) -> Tensor:
+def normal(scope: Building, bits: Halves, mean: Tensor, deviation: Tensor, dtype: str) -> Tensor:
     """Normally distributed numbers by the method of Box and Muller (Annals of Mathematical Statistics 29, 1958)."""
     radius = scope.apply("log", scope.apply("subtract", scope.scalar(1.0, "f32"), unit(scope, bits[0])))
     radius = scope.apply("sqrt", scope.apply("multiply", radius, scope.scalar(-2.0, "f32")))

@@ -43,7 +43,7 @@ def from_transformers(
     if not isinstance(model, torch.nn.Module):
         config = configuration(model)
         mode = FakeTensorMode(allow_non_fake_inputs=True)
-        model = _made(config, dtype, mode)
+        model = _built_model(config, dtype, mode)
     elif dtype is not None and TORCH[_float(dtype)] != _dtype_of(model):
         raise user_error("the model has another dtype", place="dtype", value=dtype,
                          allowed=str(_dtype_of(model)).removeprefix("torch."),
@@ -57,7 +57,7 @@ def from_transformers(
     model.eval()
     try:
         if sequences.has_both(model):
-            graph = _of_both(model, phase, context, batch, image, mode)
+            graph = _encoder_decoder(model, phase, context, batch, image, mode)
         else:
             graph = _decoded(model, context, batch, mode) if phase == "decode" else _read(model, context, batch, image)
     finally:
@@ -70,7 +70,7 @@ def _check_sizes(model: Any, context: int | None, image: int | None) -> None:
     kind, reads = model.config.model_type, model.main_input_name
     if context is not None and reads != "input_ids" and not sequences.has_both(model):
         raise user_error(f"{kind} reads no tokens", place="context", value=str(context), suggestion="Leave it out")
-    if image is not None and reads != "pixel_values" and not _both(model):
+    if image is not None and reads != "pixel_values" and not _is_contrastive(model):
         raise user_error(f"{kind} reads no images", place="image", value=str(image), suggestion="Leave it out")
 
 
@@ -153,7 +153,7 @@ def _without_elements(mode: Any) -> Iterator[None]:
         torch.nn.Module.register_parameter = own
 
 
-def _made(config: Any, dtype: str | None, mode: Any) -> Any:
+def _built_model(config: Any, dtype: str | None, mode: Any) -> Any:
     own = getattr(config, "dtype", None) or torch.float32
     own = getattr(torch, own, torch.float32) if isinstance(own, str) else own
     wanted = TORCH[_float(dtype)] if dtype is not None else own
@@ -169,7 +169,7 @@ def _made(config: Any, dtype: str | None, mode: Any) -> Any:
                          suggestion=f"It raised: {_first_line(error)}") from error  # fmt: skip
 
 
-def _words(model: Any, context: int, batch: int) -> Any:
+def _token_ids(model: Any, context: int, batch: int) -> Any:
     config = model.config.get_text_config(decoder=sequences.has_both(model))
     limit = getattr(config, "max_target_positions", None) or getattr(config, "max_position_embeddings", None)
     if isinstance(limit, int) and 0 < limit < context:
@@ -194,7 +194,7 @@ def _source(model: Any, context: int, batch: int, image: int | None) -> dict[str
         steps = 2 * getattr(config, "max_source_positions", context // 2 or 1)
         return {main: torch.zeros((batch, config.num_mel_bins, steps), dtype=_dtype_of(model))}
     if main == "input_ids":
-        return {main: _words(model, context, batch)}
+        return {main: _token_ids(model, context, batch)}
     raise unsupported(f"a model with the main input '{main}'", place=type(model).__name__,
                       suggestion="Take ts.from_torch(model, kwargs={...})")  # fmt: skip
 
@@ -203,31 +203,31 @@ def _read(model: Any, context: int, batch: int, image: int | None) -> Graph:
     """All tokens or the image at once."""
     kwargs = _source(model, context, batch, image)
     text = "input_ids" in kwargs
-    if text and _both(model):
+    if text and _is_contrastive(model):
         kwargs["pixel_values"] = _vision(model, batch, image)
-    elif text and _keeps(model):
+    elif text and _writes(model):
         kwargs["use_cache"] = True
     what = f"prefill of {context:,}" if text else "one pass"
     if kwargs.get("use_cache"):
         try:
-            return _said(_named(model, kwargs), model, batch, what)
+            return _described(_named(model, kwargs), model, batch, what)
         except Unsupported:  # layers with another type of state
             kwargs["use_cache"] = False
             what += " without its final state"
-    return _said(_named(model, kwargs), model, batch, what)
+    return _described(_named(model, kwargs), model, batch, what)
 
 
-def _of_both(model: Any, phase: str, context: int, batch: int, image: int | None, mode: Any) -> Graph:
+def _encoder_decoder(model: Any, phase: str, context: int, batch: int, image: int | None, mode: Any) -> Graph:
     """Encoder and decoder, or one step of the decoder."""
     (main, source), *_ = _source(model, context, batch, image).items()
     first = 1 if main == "input_ids" else context  # decoder tokens: a start token, or a prompt for audio and images
     if phase == "decode":
-        _words(model, context, batch)
+        _token_ids(model, context, batch)
         graph, length = sequences.step(model, main, source, context, mode)
-        return _said(graph, model, batch, f"decode at {context:,}, source of {length:,}")
-    prompt = _words(model, first, batch)
+        return _described(graph, model, batch, f"decode at {context:,}, source of {length:,}")
+    prompt = _token_ids(model, first, batch)
     graph, length = sequences.prefill(model, main, source, prompt)
-    return _said(graph, model, batch, f"prefill: encoder of {length:,}, decoder of {first:,}")
+    return _described(graph, model, batch, f"prefill: encoder of {length:,}, decoder of {first:,}")
 
 
 def _named(model: Any, kwargs: dict[str, Any]) -> Graph:
@@ -257,17 +257,17 @@ def _results(found: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _results(value, f"{prefix}.{key}" if prefix else str(key))
 
 
-def _both(model: Any) -> bool:
+def _is_contrastive(model: Any) -> bool:
     """Whether a model compares images with texts."""
-    return hasattr(model.config, "vision_config") and hasattr(model.config, "text_config") and not _keeps(model)
+    return hasattr(model.config, "vision_config") and hasattr(model.config, "text_config") and not _writes(model)
 
 
-def _keeps(model: Any) -> bool:
+def _writes(model: Any) -> bool:
     """Whether a model writes text, and so caches keys and values."""
     return bool(model.can_generate())
 
 
-def _said(graph: Graph, model: Any, batch: int, what: str) -> Graph:
+def _described(graph: Graph, model: Any, batch: int, what: str) -> Graph:
     dtype = dtype_name(_dtype_of(model))
     graph.name = str(model.config.model_type)
     graph.setting = f"{dtype}, batch {batch:,}, {what}"
@@ -275,7 +275,7 @@ def _said(graph: Graph, model: Any, batch: int, what: str) -> Graph:
     return graph
 
 
-class _Step(torch.nn.Module):
+class _TokenStep(torch.nn.Module):
     """One token against a static cache that holds the earlier ones."""
 
     def __init__(self, model: Any, shapes: list[tuple[Any, Any]], filled: int, mode: Any) -> None:
@@ -293,19 +293,19 @@ class _Step(torch.nn.Module):
 
 def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
     """Token number `context`, with the keys and values of those before it in place."""
-    if not _keeps(model):
+    if not _writes(model):
         kind = model.config.model_type
         raise user_error(f"{kind} does not generate text", place="phase", value="decode", allowed="prefill")
-    _words(model, context, batch)
+    _token_ids(model, context, batch)
     pairs = _first_keys(model)
-    shapes = [(_held(keys, batch, context), _held(values, batch, context)) for keys, values in pairs]
-    step = _Step(model, shapes, context - 1, mode)
+    shapes = [(_cache_shape(keys, batch, context), _cache_shape(values, batch, context)) for keys, values in pairs]
+    step = _TokenStep(model, shapes, context - 1, mode)
     program = export(step, (torch.zeros((batch, 1), dtype=torch.int64),))
     graph = read(program, str(model.config.model_type), results=["logits"])[0]
-    return _said(graph, model, batch, f"decode at {context:,}")
+    return _described(graph, model, batch, f"decode at {context:,}")
 
 
-def _held(tensor: Any, batch: int, context: int) -> tuple[tuple[int, ...], Any]:
+def _cache_shape(tensor: Any, batch: int, context: int) -> tuple[tuple[int, ...], Any]:
     """Shape and dtype of keys or values of a longer text."""
     return (batch, int(tensor.shape[1]), context, int(tensor.shape[3])), tensor.dtype
 

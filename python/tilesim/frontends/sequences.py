@@ -22,7 +22,7 @@ def has_both(model: Any) -> bool:
     return bool(getattr(model.config, "is_encoder_decoder", False))
 
 
-class _Whole(torch.nn.Module):
+class _EncoderDecoder(torch.nn.Module):
     """Encoder and decoder, with results by flat names."""
 
     def __init__(self, model: Any) -> None:
@@ -46,7 +46,7 @@ def _answer(found: Any) -> tuple[str, Any]:
     return name, found[name]
 
 
-class _Step(torch.nn.Module):
+class _DecoderStep(torch.nn.Module):
     """One token of the decoder: earlier ones in a static cache, keys and values of the source as arguments."""
 
     def __init__(self, model: Any, shapes: list[tuple[Any, Any]], length: int, filled: int, mode: Any) -> None:
@@ -69,7 +69,7 @@ class _Step(torch.nn.Module):
 def _exported(model: Any, main: str, source: Any, prompt: Any) -> tuple[Any, dict[str, Any]]:
     """Both parts, and their results by name, without elements."""
     try:
-        program = export(_Whole(model), (), {main: source, "decoder_input_ids": prompt})
+        program = export(_EncoderDecoder(model), (), {main: source, "decoder_input_ids": prompt})
         found = results_of(program)
     except Exception as error:  # many types: other arguments, caches and results
         what = "cannot export encoder and decoder of this model together"
@@ -103,6 +103,6 @@ def step(model: Any, main: str, source: Any, context: int, mode: Any) -> tuple[G
         {part: empty(shape, dtype, mode) for part, (shape, dtype) in zip(PARTS, of("source", i), strict=True)}
         for i in layers
     ]
-    one = _Step(model, shapes, length, context - 1, mode)
+    one = _DecoderStep(model, shapes, length, context - 1, mode)
     program = export(one, (torch.zeros((batch, 1), dtype=torch.int64), given))
     return read(program, str(model.config.model_type), results=[next(iter(found))])[0], length

@@ -74,7 +74,7 @@ def from_timeloop_problem(path: str | os.PathLike[str], dtype: str = "i8") -> Gr
     problem = data.get("problem") if isinstance(data, Mapping) else None
     if not isinstance(problem, Mapping):
         raise user_error("the file has no problem", place=name, allowed="problem: {shape: {..}, instance: {..}}",
-                         suggestion=_other(data))  # fmt: skip
+                         suggestion=_hint_for(data))  # fmt: skip
     place = f"{name}: problem"
     shape = problem.get("shape", _LAYER)
     if isinstance(shape, str) and shape.replace("_", "-").lower() == "cnn-layer":
@@ -84,7 +84,7 @@ def from_timeloop_problem(path: str | os.PathLike[str], dtype: str = "i8") -> Gr
     file = os.path.basename(name)
     title = str(shape.get("name", "problem"))
     b = GraphBuilder(title, dtype=dtype)
-    b.output(_made(b, title, sizes, spaces, f"{place}: shape"), next(one.name for one in spaces if one.written))
+    b.output(_operation(b, title, sizes, spaces, f"{place}: shape"), next(one.name for one in spaces if one.written))
     graph = b.build()
     graph.assumptions.append(f"{file} leaves open: dtype ({dtype}), padding (inputs hold all elements that are read)")
     if unread:
@@ -92,19 +92,19 @@ def from_timeloop_problem(path: str | os.PathLike[str], dtype: str = "i8") -> Gr
     return graph
 
 
-def _other(data: Any) -> str:
+def _hint_for(data: Any) -> str:
     parts = {"architecture": "an architecture is a machine: --machine FILE", "mapping": "tilesim map --format timeloop"}
     return next((hint for key, hint in parts.items() if isinstance(data, Mapping) and key in data), "")
 
 
-def _keys(node: Any, known: Sequence[str], place: str) -> dict[str, Any]:
+def _keys(node: Any, allowed: Sequence[str], place: str) -> dict[str, Any]:
     """A mapping whose keys must be known; older files write "-" for "_"."""
     if not isinstance(node, Mapping):
         raise user_error("a value has the wrong type", place=place, value=shown(node), allowed="a mapping")
     found = {str(key).replace("-", "_"): value for key, value in node.items()}
     for key in found:
-        if key not in known:
-            raise unknown("key", key, known, place=place)
+        if key not in allowed:
+            raise unknown("key", key, allowed, place=place)
     return found
 
 
@@ -171,7 +171,7 @@ def _space(node: Any, sizes: Mapping[str, int], factors: Mapping[str, Any], plac
     return _Space(str(known.get("name", "")), axes, known.get("read_write") is True)
 
 
-def _made(b: GraphBuilder, title: str, sizes: Mapping[str, int], spaces: list[_Space], place: str) -> Tensor:
+def _operation(b: GraphBuilder, title: str, sizes: Mapping[str, int], spaces: list[_Space], place: str) -> Tensor:
     """The operation; its operands define the order of axes, because data spaces have no layout."""
     read, written = [one for one in spaces if not one.written], [one for one in spaces if one.written]
     moved = [one for one in read if any(len(axis) > 1 or axis[0][1] > 1 for axis in one.axes)]

@@ -80,13 +80,13 @@ class AttentionGradient:
         if self.lengths is not None:
             seen.append(b.apply("less", key, self.lengths))
         if self.mask is not None and self.mask.dtype == "bool":
-            seen.append(self._shown(self.mask))
+            seen.append(self._visible_mask(self.mask))
         result = None
         for one in seen:
             result = one if result is None else b.apply("logical_and", result, one)
         return result
 
-    def _shown(self, mask: Tensor) -> Tensor:
+    def _visible_mask(self, mask: Tensor) -> Tensor:
         """The part of a mask for the existing keys."""
         long = mask.ndim > 0 and mask.shape[-1] > self.keys
         return mask[(..., slice(0, self.keys))] if long else mask
@@ -101,7 +101,7 @@ class AttentionGradient:
             turned = b.apply("tanh", scores / float(cap))
             scores, slope = turned * float(cap), 1 - turned * turned
         if self.mask is not None and self.mask.dtype != "bool":
-            scores = scores + self._shown(self.mask).convert(self.dtype)
+            scores = scores + self._visible_mask(self.mask).convert(self.dtype)
         if (seen := self._visible()) is not None:
             scores = b.apply("select", seen, scores, self._number(HIDDEN))
         lse = lse.reshape(self.batch, self.heads, self.queries, 1)
@@ -122,7 +122,7 @@ class AttentionGradient:
             dp = _product(b, self._grouped(wide), self.v.convert(self.dtype), 3, 3, self.dtype).reshape(*full)
             delta = (wide * o.convert(self.dtype)).sum(3, keep_dims=True)
             ds = dp - delta
-            dv = self._whole(_product(b, self._grouped(p), self._grouped(wide), 2, 2, self.dtype), self.v.dtype)
+            dv = self._padded(_product(b, self._grouped(p), self._grouped(wide), 2, 2, self.dtype), self.v.dtype)
         if dlse is not None:
             more = dlse.convert(self.dtype).reshape(*rows, 1)
             ds = b.broadcast(more, full) if ds is None else ds + more
@@ -135,10 +135,10 @@ class AttentionGradient:
             ds = ds * slope
         ds = self._grouped(ds * self.scale)
         dq = _product(b, ds, self.k.convert(self.dtype), 3, 2, self.dtype).reshape(*self.q.shape).convert(self.q.dtype)
-        dk = self._whole(_product(b, ds, self._grouped(self.q.convert(self.dtype)), 2, 2, self.dtype), self.k.dtype)
+        dk = self._padded(_product(b, ds, self._grouped(self.q.convert(self.dtype)), 2, 2, self.dtype), self.k.dtype)
         return [dq, dk, dv, dmask]
 
-    def _whole(self, x: Tensor, dtype: str) -> Tensor:
+    def _padded(self, x: Tensor, dtype: str) -> Tensor:
         """Pads with zeros for keys after attribute kv_len."""
         x = x.convert(dtype)
         if self.keys == self.whole:

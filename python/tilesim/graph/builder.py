@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from ..base.arguments import extents, whole
+from ..base.arguments import extents, integer
 from ..base.checked import checked_class
 from ..base.errors import shown, user_error
 from .function_builder import FunctionBuilder
@@ -216,7 +216,7 @@ class GraphBuilder(FunctionBuilder):
             UserError: for shapes or dtypes that do not fit.
         """
         if kv_len is not None and not isinstance(kv_len, Tensor):
-            more["kv_len"], kv_len = whole("kv_len", kv_len, 0), None
+            more["kv_len"], kv_len = integer("kv_len", kv_len, 0), None
         operands: list[Tensor | None] = [q, k, v, mask, kv_len, pages]
         while operands[-1] is None:
             operands.pop()
@@ -247,4 +247,4 @@ def _pair(name: str, value: int | Sequence[int]) -> list[int]:
     pair = list(islice(value, 3)) if isinstance(value, Sequence) else [value, value]
     if len(pair) != 2:
         raise user_error("not one number or two", place=name, value=shown(value), allowed="one number, or two")
-    return [whole(f"{name} of the {'width' if axis else 'height'}", one, 0) for axis, one in enumerate(pair)]
+    return [integer(f"{name} of the {'width' if axis else 'height'}", one, 0) for axis, one in enumerate(pair)]

@@ -1,4 +1,4 @@
-"""Graph construction for front ends: known constants, movements without no-ops, gathers and convolutions."""
+"""Graph construction for front ends: constants, movements without no-ops, gathers and convolutions."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ import numpy as np
 from ..base.dtypes import NUMPY
 from ..base.errors import listed
 from .graph import Graph
-from .kept_wide import KeptWide, is_exact
 from .rewriting import Function, Rewriter, Row
 from .tensor import Tensor
+from .wide_values import WideValues, is_exact
 
 __all__ = ["CASTS", "Cast", "multiplied_floats"]
 
@@ -46,7 +46,7 @@ class Cast(Rewriter):
         self.cast = multiplied_floats(graph) - {dtype}
         self.kept: list[str] = []  # operations that stay wide
         self.saturated = 0  # elements of weights beyond the dtype's largest number
-        self.wide = KeptWide(graph, self.cast)
+        self.wide = WideValues(graph, self.cast)
         self.counts = 0  # operations on values that come from integers
         self.rounded: list[str] = []  # conversions of the network's floats to integers
         self.twice: dict[tuple[str, int], str] = {}  # weights that stay, by function and value
@@ -116,7 +116,7 @@ class Cast(Rewriter):
             return self._exact(function, row, operands)
         if self.wide.keeps(function.name, row):
             self.counts += row["kind"] in ("convert", "elementwise", "reduce", "contract", "iota")
-            return self.plain(function, row, operands)
+            return self.unchanged(function, row, operands)
         x = operands[0] if row["kind"] == "convert" else None
         if x is not None:
             if attributes["dtype"] not in _FLOATS and row["operands"][0]["dtype"] in self.cast:
@@ -125,9 +125,9 @@ class Cast(Rewriter):
                 return [x]
         if attributes.get("dtype") in self.cast:
             row = {**row, "attributes": {**attributes, "dtype": self.dtype}}
-        return self.plain(function, row, operands)
+        return self.unchanged(function, row, operands)
 
-    def plain(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
+    def unchanged(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
         """The operation on operands in the dtypes that it, or the functions that it runs, need."""
         stays = is_exact(row) or self.wide.keeps(function.name, row)
         given: list[Tensor | None] = []
@@ -141,12 +141,12 @@ class Cast(Rewriter):
                 callee, number = row["functions"][-1], at - (row["kind"] == "branch")
                 dtype = self._dtype_of_input(callee, self.core.signature(callee)[0][number])
             given.append(self._as(function, x, dtype, value["name"]))
-        return super().plain(function, row, given)
+        return super().unchanged(function, row, given)
 
     def _exact(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
         """An unchanged operation; its results in the new dtype unless another such operation reads them."""
         made: list[Tensor] = []
-        for x, value in zip(self.plain(function, row, operands), row["results"], strict=False):
+        for x, value in zip(self.unchanged(function, row, operands), row["results"], strict=False):
             changes = value is not None and value["dtype"] in self.cast
             changes = changes and (function.name, value["name"]) not in self.wide.needed
             made.append(self._as(function, x, self.dtype, value["name"]) if changes else x)
@@ -157,12 +157,12 @@ class Cast(Rewriter):
     def ended(self, function: Function) -> None:
         """Gives outputs of loops, branches and aliases the dtype that they must share."""
         outputs = self.core.signature(function.name)[1]
-        for at, dtype in self._asked(function).items():
+        for at, dtype in self._required_dtypes(function).items():
             name = outputs[at]["name"]
             if outputs[at]["dtype"] in self.cast:
                 function.values[name] = self._as(function, function.values[name], dtype, name)
 
-    def _asked(self, function: Function) -> dict[int, str]:
+    def _required_dtypes(self, function: Function) -> dict[int, str]:
         """Required dtypes of outputs, by number."""
         inputs, outputs = self.core.signature(function.name)
         if function.main:
@@ -177,7 +177,7 @@ class Cast(Rewriter):
             for at, (row, result) in enumerate(zip(outputs, results, strict=True))
         }
 
-    def said(self, graph: Graph) -> str:
+    def note(self, graph: Graph) -> str:
         """The note of the new graph."""
         pairs = zip(self.core.inputs, graph.core.inputs, strict=True)
         names = [str(new["name"]) for old, new in pairs if old["dtype"] != new["dtype"]]

@@ -17,7 +17,7 @@ def in_bytes(core: _core.Graph) -> bytes:
             return file.read()
 
 
-def of_bytes(content: bytes) -> _core.Graph:
+def graph_of_bytes(content: bytes) -> _core.Graph:
     """The graph of a .tsim file's content."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "graph.tsim")

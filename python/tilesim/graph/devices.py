@@ -10,7 +10,7 @@ from ..base.errors import listed
 
 _Graph = TypeVar("_Graph", bound=Any)
 
-__all__ = ["alone", "bytes_of", "collectives", "device_notes", "groups_of", "mesh_devices"]
+__all__ = ["bytes_of", "collectives", "device_notes", "groups_of", "mesh_devices", "single_device_graph"]
 
 #: bytes that leave a device per call among n devices, as a share of the larger of operand and result
 _SHARES = {
@@ -124,14 +124,14 @@ def device_notes(core: _core.Graph) -> list[str]:
     return []
 
 
-def alone(graph: _Graph) -> _Graph:
+def single_device_graph(graph: _Graph) -> _Graph:
     """A graph without collectives."""
     changed = graph.copy()
     names = _core.one_of_alike_devices(changed.core)
     if not names:
         return graph
     if graph.source is not None and graph.source is not graph:
-        changed.set_source(alone(graph.source))
+        changed.set_source(single_device_graph(graph.source))
     changed.assumptions.append(
         f"collectives: {listed(names, 3)}: communication takes no time, and all devices hold the same tensors"
     )

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from numpy.typing import ArrayLike
 
 from .. import _core
-from ..base.arguments import as_array, dtype_name, extents, whole
+from ..base.arguments import as_array, dtype_name, extents, integer
 from ..base.checked import checked_class
 from ..base.errors import nearest, shown, user_error
 from .graph import Graph
@@ -139,7 +139,7 @@ class FunctionBuilder:
         Raises:
             UserError: for a number that no input or output can have.
         """
-        self.core.alias(whole("output", output, 0, MOST_NUMBER), whole("input", input, 0, MOST_NUMBER))
+        self.core.alias(integer("output", output, 0, MOST_NUMBER), integer("input", input, 0, MOST_NUMBER))
 
     def build(self, shardings: Mapping[str, str] | None = None, mesh: Mapping[str, int] | str | None = None) -> Graph:
         """Ends the construction.

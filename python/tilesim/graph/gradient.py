@@ -16,7 +16,7 @@ from .tensor import Tensor
 __all__ = ["gradient"]
 
 Row = dict[str, Any]
-Given = list[Tensor | None]  # by operand or result; None: no gradient reaches it
+Gradients = list[Tensor | None]  # by operand or result; None: no gradient reaches it
 
 #: by function: gradient by each operand, from (builder, gradient, result, operands); None without gradient
 ELEMENTWISE: dict[str, Callable[..., list[Any]]] = {
@@ -57,7 +57,7 @@ def _summed_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return (x.sum(axes) if axes else x).reshape(*shape) if x.shape != shape else x
 
 
-def _elementwise(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], x: list[Any]) -> Given:
+def _elementwise(b: GraphBuilder, row: Row, gradients: Gradients, results: list[Tensor], x: list[Any]) -> Gradients:
     rule = ELEMENTWISE.get(row["attributes"]["function"])
     if rule is None:
         raise _no_gradient(row, f"function '{row['attributes']['function']}'", ELEMENTWISE)
@@ -65,7 +65,7 @@ def _elementwise(b: GraphBuilder, row: Row, gradients: Given, results: list[Tens
     return [None if g is None else _summed_to(g, one.shape) for g, one in zip(found, x, strict=True)]
 
 
-def _contract(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], x: list[Any]) -> Given:
+def _contract(b: GraphBuilder, row: Row, gradients: Gradients, results: list[Tensor], x: list[Any]) -> Gradients:
     """A product of the gradient with the other operand, transposed to the operand's axes."""
     (g,), attributes = gradients, row["attributes"]
     if any(key in attributes for key in ("a_format", "b_format", "a_tiles", "b_tiles")) or len(x) > 3:
@@ -89,7 +89,7 @@ def _contract(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor]
     # The result's axes: batch, the free ones of g, then the free ones of the other operand (its summed axes, in order).
     a_order = [*a_batch, *a_free, *[a_sum[b_sum.index(i)] for i in sorted(b_sum)]]
     b_order = [*b_batch, *b_free, *[b_sum[a_sum.index(i)] for i in sorted(a_sum)]]
-    found: Given = [
+    found: Gradients = [
         side(theirs, c, b_batch, b_free, a_order).convert(a.dtype),
         side(ours, a, a_batch, a_free, b_order).convert(c.dtype),
     ]
@@ -98,7 +98,7 @@ def _contract(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor]
     return found
 
 
-def _reduce(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], x: list[Any]) -> Given:
+def _reduce(b: GraphBuilder, row: Row, gradients: Gradients, results: list[Tensor], x: list[Any]) -> Gradients:
     (g,), (operand,), attributes = gradients, x, row["attributes"]
     combiner, dims = attributes["combiner"], attributes["dims"]
     assert g is not None
@@ -117,19 +117,19 @@ def _reduce(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], 
     raise _no_gradient(row, f"reduction '{combiner}'", ("add", "mean", "maximum", "minimum"))
 
 
-def _broadcast(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], x: list[Any]) -> Given:
+def _broadcast(b: GraphBuilder, row: Row, gradients: Gradients, results: list[Tensor], x: list[Any]) -> Gradients:
     (g,), (operand,), dims = gradients, x, row["attributes"]["dims"]
     assert g is not None
     axes = [i for i in range(g.ndim) if i not in dims or operand.shape[dims.index(i)] != g.shape[i]]
     return [(g.sum(axes) if axes else g).reshape(*operand.shape)]
 
 
-def _transpose(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], x: list[Any]) -> Given:
+def _transpose(b: GraphBuilder, row: Row, gradients: Gradients, results: list[Tensor], x: list[Any]) -> Gradients:
     (g,), order = gradients, row["attributes"]["permutation"]
     return [g.transpose(*[order.index(i) for i in range(len(order))])]  # type: ignore[union-attr]
 
 
-def _slice(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], x: list[Any]) -> Given:
+def _slice(b: GraphBuilder, row: Row, gradients: Gradients, results: list[Tensor], x: list[Any]) -> Gradients:
     (g,), (operand,), attributes = gradients, x, row["attributes"]
     assert g is not None
     start, stride = attributes["start"], attributes.get("stride") or [1] * g.ndim
@@ -141,7 +141,7 @@ def _slice(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], x
     return [b.op("pad", g, _zero(b, g), low=list(start), high=high, interior=interior, mode="constant")]
 
 
-def _concat(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], x: list[Any]) -> Given:
+def _concat(b: GraphBuilder, row: Row, gradients: Gradients, results: list[Tensor], x: list[Any]) -> Gradients:
     (g,), dim, found, start = gradients, row["attributes"]["dim"], [], 0
     for operand in x:
         part = (*[slice(None)] * dim, slice(start, start + operand.shape[dim]))
@@ -150,7 +150,7 @@ def _concat(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], 
     return list(found)
 
 
-def _attention(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor], x: list[Any]) -> Given:
+def _attention(b: GraphBuilder, row: Row, gradients: Gradients, results: list[Tensor], x: list[Any]) -> Gradients:
     found = AttentionGradient(b, x, row["attributes"], row["name"]).run(results[0], results[1], *gradients)
     if len(x) > 3 and found[3] is not None:
         mask, keys = x[3], found[3].shape[3]
@@ -164,7 +164,7 @@ def _attention(b: GraphBuilder, row: Row, gradients: Given, results: list[Tensor
 
 
 #: by kind: gradients by its operands from (builder, row, gradients by its results, results, operands)
-KINDS: dict[str, Callable[[GraphBuilder, Row, Given, list[Tensor], list[Any]], Given]] = {
+KINDS: dict[str, Callable[[GraphBuilder, Row, Gradients, list[Tensor], list[Any]], Gradients]] = {
     "attention": _attention,
     "broadcast": _broadcast,
     "concat": _concat,
@@ -179,10 +179,10 @@ KINDS: dict[str, Callable[[GraphBuilder, Row, Given, list[Tensor], list[Any]], G
 }
 
 
-def _no_gradient(row: Row, what: str, known: Any) -> Exception:
+def _no_gradient(row: Row, what: str, allowed: Any) -> Exception:
     return user_error(
         "an operation without gradient", place=f"{row['kind']} '{row['name']}'", value=what,
-        allowed=", ".join(sorted(known)),
+        allowed=", ".join(sorted(allowed)),
     )  # fmt: skip
 
 
@@ -259,7 +259,7 @@ class _Reverse:
         rule = KINDS.get(row["kind"])
         if rule is None:
             raise _no_gradient(row, f"kind '{row['kind']}'", KINDS)
-        given: Given = [gradients.get(result["name"]) for result in row["results"]]
+        given: Gradients = [gradients.get(result["name"]) for result in row["results"]]
         given += [None] * (len(results) - len(given))
         operands = [None if x is None or not x["name"] else x["name"] for x in row["operands"]]
         tensors = [None if name is None else self.values[name] for name in operands]

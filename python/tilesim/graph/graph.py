@@ -1,4 +1,4 @@
-"""Class `Graph`: files, contents, costs, passes."""
+"""The class `Graph`: files, contents, costs, passes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..base.arguments import as_array
 from ..base.checked import checked_class
 from ..base.errors import path_text
 from ..base.locks import Lock
-from .content import in_bytes, of_bytes
+from .content import graph_of_bytes, in_bytes
 from .passes import Changes, chosen
 
 
@@ -477,7 +477,7 @@ def _unpickled(
     setting: str,
     module: str | bytes,
 ) -> Graph:
-    graph = Graph(of_bytes(content))
+    graph = Graph(graph_of_bytes(content))
     graph.defaults, graph.assumptions, graph.source_known = defaults, assumptions, source_known
     graph.setting, graph.module = setting, module
     graph._state = _State(graph.core, changes, source)

@@ -10,7 +10,7 @@ from ..base.dtypes import NUMPY
 from .graph import Graph
 from .narrow_weights import Source, channel_axis, hidden_functions, is_product
 from .rewriting import Function, Row
-from .scaled_weights import Needed, ScaledWeights, Scheme, sixteen
+from .scaled_weights import QuantizationScheme, ScaledWeights, ScaleInput, sixteen
 from .tensor import Tensor
 
 
@@ -38,7 +38,7 @@ def probabilities(function: Function, value: str) -> bool:
 class Quantizer(ScaledWeights):
     """Writes a graph with narrow products."""
 
-    def __init__(self, graph: Graph, scheme: Scheme, peaks: Mapping[str, float] | None) -> None:
+    def __init__(self, graph: Graph, scheme: QuantizationScheme, peaks: Mapping[str, float] | None) -> None:
         """Finds the weights that become narrow."""
         super().__init__(graph, scheme, peaks)
         self.count = 0
@@ -58,7 +58,7 @@ class Quantizer(ScaledWeights):
         if source is not None and row["kind"] == "embedding":
             return [self._looked_up(function, row, source, operands)]
         if not is_product(row):
-            return self.plain(function, row, operands)
+            return self.unchanged(function, row, operands)
         sources = [self.narrow.source(function.name, x["name"]) for x in row["operands"][:2]]
         chosen = row["kind"] == "ragged_contract"  # products of experts do not support 8-bit floats
         if self.scheme.wide or (chosen and self.scheme.dtype[0] != "i"):
@@ -74,7 +74,7 @@ class Quantizer(ScaledWeights):
             return self.scheme.largest
         if self.peaks is None:
             return None
-        return self.take(function, Needed("inverse", (site_of(value),), None, site_of(value)), ())
+        return self.take(function, ScaleInput("inverse", (site_of(value),), None, site_of(value)), ())
 
     def _codes(self, function: Function, value: Row, x: Tensor) -> Tensor:
         """An activation in narrow numbers, once for all that read it."""
@@ -134,7 +134,7 @@ class Quantizer(ScaledWeights):
         axis = None if weight is None else self._result_axis(row, number)
         if axis is not None:
             shape = (row["results"][0]["shape"][axis],)
-        need = Needed("factor", sites, weight, row["name"])
+        need = ScaleInput("factor", sites, weight, row["name"])
         alone = not sites and weight is None
         factor = function.b.scalar(1.0, "f32") if alone else self.take(function, need, shape)
         if known:
@@ -155,7 +155,7 @@ class Quantizer(ScaledWeights):
 
     def _looked_up(self, function: Function, row: Row, source: Source, operands: list[Tensor | None]) -> Tensor:
         """Rows of a table that is also a product's weight."""
-        (codes,) = self.plain(function, row, operands)
+        (codes,) = self.unchanged(function, row, operands)
         b, result = function.b, row["results"][0]
         wide = codes.convert(result["dtype"])
         if self.peaks is None:
@@ -175,7 +175,7 @@ class Quantizer(ScaledWeights):
         """A product of a dequantized weight with unquantized activations."""
         b, made = function.b, list(operands)
         if not any(sources):
-            return self.plain(function, row, operands)
+            return self.unchanged(function, row, operands)
         for number, (value, source) in enumerate(zip(row["operands"][:2], sources, strict=True)):
             x = made[number]
             assert x is not None
@@ -184,7 +184,7 @@ class Quantizer(ScaledWeights):
             elif source is not None:
                 x = x.convert(value["dtype"])
                 if self.peaks is not None:
-                    scales = self.take(function, Needed("factor", (), source, f"{row['name']}.weight"), ())
+                    scales = self.take(function, ScaleInput("factor", (), source, f"{row['name']}.weight"), ())
                     x = x * scales.convert(value["dtype"])
                 made[number] = x
         self.count += 1

@@ -13,7 +13,7 @@ class _Integers(Rewriter):
     def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
         codes = [_codes(function, x) for x in row["operands"][:2]] if row["kind"] == "ragged_contract" else [None]
         if any(x is None for x in codes):
-            return self.plain(function, row, operands)
+            return self.unchanged(function, row, operands)
         name = f"{row['name']}.integers"
         sums: Tensor = function.b.op(row["kind"], *codes, operands[2], name=name, **row["attributes"])
         return [function.b.op("convert", sums, dtype=row["results"][0]["dtype"], name=row["name"])]

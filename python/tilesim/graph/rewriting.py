@@ -52,7 +52,7 @@ class Rewriter:
 
     def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
         """An operation that is neither a constant nor a call."""
-        return self.plain(function, row, operands)
+        return self.unchanged(function, row, operands)
 
     def further(self, function: Function, row: Row, callee: Function) -> list[Tensor]:
         """Operands of a call for the additional inputs of a function."""
@@ -64,7 +64,7 @@ class Rewriter:
     def ended(self, function: Function) -> None:
         """Runs before a function gets its outputs."""
 
-    def plain(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
+    def unchanged(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
         """The unchanged operation."""
         callees = [self._write(name, False).b.function_name for name in row["functions"]]
         values = [-1 if x is None else x.value for x in operands]
@@ -100,7 +100,7 @@ class Rewriter:
         elif row["kind"] == "call":
             callee = self._write(row["functions"][0], False)
             more = self.further(function, row, callee)
-            found = self.plain(function, row, [*operands, *more])
+            found = self.unchanged(function, row, [*operands, *more])
             made = found[: len(row["results"])]
             self.returned(function, row, callee, found[len(row["results"]) :])
         else:

@@ -18,8 +18,8 @@ from .tensor import Tensor
 GROUP = 128  # elements of a weight that share a scale, in 4 bits
 
 
-class Scheme(NamedTuple):
-    """How products are quantized."""
+class QuantizationScheme(NamedTuple):
+    """The quantization of products."""
 
     name: str
     dtype: str  # of weights, and of activations unless they stay wide
@@ -28,13 +28,13 @@ class Scheme(NamedTuple):
 
 
 SCHEMES = {
-    "i8": Scheme("i8", "i8", 127.0),
-    "fp8": Scheme("fp8", "f8e4m3fn", 448.0),
-    "w4a16": Scheme("w4a16", "i4", 7.0, True),
+    "i8": QuantizationScheme("i8", "i8", 127.0),
+    "fp8": QuantizationScheme("fp8", "f8e4m3fn", 448.0),
+    "w4a16": QuantizationScheme("w4a16", "i4", 7.0, True),
 }
 
 
-class Needed(NamedTuple):
+class ScaleInput(NamedTuple):
     """A tensor of scales that a function receives from each call."""
 
     what: str  # "inverse" of an activation's scale, "factor" behind a product, "scales" of a weight
@@ -48,7 +48,7 @@ def sixteen(dtype: str) -> str:
     return "f16" if dtype == "f16" else "bf16"
 
 
-def rounded(values: NDArray[Any], scheme: Scheme) -> NDArray[Any]:
+def rounded(values: NDArray[Any], scheme: QuantizationScheme) -> NDArray[Any]:
     """Elements in narrow numbers, saturated."""
     clipped = np.clip(values, -scheme.largest, scheme.largest)
     whole = np.rint(clipped) if scheme.dtype[0] == "i" else clipped
@@ -63,7 +63,7 @@ def row_is_narrow(narrow: NarrowWeights, source: Source) -> bool:
 class ScaledWeights(Rewriter):
     """Writes a graph with narrow weights; subclasses handle the operations that read them."""
 
-    def __init__(self, graph: Graph, scheme: Scheme, peaks: Mapping[str, float] | None) -> None:
+    def __init__(self, graph: Graph, scheme: QuantizationScheme, peaks: Mapping[str, float] | None) -> None:
         """Finds the weights that become narrow."""
         super().__init__(graph)
         self.scheme, self.peaks = scheme, peaks
@@ -192,7 +192,7 @@ class ScaledWeights(Rewriter):
         """Dequantized codes, in 16 bits."""
         b, depth, dtype = function.b, self.narrow.depth(source), sixteen(row["dtype"])
         shape = tuple(row["shape"])
-        need = Needed("scales", (), source, source.name)
+        need = ScaleInput("scales", (), source, source.name)
         part = self.take(function, need, self._scales_shape(source, shape), dtype)
         if depth is not None and shape[depth] > 0:
             lead, count = part.shape[:depth], part.shape[depth]
@@ -211,7 +211,7 @@ class ScaledWeights(Rewriter):
         scale = np.float32(peak / self.scheme.largest) if np.isfinite(peak) else np.float32(0)
         return float(scale) if scale >= np.finfo(np.float32).tiny else 1.0  # its inverse is finite
 
-    def _known(self, need: Needed) -> NDArray[Any]:
+    def _known_scales(self, need: ScaleInput) -> NDArray[Any]:
         """Elements of needed scales, where weight and activations are known."""
         if need.what == "inverse":
             return np.asarray(1 / self._scale(need.sites[0]), np.float32)
@@ -223,7 +223,7 @@ class ScaledWeights(Rewriter):
         scales = self._spread(need.weight.name).reshape(-1)
         return np.asarray(factor * (scales if scales.size > 1 else scales[0]), np.float32)
 
-    def take(self, function: Function, need: Needed, shape: tuple[int, ...], dtype: str = "f32") -> Tensor:
+    def take(self, function: Function, need: ScaleInput, shape: tuple[int, ...], dtype: str = "f32") -> Tensor:
         """Scales: a constant where all parts are known, else an additional input of the function."""
         label = f"{need.label}.{need.what}"
         if function.main or (not need.sites and (need.weight is None or not need.weight.function)):
@@ -236,11 +236,11 @@ class ScaledWeights(Rewriter):
         return tensor
 
     def _constant_scales(
-        self, function: Function, need: Needed, label: str, shape: tuple[int, ...], dtype: str
+        self, function: Function, need: ScaleInput, label: str, shape: tuple[int, ...], dtype: str
     ) -> Tensor:
         weight = need.weight
         if need.what != "scales" or weight is None:
-            values = np.broadcast_to(self._known(need), shape)
+            values = np.broadcast_to(self._known_scales(need), shape)
             return function.b.weight(label, data=np.array(values, order="C"), trainable=False)
         label = f"{weight.name}.scales"
         if self.weights[weight.name]["source"] == "random":  # equal scales need no elements
@@ -257,6 +257,6 @@ class ScaledWeights(Rewriter):
             if weight is not None and weight.function:
                 weight = self.narrow.source(function.name, row["operands"][names.index(weight.name)]["name"])
             sites = tuple(f"{row['name']}/{site}" for site in need.sites)
-            inner = Needed(need.what, sites, weight, f"{row['name']}.{need.label}")
+            inner = ScaleInput(need.what, sites, weight, f"{row['name']}.{need.label}")
             found.append(self.take(function, inner, shape, dtype))
         return found

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.checked import checked_class
 from ..base.errors import shown, user_error
 
@@ -104,7 +104,7 @@ class Tensor:
             else:
                 if extent == 0:
                     raise user_error("an index into an axis without elements", value=shown(item), allowed="slices")
-                item = whole("index", item, -extent, extent - 1)
+                item = integer("index", item, -extent, extent - 1)
                 first = item + (extent if item < 0 else 0)
                 last, step = first + 1, 1
             start.append(first)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _core
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.errors import user_error
 from .graph import Graph
 
@@ -41,7 +41,7 @@ def checked(graph: Graph, trips: Mapping[str, Any]) -> Trips:
             allowed = ", ".join(loops) or "none: all trip counts of this graph are known"
             raise user_error("not a data-dependent loop", place="trips", value=f"'{label}'", allowed=allowed)
         pair = count if isinstance(count, (tuple, list)) else (count, count)
-        low, high = (whole(f"trips of '{label}'", one, 0) for one in pair)
+        low, high = (integer(f"trips of '{label}'", one, 0) for one in pair)
         result[label] = (low, high)
     return result
 
@@ -54,7 +54,7 @@ def counted(graph: Graph, trips: Trips) -> Graph:
     return copy
 
 
-def told(trips: Trips, by: str) -> list[str]:
+def trip_notes(trips: Trips, by: str) -> list[str]:
     """Notes of a result about trip counts."""
     lines = []
     for label, (low, high) in trips.items():

@@ -42,7 +42,7 @@ SAFETENSORS = {
 NAMES = {np.dtype(value): name for name, value in NUMPY.items()}
 
 
-class Stored:
+class StoredTensor:
     """A tensor in a file: its type, and a function that loads its elements."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Stored:
         self.dtype, self.shape, self.load, self.path, self.offset = dtype, shape, load, path, offset
 
 
-def open_weights(path: str | os.PathLike[str]) -> dict[str, Stored]:
+def open_weights(path: str | os.PathLike[str]) -> dict[str, StoredTensor]:
     """The tensors of a weight file. Elements are read on demand."""
     text = path_text(path)
     if os.path.isdir(text):
@@ -98,7 +98,7 @@ def _header(path: str) -> tuple[dict[str, Any], int, int]:
     return header, 8 + length, size - 8 - length
 
 
-def _safetensors(path: str) -> dict[str, Stored]:
+def _safetensors(path: str) -> dict[str, StoredTensor]:
     header, start, size = _header(path)
     found = {}
     for name, entry in header.items():
@@ -129,7 +129,7 @@ def _safetensors(path: str) -> dict[str, Stored]:
     return found
 
 
-def _raw(path: str, dtype: str, shape: tuple[int, ...], offset: int) -> Stored:
+def _raw(path: str, dtype: str, shape: tuple[int, ...], offset: int) -> StoredTensor:
     def load() -> NDArray[Any]:
         if 0 in shape:
             return np.zeros(shape, NUMPY[dtype])
@@ -137,10 +137,10 @@ def _raw(path: str, dtype: str, shape: tuple[int, ...], offset: int) -> Stored:
         count = int(np.prod(shape))
         return np.frombuffer(flat, dtype=NUMPY[dtype], count=count, offset=offset).reshape(shape)
 
-    return Stored(dtype, shape, load, path, offset)
+    return StoredTensor(dtype, shape, load, path, offset)
 
 
-def _shards(path: str) -> dict[str, Stored]:
+def _shards(path: str) -> dict[str, StoredTensor]:
     """The tensors of an index of safetensors files."""
     data = read_json(path, limit=MAX_HEADER)
     try:
@@ -149,7 +149,7 @@ def _shards(path: str) -> dict[str, Stored]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise user_error("not an index of safetensors files", place=path, value=str(error)[:200]) from None
     directory = os.path.dirname(path) or "."
-    files: dict[str, dict[str, Stored]] = {}
+    files: dict[str, dict[str, StoredTensor]] = {}
     found = {}
     for name, shard in pairs:
         if os.path.basename(shard) != shard or "\0" in shard:
@@ -164,13 +164,13 @@ def _shards(path: str) -> dict[str, Stored]:
     return found
 
 
-def _npz(path: str) -> dict[str, Stored]:
+def _npz(path: str) -> dict[str, StoredTensor]:
     """Reads headers only; their sizes must agree with the archive."""
     found = {}
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
-                _plain_member(member, path)
+                _check_compression(member, path)
                 name = member.filename.removesuffix(".npy")
                 place = f"{path}, array '{name}'"
                 with archive.open(member) as file:
@@ -191,7 +191,7 @@ def _npz(path: str) -> dict[str, Stored]:
                     raise user_error(
                         "an array does not fit its bytes", place=place, value=f"{member.file_size}", allowed=f"{wanted}"
                     )
-                found[name] = Stored(NAMES[dtype], tuple(shape), _member(path, member.filename))
+                found[name] = StoredTensor(NAMES[dtype], tuple(shape), _member(path, member.filename))
     except (OSError, Error):
         raise
     except Exception as error:  # of the archive, its stream, the header's text: each raises its own
@@ -199,7 +199,7 @@ def _npz(path: str) -> dict[str, Stored]:
     return found
 
 
-def _plain_member(member: zipfile.ZipInfo, path: str) -> None:
+def _check_compression(member: zipfile.ZipInfo, path: str) -> None:
     """Raises an error for compressions that numpy does not write, because they unpack without a bound."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise Unsupported(f"{path}, array '{member.filename}': compression of type {member.compress_type}")
@@ -242,7 +242,7 @@ def _check_pickle(path: str) -> None:
         return
 
 
-def _torch(path: str) -> dict[str, Stored]:
+def _torch(path: str) -> dict[str, StoredTensor]:
     """A state dictionary, read with weights_only: torch creates only tensors and plain containers."""
     torch = need("torch", "torch")
     _check_pickle(path)
@@ -268,7 +268,7 @@ def _torch(path: str) -> dict[str, Stored]:
         if tensor.device.type != "cpu":
             raise user_error("a tensor without elements", place=f"{path}, tensor '{name}'", value=str(tensor.device))
         dtype = dtype_name(tensor.dtype, f"{path}, tensor '{name}'")
-        found[str(name)] = Stored(dtype, tuple(tensor.shape), partial(elements_of, tensor))
+        found[str(name)] = StoredTensor(dtype, tuple(tensor.shape), partial(elements_of, tensor))
     return found
 
 
@@ -295,7 +295,7 @@ def load_weights(
 
 
 def _give(graph: Any, name: str, row: Mapping[str, Any], entry: Any, place: str, convert: bool) -> None:
-    tensor = entry if isinstance(entry, Stored) else None
+    tensor = entry if isinstance(entry, StoredTensor) else None
     shape = tuple(tensor.shape if tensor is not None else as_array(entry, "weights").shape)
     if shape != tuple(row["shape"]):
         raise user_error(

@@ -9,12 +9,12 @@ from ..base.lazy import listed
 from .assembly import assemble, disassemble, instructions
 from .core import Core
 from .custom import Instruction, Unit, define, unit
+from .custom_kernels import use
 from .header import header
 from .kernel import kernel, kernel_text
 from .operation import Operation, TensorType, operation
 from .result import IsaResult
 from .running import call, run
-from .using import use
 
 __all__ = [
     "Core",

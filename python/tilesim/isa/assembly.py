@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _core
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.checked import checked
 from ..base.errors import nearest, shown, user_error
 from ..results.result import Table
@@ -65,7 +65,9 @@ def disassemble(bits: int, address: int = 0, instructions: Iterable[Instruction]
     Returns:
         Such as "addi a0, a1, -3"; ".word 0x..." (".half") for other bits.
     """
-    return _core.isa_disassemble(whole("bits", bits, 0, 2**32 - 1), whole("address", address, 0), set_of(instructions))
+    return _core.isa_disassemble(
+        integer("bits", bits, 0, 2**32 - 1), integer("address", address, 0), set_of(instructions)
+    )
 
 
 @checked()

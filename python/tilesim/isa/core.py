@@ -1,4 +1,4 @@
-"""The core that instructions run on."""
+"""A RISC-V core as software sees it."""
 
 from __future__ import annotations
 
@@ -143,13 +143,13 @@ class Core:
         self._units += (added,)
         _core.IsaSet().check(self.timing)  # a machine's units are known there
 
-    def _has_unit(self, of: Instruction) -> None:
-        if isinstance(of.unit, Unit) and of.unit not in self._units:
+    def _has_unit(self, instruction: Instruction) -> None:
+        if isinstance(instruction.unit, Unit) and instruction.unit not in self._units:
             known = [one.name for one in self._units]
             raise user_error(
-                f"'{of.name}' runs on a unit that the core does not have",
+                f"'{instruction.name}' runs on a unit that the core does not have",
                 place=f"core '{self.name}'",
-                value=of.unit.name,
+                value=instruction.unit.name,
                 allowed=", ".join(known) if known else "no separate unit",
                 suggestion="Extend the core by the unit first: core.extend(unit, instruction).",
             )

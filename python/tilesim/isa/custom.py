@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import _core
-from ..base.arguments import one_of, whole
+from ..base.arguments import integer, one_of
 from ..base.checked import checked
 from ..base.errors import nearest, shown, user_error
 from .native import native
@@ -38,7 +38,7 @@ _FIELDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Unit:
-    """A unit beside those that every core has; made by `unit`."""
+    """An additional unit of a core; `unit` creates it."""
 
     name: str
     queue: int = 4
@@ -47,7 +47,7 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """A custom instruction: a value, made by `define`, for cores that are extended by it."""
+    """A custom instruction, created by `define`, for cores that are extended with it."""
 
     text: str
     name: str
@@ -119,7 +119,7 @@ def unit(name: str, queue: int = 4, pipes: int = 1) -> Unit:
         raise user_error("a unit's name is of letters, digits, '-' and '_'", place="name", value=shown(name))
     if name in ("arithmetic", "load", "store", "front", "scalar", "control"):
         raise user_error("every core already has this unit", place="name", value=name, allowed="another name")
-    return Unit(name, whole("queue", queue, 1, 64), whole("pipes", pipes, 1, 8))
+    return Unit(name, integer("queue", queue, 1, 64), integer("pipes", pipes, 1, 8))
 
 
 def _at(column: int) -> str:
@@ -187,7 +187,7 @@ def _opcode(opcode: Any) -> int:
                 suggestion=nearest(opcode, _OPCODES),
             )
         return _OPCODES[opcode]
-    number = whole("opcode", opcode, 0, 127)
+    number = integer("opcode", opcode, 0, 127)
     if number & 3 != 3 or number & 0x1C == 0x1C:
         raise user_error(
             "this opcode belongs to instructions of another length",
@@ -200,7 +200,7 @@ def _opcode(opcode: Any) -> int:
 
 def _code(words: tuple[str, ...], opcode: Any, funct3: int, funct7: int | None, funct6: int | None) -> tuple[int, int]:
     """Match and mask; fields that are neither operands nor stated are zeros."""
-    match = _opcode(opcode) | whole("funct3", funct3, 0, 7) << 12
+    match = _opcode(opcode) | integer("funct3", funct3, 0, 7) << 12
     vector = any(word[0] == "v" for word in words)
     if funct7 is not None and funct6 is not None:
         raise user_error("both funct6 and funct7 are given", place="funct6, funct7")
@@ -215,7 +215,7 @@ def _code(words: tuple[str, ...], opcode: Any, funct3: int, funct7: int | None, 
         raise user_error("a vector instruction has no field for it", place="text", value="i12", allowed="simm5, zimm5")
     if "i12" in words and (funct6 is not None or funct7 is not None):
         raise user_error("i12 uses the same bits as funct6 and funct7", place="funct6, funct7", allowed="neither")
-    top = whole("funct7", funct7, 0, 127) << 25 if funct7 is not None else whole("funct6", funct6 or 0, 0, 63) << 26
+    top = integer("funct7", funct7, 0, 127) << 25 if funct7 is not None else integer("funct6", funct6 or 0, 0, 63) << 26
     if vector and "vm" not in words:
         top |= 1 << 25  # never masked
     mask = (1 << 32) - 1

@@ -1,4 +1,4 @@
-"""C declarations of single instructions: macros made of a row of the table, by where its operands lie."""
+"""C macros for single instructions, generated from the instruction table."""
 
 from __future__ import annotations
 

@@ -60,18 +60,18 @@ def _types(dtypes: dict[str, tuple[int, int]]) -> Iterable[str]:
     yield "#endif"
 
 
-def _numbers(told: dict[str, Any]) -> Iterable[str]:
+def _numbers(description: dict[str, Any]) -> Iterable[str]:
     yield "/* element types */"
-    for name, (number, bits) in told["dtypes"].items():
+    for name, (number, bits) in description["dtypes"].items():
         if bits in (8, 16, 32):
             yield f"#define TS_{name.upper()} {number}"
     yield ""
     yield "/* functions of fn */"
-    for number, name in enumerate(told["functions"]):
+    for number, name in enumerate(description["functions"]):
         yield f"#define TS_FN_{name.upper()} {number}"
     yield ""
     yield "/* what software may ask of a core */"
-    for name, number in told["registers"].items():
+    for name, number in description["registers"].items():
         plain = name.replace(".", "_")
         yield f"static inline uint64_t {plain}(void) {{"
         yield f'  uint64_t value; __asm__("csrr %0, {number:#x}" : "=r"(value)); return value;'

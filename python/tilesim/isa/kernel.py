@@ -1,4 +1,4 @@
-"""Kernels of tile computes as programs."""
+"""Instruction-level programs of tile computes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class TensorType:
 
 @checked_class()
 class Operation:
-    """A custom operation; made by `operation`, called with tensors of a builder."""
+    """A custom operation; `operation` creates it, and a call adds it to a builder."""
 
     def __init__(self, name: str, shape: Callable[..., Any], reference: Callable[..., Any], roundings: float) -> None:
         """Made by `operation`."""
@@ -108,10 +108,12 @@ class Operation:
         made, cycles = _core.isa_run_operation(self.name, Machine.load(machine).core, arrays, zeros)
         return (made[0] if len(made) == 1 else tuple(made)), int(cycles)
 
-    def _type(self, made: Any) -> TensorType:
-        dtype, shape = (made.dtype, made.shape) if hasattr(made, "dtype") else made if _is_pair(made) else (None, None)
+    def _type(self, result: Any) -> TensorType:
+        dtype, shape = (
+            (result.dtype, result.shape) if hasattr(result, "dtype") else result if _is_pair(result) else (None, None)
+        )
         if dtype is None:
-            raise self._wrong("the shape function does not return a type", made)
+            raise self._wrong("the shape function does not return a type", result)
         return TensorType(dtype_name(str(dtype)), tuple(extents(shape, f"result of '{self.name}'")))
 
     def _wrong(self, what: str, value: Any) -> Exception:

@@ -130,7 +130,7 @@ class IsaResult(Tabled):
 
         Times in cycles; its result is available at `result`; it waited longest for `waited_for`, `waited` cycles.
         """
-        return Table(list(self._kept("log", "pipeline=10_000")))
+        return Table(list(self._record("log", "pipeline=10_000")))
 
     def write_pipeline(self, path: str | os.PathLike[str]) -> int:
         """Writes the rows of `pipeline` to a file.
@@ -144,7 +144,7 @@ class IsaResult(Tabled):
         Raises:
             UserError: when none were kept (`run(..., pipeline=10_000)`), or the file cannot be written.
         """
-        log = self._kept("log", "pipeline=10_000")
+        log = self._record("log", "pipeline=10_000")
         write_pipeline(log, f"{self.data['core']}, VLEN {self.data['vlen']:,}", path)
         left: int = log.left_out
         return left
@@ -163,11 +163,11 @@ class IsaResult(Tabled):
         """
         from ..results.perfetto import write_trace
 
-        trace = self._kept("trace", "timeline=True")
+        trace = self._record("trace", "timeline=True")
         write_trace(trace, path)
         return int(trace["left_out"])
 
-    def _kept(self, what: str, how: str) -> Any:
+    def _record(self, what: str, how: str) -> Any:
         if what not in self._recorded:
             raise user_error("the run did not record this", suggestion=f"Run with timed=True, {how}")
         return self._recorded[what]

@@ -1,4 +1,4 @@
-"""Programs and functions on a hart."""
+"""Runs programs and functions on a hart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.checked import checked
 from ..base.errors import path_text, shown, user_error
 from ..machine.machine import Machine
@@ -30,26 +30,26 @@ _FLOATS = {"f16": 16, "f32": 32, "f64": 64}
 _INTEGERS = {f"{sign}{bits}": bits for sign in "iu" for bits in (8, 16, 32, 64)}
 
 
-def _trap(told: dict[str, Any], elf: Elf) -> dict[str, Any] | None:
-    if told["kind"] in ("exited", "returned"):
+def _trap(record: dict[str, Any], elf: Elf) -> dict[str, Any] | None:
+    if record["kind"] in ("exited", "returned"):
         return None
-    pc = told["pc"]
+    pc = record["pc"]
     trap = {
-        "cause": told.get("cause", "instruction limit"),
-        "detail": told.get("detail", ""),
+        "cause": record.get("cause", "instruction limit"),
+        "detail": record.get("detail", ""),
         "pc": pc,
-        "address": told["value"] if any(word in told.get("cause", "") for word in _ADDRESSED) else None,
-        "instruction": told.get("text", ""),
+        "address": record["value"] if any(word in record.get("cause", "") for word in _ADDRESSED) else None,
+        "instruction": record.get("text", ""),
         "symbol": elf.symbol(pc),
         "line": elf.line(pc),
     }
-    if not trap["instruction"] and told.get("instruction"):
-        trap["instruction"] = f"{told['instruction']:#x}"
+    if not trap["instruction"] and record.get("instruction"):
+        trap["instruction"] = f"{record['instruction']:#x}"
     return trap
 
 
 class Streams(NamedTuple):
-    """Targets of the standard streams: "k", kept in the result; "o", those of this process; "c", closed."""
+    """Targets of the standard streams: "k" stores the text in the result, "o" passes it through, "c" closes."""
 
     input: str = "k"
     output: str = "k"
@@ -61,7 +61,7 @@ class _Views:
 
     def __init__(self, program: Any, elf: Elf, core: Core, timed: bool, pipeline: int, timeline: bool) -> None:
         self.program, self.elf, self.timed, self.held = program, elf, timed, core._held
-        self.pipeline = whole("pipeline", pipeline, 0, MOST_LOGGED)
+        self.pipeline = integer("pipeline", pipeline, 0, MOST_LOGGED)
         self.starts = elf.starts() if timeline else None
         if not timed:
             if pipeline or timeline:
@@ -85,14 +85,14 @@ class _Views:
         return found
 
 
-def _result(program: Any, told: dict[str, Any], elf: Elf, core: Core, views: _Views, value: Any = None) -> IsaResult:
+def _result(program: Any, record: dict[str, Any], elf: Elf, core: Core, views: _Views, value: Any = None) -> IsaResult:
     data = {
         "schema": "tilesim.isa_run",
         "version": 1,
         "core": core.name,
         "vlen": core.vlen,
-        "exit_status": told["status"] if told["kind"] == "exited" else 0 if told["kind"] == "returned" else None,
-        "trap": _trap(told, elf),
+        "exit_status": record["status"] if record["kind"] == "exited" else 0 if record["kind"] == "returned" else None,
+        "trap": _trap(record, elf),
         "instructions": program.instructions,
         "vector_instructions": program.vector_instructions,
         "element_operations": program.element_operations,
@@ -154,13 +154,13 @@ def run(
             `max_memory`.
     """
     streams = Streams("o", "o", "o") if pass_through else Streams()
-    asked = Asked(core, machine, vlen, max_instructions, root, seed, input, agnostic, bare, timed, pipeline, timeline,
-                  max_memory)  # fmt: skip
+    asked = RunArguments(core, machine, vlen, max_instructions, root, seed, input, agnostic, bare, timed, pipeline,
+                         timeline, max_memory)  # fmt: skip
     return run_with(streams, elf, args, asked)
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunArguments:
     """Arguments of a run, by the names of `run`."""
 
     core: str | os.PathLike[str] | Core | None = None
@@ -178,7 +178,7 @@ class Asked:
     max_memory: int | str = _MEMORY
 
 
-def run_with(streams: Streams, elf: ElfLike, args: Sequence[str], asked: Asked) -> IsaResult:
+def run_with(streams: Streams, elf: ElfLike, args: Sequence[str], asked: RunArguments) -> IsaResult:
     """`run`, with a separate setting for each standard stream."""
     target = core_of(asked.core, asked.machine, asked.vlen)
     program, image = _program(elf, target, asked, streams)
@@ -193,10 +193,10 @@ def run_with(streams: Streams, elf: ElfLike, args: Sequence[str], asked: Asked) 
 
 
 def _limit(instructions: int | None) -> int:
-    return _MOST if instructions is None else whole("max_instructions", instructions, 0, _MOST)
+    return _MOST if instructions is None else integer("max_instructions", instructions, 0, _MOST)
 
 
-def _program(elf: ElfLike, core: Core, asked: Asked, streams: Streams) -> tuple[Any, Elf]:
+def _program(elf: ElfLike, core: Core, asked: RunArguments, streams: Streams) -> tuple[Any, Elf]:
     agnostic, most = asked.agnostic, asked.max_memory
     if agnostic not in ("undisturbed", "ones"):
         raise user_error("unknown policy", place="agnostic", value=agnostic, allowed="undisturbed, ones")
@@ -204,8 +204,8 @@ def _program(elf: ElfLike, core: Core, asked: Asked, streams: Streams) -> tuple[
     folder = "" if asked.root is None else path_text(asked.root)
     if folder and not os.path.isdir(folder):
         raise user_error("the directory does not exist", place="root", value=folder)
-    seed = whole("seed", asked.seed, 0, 2**64 - 1)
-    most = whole("max_memory", _core.parse_bytes(most) if isinstance(most, str) else most, 4096, _MOST)
+    seed = integer("seed", asked.seed, 0, 2**64 - 1)
+    most = integer("max_memory", _core.parse_bytes(most) if isinstance(most, str) else most, 4096, _MOST)
     program = _core.IsaProgram(image.image, core.vlen, folder, seed, "".join(streams), asked.input, core._held, most)
     program.set_ones(agnostic == "ones")
     if core.machine is not None:
@@ -351,7 +351,7 @@ def call(
     if returns is not None and returns not in _FLOATS and returns not in _INTEGERS:
         raise user_error("unknown type", place="returns", value=returns, allowed=", ".join([*_INTEGERS, *_FLOATS]))
     target = core_of(core, machine, vlen)
-    program, image = _program(elf, target, Asked(agnostic=agnostic, max_memory=max_memory), Streams())
+    program, image = _program(elf, target, RunArguments(agnostic=agnostic, max_memory=max_memory), Streams())
     function = image.address(symbol)
     arguments = _Arguments(program)
     for index, value in enumerate(args):

@@ -64,7 +64,7 @@ class Semantics:
         if self.written == "vd":
             assert vector is not None
             return self._vector(made, count, vector, pc)
-        return self._whole(made, pc) if self.written == "rd" else self._real(made, pc)
+        return self._integer(made, pc) if self.written == "rd" else self._real(made, pc)
 
     def _operand(self, word: str, value: Any, vector: np.dtype[Any] | None) -> Any:
         if word[0] == "v":
@@ -87,29 +87,29 @@ class Semantics:
     def _wrong(self, what: str, value: Any, pc: int, allowed: str = "") -> Exception:
         return user_error(what, place=f"'{self.of.text}' at {pc:#x}", value=shown(value), allowed=allowed)
 
-    def _vector(self, made: Any, count: int, vector: np.dtype[Any], pc: int) -> bytes:
+    def _vector(self, result: Any, count: int, vector: np.dtype[Any], pc: int) -> bytes:
         name = self.of.name
-        if not isinstance(made, np.ndarray):
+        if not isinstance(result, np.ndarray):
             what = f"the semantics of '{name}' do not return an array"
-            raise self._wrong(what, made, pc, f"{vector.name} of shape ({count},)")
-        if made.shape != (count,):
-            raise self._wrong(f"the semantics of '{name}' return a wrong shape", made.shape, pc, f"({count},)")
-        if made.dtype != vector:
+            raise self._wrong(what, result, pc, f"{vector.name} of shape ({count},)")
+        if result.shape != (count,):
+            raise self._wrong(f"the semantics of '{name}' return a wrong shape", result.shape, pc, f"({count},)")
+        if result.dtype != vector:
             what = f"the semantics of '{name}' return a wrong dtype"
-            swapped = made.dtype == vector.newbyteorder(">")
-            got = f"{made.dtype.str}, the other order of bytes" if swapped else made.dtype.name
+            swapped = result.dtype == vector.newbyteorder(">")
+            got = f"{result.dtype.str}, the other order of bytes" if swapped else result.dtype.name
             raise self._wrong(what, got, pc, vector.str if swapped else vector.name)
-        return _canonical(made, vector)
+        return _canonical(result, vector)
 
-    def _whole(self, made: Any, pc: int) -> int:
-        if isinstance(made, (bool, int, np.integer, np.bool_)) or (
-            isinstance(made, np.ndarray) and made.shape == () and made.dtype.kind in "iub"
+    def _integer(self, result: Any, pc: int) -> int:
+        if isinstance(result, (bool, int, np.integer, np.bool_)) or (
+            isinstance(result, np.ndarray) and result.shape == () and result.dtype.kind in "iub"
         ):
-            number = int(made)
+            number = int(result)
             if -(1 << 63) <= number < 1 << 64:
                 return number & (1 << 64) - 1
         what = f"the semantics of '{self.of.name}' do not return a number of 64 bits"
-        raise self._wrong(what, made, pc, "a whole number from -2^63 to 2^64 - 1")
+        raise self._wrong(what, result, pc, "a whole number from -2^63 to 2^64 - 1")
 
     def _real(self, made: Any, pc: int) -> int:
         kind = self._register()

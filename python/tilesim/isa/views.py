@@ -1,4 +1,4 @@
-"""The cycles of a timed run: by function and line, by instruction, units on a time axis."""
+"""Cycles of a timed run by function, line, instruction and unit."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def functions_of(program: Any, elf: Elf) -> list[dict[str, Any]]:
         by_line = (
             [{"line": line, "instructions": n, "cycles": c} for line, (n, c) in lines.items()] if any(lines) else []
         )
-        rows.append({"function": function, **whole, "lines": sorted(by_line, key=_most)})
-    return sorted(rows, key=_most)
+        rows.append({"function": function, **whole, "lines": sorted(by_line, key=_busiest_first)})
+    return sorted(rows, key=_busiest_first)
 
 
-def _most(row: dict[str, Any]) -> tuple[int, int, str]:
+def _busiest_first(row: dict[str, Any]) -> tuple[int, int, str]:
     return -row["cycles"], -row["instructions"], row.get("line", row.get("function", ""))
 
 
@@ -150,7 +150,7 @@ def roofline_of(program: Any) -> dict[str, Any]:
 
 
 class Log:
-    """The first instructions of a run: rows are made as they are asked for, of 64 bytes each."""
+    """The first instructions of a run, 64 bytes each, converted to rows on access."""
 
     def __init__(self, program: Any, elf: Elf, held: Any = None) -> None:
         """Wraps the core's log."""

@@ -1,1 +1,1 @@
-"""From a graph to a tile program, on one device or several."""
+"""Lowers a graph to a tile program for one device or several."""

@@ -1,4 +1,4 @@
-"""Graphs and machines to programs."""
+"""Compiles a graph for a machine."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from .. import _core
 from .._core import Unsupported, UserError
-from ..base.above import Above
-from ..base.arguments import one_of, whole
+from ..base.arguments import integer, one_of
 from ..base.checked import checked
 from ..base.errors import shown, unsupported
+from ..base.late_calls import LateCalls
 from ..base.progress import counter
 from ..graph import Graph, nearest, user_error
-from ..graph.devices import alone
+from ..graph.devices import single_device_graph
 from ..graph.trips import checked as checked_trips
 from ..graph.trips import counted
 from ..loading import GraphLike, as_graph
 from ..machine.machine import Machine, MachineLike
-from ..mapping.by_hand import EXAMPLE, by_loops, checked_nest, is_nest
 from ..mapping.half_attention import with_half_attention
 from ..mapping.integer_products import with_integer_products
+from ..mapping.manual_nests import EXAMPLE, by_loops, checked_nest, is_nest
 from ..mapping.sparse_products import with_sparse_products
 from ..program.footprint import check_capacity
 from ..program.fusion import Fusion, rules_text
@@ -29,7 +29,7 @@ from ..program.program import Program
 from .placer import compile_mixed
 from .profile import lowered_as, way_of
 from .residency import wished
-from .smallest import with_smallest
+from .smallest_scratchpad import with_smallest
 from .zero_tiles import check_formats, with_own_weights, with_zero_tiles
 
 __all__ = ["compile"]
@@ -38,7 +38,7 @@ STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
 
 
 #: Searches for nests, by value of `mapping`: graph, machine and `fuse` to nests; modules above add theirs.
-SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = Above()
+SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = LateCalls()
 
 
 @checked("cores", "mapping")
@@ -137,10 +137,10 @@ def compile(
     graph, machine = as_graph(graph), lowered_as(machine, lowering)
     target = machine.only(sort) if sort is not None else machine
     if cores is not None:
-        cores = whole("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
+        cores = integer("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
     if contexts is not None:
         most = int(target.get("core.contexts"))
-        contexts = whole("contexts", contexts, most=most, none="one, or as many as the mapping asks for")
+        contexts = integer("contexts", contexts, most=most, none="one, or as many as the mapping asks for")
     options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
     if lowering is not None:
         options["lowering"] = lowering
@@ -149,7 +149,7 @@ def compile(
     if layout != "auto":
         options["layout"] = layout
     if collectives == "untimed":
-        graph = alone(graph)
+        graph = single_device_graph(graph)
     given, sparse = graph, (contexts or 1) == 1
     graph = _as_multiplied(given, target, zero_tiles, integer_products, sparse)
     if zero_tiles != "off":
@@ -217,16 +217,16 @@ def _compiled(
     options: dict[str, Any],
     residency: tuple[str, dict[str, str]],
     unused: dict[str, str] | None = None,
-    said: Iterable[str] = (),
+    notes: Iterable[str] = (),
 ) -> Program:
-    """A program without the host. `unused` gets products whose tiles of zeros it multiplies; `said`: its notes."""
+    """A program without the host. `unused` gets products whose tiles of zeros it multiplies; `notes`: its notes."""
     fuse = rules_text(options["fuse"])
     mappings, rest = _mappings(graph, target, options["mapping"], fuse)
     cores, contexts = options.get("cores") or 0, options.get("contexts") or 0
     groups: list[dict[str, Any]] = []
     stays, levels = residency
     more: dict[str, Any] = {"cores": cores, "contexts": contexts, "layout": options.get("layout", "auto")}
-    more |= {"residency": stays, "levels": levels, "timed": True, "unused": unused, "notes": list(said)}
+    more |= {"residency": stays, "levels": levels, "timed": True, "unused": unused, "notes": list(notes)}
     if (heard := counter("kernels")) is not None:
         more["counted"] = heard
     core = _core.compile(graph.core, target.core, fuse, mappings, rest, groups=groups, **more)

@@ -11,7 +11,7 @@ from ..graph import Graph, nearest, user_error
 from ..machine.device import Device
 from ..machine.machine import Machine
 from ..program import placement
-from ..program.mixed import SIDES, MixedProgram, Plan, Turn
+from ..program.mixed import SIDES, CorePlacement, MixedProgram, Turn
 from ..program.placement import Item, Link
 from ..program.program import Program
 from .costs import Estimator
@@ -82,7 +82,7 @@ class _Placer:
                 )
             self.reasons[name] = "asked for"
 
-    def plan(self) -> Plan:
+    def plan(self) -> CorePlacement:
         items = []
         for name, host in self.times.items():
             op = self.operations[name]
@@ -101,12 +101,12 @@ class _Placer:
         link = link_of(self.machine)
         there = placement.cheapest(items, self.sizes, self.outputs, link)
         notes = {f"host, {note}" for note in self.on_host.notes if note.split(":")[0] in self._kinds(there)}
-        return Plan(items, self.sizes, self.outputs, link, self.reasons, there, notes)
+        return CorePlacement(items, self.sizes, self.outputs, link, self.reasons, there, notes)
 
     def _kinds(self, names: Iterable[str]) -> set[str]:
         return {self.operations[name]["kind"] for name in names} | set(names)
 
-    def parts(self, plan: Plan) -> list[Turn]:
+    def parts(self, plan: CorePlacement) -> list[Turn]:
         crossing = placement.transfers(plan.items, plan.sizes, plan.outputs, plan.there)
         to_host = {t.value: t for t in crossing if t.to_host}
         from_host = {t.value: t for t in crossing if not t.to_host}

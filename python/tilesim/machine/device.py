@@ -1,4 +1,4 @@
-"""Devices: the closed-form view of a CPU, GPU or NPU, from its own file or from a machine."""
+"""Devices: the closed-form view of a CPU, GPU or NPU, read from a file or derived from a machine."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 from .. import _core
 from ..base.checked import checked_class
 from ..base.errors import nearest, shown, user_error
-from ..base.kinds import of_kind
+from ..base.kinds import as_kind
 
 KINDS = ("gpu", "cpu", "tpu", "npu")
 HOW = ("native", "emulated", "absent")
@@ -28,7 +28,7 @@ class Rate:
 @checked_class()
 @dataclass(frozen=True)
 class Level:
-    """A memory level, all units together: bytes, line in bytes, ways, seconds of latency, bytes per second."""
+    """A memory level, summed over all units: bytes, line in bytes, ways, seconds of latency, bytes per second."""
 
     name: str
     bytes: float
@@ -79,7 +79,7 @@ def _number(data: Mapping[str, Any], key: str, place: str, field: str = "", leas
     return float(value)
 
 
-def _whole(data: Mapping[str, Any], key: str, place: str) -> int:
+def _integer(data: Mapping[str, Any], key: str, place: str) -> int:
     number = _number(data, key, place)
     if number != int(number):
         low, most = _RANGES[key]
@@ -87,7 +87,7 @@ def _whole(data: Mapping[str, Any], key: str, place: str) -> int:
     return int(number)
 
 
-def _known(data: Any, keys: Iterable[str], place: str) -> None:
+def _check_keys(data: Any, keys: Iterable[str], place: str) -> None:
     if not isinstance(data, Mapping):
         raise _fail(place, "not an object", data)
     names = list(keys)
@@ -102,13 +102,13 @@ _LEVEL_KEYS = ("name", "bytes", "line_bytes", "ways", "latency_seconds", "bytes_
 def _level(data: Any, place: str) -> Level:
     if isinstance(data, Level):
         data = asdict(data)
-    _known(data, _LEVEL_KEYS, place)
+    _check_keys(data, _LEVEL_KEYS, place)
     return Level(
         _text(data, "name", place),
         _number(data, "bytes", place),
         _number(data, "bytes_per_second", place),
-        _whole(data, "line_bytes", place) if "line_bytes" in data else 64,
-        _whole(data, "ways", place) if "ways" in data else 16,
+        _integer(data, "line_bytes", place) if "line_bytes" in data else 64,
+        _integer(data, "ways", place) if "ways" in data else 16,
         _number(data, "latency_seconds", place) if "latency_seconds" in data else 0.0,
     )
 
@@ -118,7 +118,7 @@ def _rate(data: Any, place: str) -> Rate:
         data = asdict(data)
     elif isinstance(data, (int, float)):
         data = {"flops_per_second": data}
-    _known(data, ("flops_per_second", "how", "reason"), place)
+    _check_keys(data, ("flops_per_second", "how", "reason"), place)
     how = _text(data, "how", place, "native")
     if how not in HOW:
         raise _fail(f"{place}.how", "unknown kind of rate", how, ", ".join(HOW), nearest(str(how), HOW))
@@ -168,7 +168,7 @@ def sorts_of_units(units: Sequence[Any], settings: Mapping[str, Any]) -> dict[st
     merged: dict[str, Any] = {"matrix": {}, "vector": {}}
     for index, sort in enumerate(units):
         place = f"device.units[{index}]"
-        _known(sort, ("name", "count", "matrix", "vector"), place)
+        _check_keys(sort, ("name", "count", "matrix", "vector"), place)
         for key in ("matrix", "vector"):
             rates = _rates(sort.get(key) or {}, f"{place}.{key}")
             for dtype, rate in rates.items():
@@ -198,7 +198,7 @@ def _clocks(data: Any, place: str) -> dict[str, float]:
 
 
 def checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
-    _known(data, KEYS, place)
+    _check_keys(data, KEYS, place)
     levels = data.get("levels")
     if not isinstance(levels, (list, tuple)) or not levels:
         raise _fail(f"{place}.levels", "a device needs at least one memory level", levels)
@@ -213,19 +213,19 @@ def checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
         "levels": tuple(_level(level, f"{place}.levels[{i}]") for i, level in enumerate(levels)),
         "matrix": _rates(data["matrix"], f"{place}.matrix"),
         "vector": _rates(data.get("vector") or {}, f"{place}.vector"),
-        "units": _whole(data, "units", place),
+        "units": _integer(data, "units", place),
         "clock_hz": _number(data, "clock_hz", place) if "clock_hz" in data else 1e9,
         "clocks": _clocks(data.get("clocks") or {}, f"{place}.clocks"),
         "kind": _text(data, "kind", place, "npu"),
         "family": _text(data, "family", place),
         "unit": _text(data, "unit", place, "unit"),
         "description": _text(data, "description", place),
-        "labels": tuple(of_kind(data.get("labels") or (), [str], f"{place}.labels")),
+        "labels": tuple(as_kind(data.get("labels") or (), [str], f"{place}.labels")),
         "shared_level": _text(data, "shared_level", place),
-        "partitions": _whole(data, "partitions", place) if "partitions" in data else 1,
-        "multicast": _whole(data, "multicast", place) if "multicast" in data else 1,
+        "partitions": _integer(data, "partitions", place) if "partitions" in data else 1,
+        "multicast": _integer(data, "multicast", place) if "multicast" in data else 1,
         "launch_seconds": _number(data, "launch_seconds", place) if data.get("launch_seconds") is not None else 0.0,
         "power_watts": None if power is None else _number(data, "power_watts", place),
-        "year": None if data.get("year") is None else _whole(data, "year", place),
-        "sources": dict(of_kind(data.get("sources") or {}, {str: str}, f"{place}.sources")),
+        "year": None if data.get("year") is None else _integer(data, "year", place),
+        "sources": dict(as_kind(data.get("sources") or {}, {str: str}, f"{place}.sources")),
     }

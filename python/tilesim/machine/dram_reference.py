@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.errors import user_error
-from ..base.kinds import of_kind
+from ..base.kinds import as_kind
 
 _LEVELS = {
     "Channel": "channel",
@@ -45,11 +45,11 @@ def _constraint(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 def _keys(data: Any, kinds: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     """An object with these keys at least, each of its kind."""
-    of_kind(data, dict, place)
+    as_kind(data, dict, place)
     for key, kind in kinds.items():
         if key not in data:
             raise user_error("a part in the reference form lacks a key", place=place, value=f"'{key}'")
-        of_kind(data[key], kind, f"{place}.{key}")
+        as_kind(data[key], kind, f"{place}.{key}")
     return dict(data)
 
 

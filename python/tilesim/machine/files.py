@@ -32,7 +32,7 @@ def read_machine(path: str) -> tuple[_core.Machine, frozenset[str] | None]:
         try:
             return _core.Machine.from_json(text, path), settings_in(entries)
         except _core.UserError as error:
-            raise _of_toml(error, path) from None
+            raise _toml_error(error, path) from None
     if path.endswith((".cfg", *YAML)):
         entries = scale_sim(path) if path.endswith(".cfg") else timeloop(path)
         return _core.Machine.from_json(json.dumps(entries), path), settings_in(entries)
@@ -66,7 +66,7 @@ def _no_value(value: Any) -> Any:
     raise user_error("invalid value of a setting", value=shown(value), allowed="numbers, texts, lists, tables")
 
 
-def _of_toml(error: Exception, path: str) -> Exception:
+def _toml_error(error: Exception, path: str) -> Exception:
     """An error of the JSON form, without its lines, which the file lacks."""
     place = re.sub(r":\d+\b", "", str(getattr(error, "place", ""))) or path
     parts = [str(getattr(error, key, "")) for key in ("what", "value", "allowed", "suggestion")]
@@ -174,14 +174,14 @@ def settings_in(entries: Mapping[str, Any]) -> frozenset[str]:
 
 def written(entries: Mapping[str, Any], path: str, base: str = "") -> str:
     """The text of a machine's file, with the meaning of each setting."""
-    base = _one_line(base)
+    base = _flattened(base)
     if path.endswith(".toml"):
         return _as_toml(entries, base)
     sources = entries.get("sources", {})
     notes = {}
     for name in _paths(entries):
         origin = sources.get(name, "")
-        said = f" {base}: {shown_value(_at(entries, name))} ({_one_line(origin)})" if base and origin else ""
+        said = f" {base}: {shown_value(_at(entries, name))} ({_flattened(origin)})" if base and origin else ""
         notes[name] = find_setting(name).note() + "." + said
     content = {**{key: value for key, value in entries.items() if key != "sources"}, "notes": notes, "sources": sources}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -217,7 +217,7 @@ def _as_toml(entries: Mapping[str, Any], base: str) -> str:
             section = own
         lines += [f"# {find_setting(path).note()}."]
         if base and sources.get(path):
-            lines += [f"# {base}: {shown_value(_at(entries, path))} ({_one_line(sources[path])})"]
+            lines += [f"# {base}: {shown_value(_at(entries, path))} ({_flattened(sources[path])})"]
         lines += [f"{key} = {_toml_value(_at(entries, path))}"]
     for sort in entries.get("cores", []):
         lines += ["", "# a type of cores: its differences from [core]", "[[cores]]"]
@@ -228,7 +228,7 @@ def _as_toml(entries: Mapping[str, Any], base: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _one_line(text: str) -> str:
+def _flattened(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 

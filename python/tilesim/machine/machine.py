@@ -20,7 +20,7 @@ from ..base.table import Table
 from .dram_part import Part
 from .files import read_machine, settings_in, written
 from .settings import SHORT, all_settings
-from .tables import differences, flat, label, own_sources, rows
+from .tables import changed_sources, differences, flat, label, rows
 
 __all__ = ["Machine"]
 
@@ -87,7 +87,7 @@ class Machine(Saved):
 
     def _with_own_sources(self) -> Machine:
         """The machine of a user's file: a preset's source stays with the preset's value."""
-        changed = own_sources(self.to_dict())
+        changed = changed_sources(self.to_dict())
         if not changed:
             return self
         entries = {**self.to_dict(), "sources": {**self.sources, **changed}}

@@ -13,10 +13,10 @@ from ..base.paths import configs_dir
 from ..base.table import Table
 from .settings import SHORT, all_settings, find_setting, shown_value
 
-__all__ = ["differences", "flat", "label", "own_sources", "rows"]
+__all__ = ["changed_sources", "differences", "flat", "label", "rows"]
 
 REPLACED = "replaced by the user"  # the core's word for changes by `replace`
-_SHOWN = 3  # changes in a variant's name
+_NAMED_CHANGES = 3  # changes in a variant's name
 _HEAD = ("schema", "version", "name", "description", "sources")
 
 
@@ -53,7 +53,7 @@ def _preset_sources(name: str) -> dict[str, str]:
     return dict(json.loads(text).get("sources", {}))
 
 
-def own_sources(entries: dict[str, Any]) -> dict[str, str]:
+def changed_sources(entries: dict[str, Any]) -> dict[str, str]:
     """Replaces a preset's source where a file has another value than the preset."""
     own, sources = flat(entries), dict(entries.get("sources", {}))
     if not sources:
@@ -67,7 +67,7 @@ def own_sources(entries: dict[str, Any]) -> dict[str, str]:
         counted = path == "core.count" and entries.get("cores")  # the sum of its types
         if not having or path not in own or own[path] in bases.values() or counted:
             continue
-        value = _said(path, bases[having[0]])
+        value = _value_text(path, bases[having[0]])
         told = f"{value} ({source})" if not source.startswith(value) else source
         found[path] = f"set in this file; {having[0]} has {told}"
     return found
@@ -78,7 +78,7 @@ def _names() -> frozenset[str]:
     return frozenset(path.stem for path in (configs_dir() / "machines").glob("*.json"))
 
 
-def _of_lowering(path: str, own: dict[str, Any], base: dict[str, Any]) -> bool:
+def _is_lowering_setting(path: str, own: dict[str, Any], base: dict[str, Any]) -> bool:
     """Whether a setting belongs to the lowering profile, which does not make another machine."""
     if any(one.startswith("lowering.") for one in own):
         return False
@@ -94,14 +94,14 @@ def label(text: str) -> str:
         paths = [path for path, source in entries["sources"].items() if source == REPLACED and path in own]
     else:
         paths = [path for path in dict.fromkeys([*own, *base]) if own.get(path) != base.get(path)]
-        paths = [path for path in paths if not path.endswith(".reason") and not _of_lowering(path, own, base)]
+        paths = [path for path in paths if not path.endswith(".reason") and not _is_lowering_setting(path, own, base)]
     names = {full: brief for brief, full in SHORT.items()}
-    said = [f"{names.get(path, path)} {short(_said(path, own.get(path)), 40)}" for path in paths[:_SHOWN]]
-    more = [f"and {len(paths) - _SHOWN} more"] if len(paths) > _SHOWN else []
+    said = [f"{names.get(path, path)} {short(_value_text(path, own.get(path)), 40)}" for path in paths[:_NAMED_CHANGES]]
+    more = [f"and {len(paths) - _NAMED_CHANGES} more"] if len(paths) > _NAMED_CHANGES else []
     return ", ".join([entries["name"], *said, *more])
 
 
-def _said(path: str, value: Any) -> str:
+def _value_text(path: str, value: Any) -> str:
     """A setting's value in a name: sizes in the user's units."""
     setting = find_setting(path)
     number = setting.number(value) if setting.unit == "size (B)" and isinstance(value, str) else None

@@ -25,7 +25,7 @@ _KEYS = ("!", "name", "class", "subclass", "attributes", "spatial", "constraints
          "required_actions", "enabled", "version", "sparse_optimizations")  # fmt: skip
 _MESH = ("meshX", "meshY")
 #: attributes of Timeloop that concern neither time nor size, and are not misspellings
-_OTHER = ("technology", "n_banks", "n_ports", "n_rdports", "n_wrports", "n_rdwr_ports", "num_ports", "num-ports",
+_IGNORED = ("technology", "n_banks", "n_ports", "n_rdports", "n_wrports", "n_rdwr_ports", "num_ports", "num-ports",
           "energy", "cluster_size", "cluster-size", "network_word_bits", "network-word-bits", "leak", "area",
           "multicast", "latency", "adder_width", "multiple_buffering", "multiple-buffering", "min_utilization",
           "min-utilization", "reads", "writes", "instances", "vector_access_energy", "buffer_energy",
@@ -66,7 +66,7 @@ class _Level:
         rest = [key for key in self.attributes if key not in self.used]
         absent = sorted(self.asked - self.attributes.keys())
         for key in rest:
-            if key not in (*_OTHER, *_WIDTHS) and (meant := nearest(str(key), (*_OTHER, *absent))) in absent:
+            if key not in (*_IGNORED, *_WIDTHS) and (meant := nearest(str(key), (*_IGNORED, *absent))) in absent:
                 raise user_error("unknown attribute", place=self.place, value=shown(key), suggestion=meant)
         return [f"{self.name}.{key}" for key in rest]
 
@@ -210,46 +210,48 @@ def timeloop(path: str) -> dict[str, Any]:
     )
 
 
-def _clock(found: Description, levels: list[_Level]) -> float:
+def _clock(description: Description, levels: list[_Level]) -> float:
     """Hertz of the whole chip."""
     seconds = [number for one in levels if (number := one.number("global_cycle_seconds")) is not None]
     if not seconds:
-        found.open("core.clock", "1 GHz", "no global_cycle_seconds")
+        description.open("core.clock", "1 GHz", "no global_cycle_seconds")
         return 1e9
-    found.state("core.clock", f"{round(1 / seconds[0])} Hz", "global_cycle_seconds")
+    description.state("core.clock", f"{round(1 / seconds[0])} Hz", "global_cycle_seconds")
     return 1 / seconds[0]
 
 
-def _memory(found: Description, off_chip: _Level, hertz: float) -> None:
+def _memory(description: Description, off_chip: _Level, hertz: float) -> None:
     rates = [off_chip.number("shared_bandwidth")]
     if "shared_bandwidth" not in off_chip.attributes:
         rates = [off_chip.number("read_bandwidth"), off_chip.number("write_bandwidth")]
     words, key = sum(rate or 0 for rate in rates), f"{off_chip.name}, "
     if words:
         rate = round(words * off_chip.word_bytes * hertz)
-        found.state("memory.kind", "simple", f"{key}bandwidth")
-        found.state("memory.bandwidth", f"{rate} B/s", f"{key}words per cycle x datawidth")
+        description.state("memory.kind", "simple", f"{key}bandwidth")
+        description.state("memory.bandwidth", f"{rate} B/s", f"{key}words per cycle x datawidth")
     else:
-        found.open("memory.kind", "ideal", f"no bandwidth of {off_chip.name}: Timeloop sets no limit")
-        found.open("memory.bandwidth", "1000000 GB/s", "as memory.kind")
+        description.open("memory.kind", "ideal", f"no bandwidth of {off_chip.name}: Timeloop sets no limit")
+        description.open("memory.bandwidth", "1000000 GB/s", "as memory.kind")
     if width := off_chip.number("width"):
-        found.state("memory.burst_bytes", f"{max(1, round(width / 8))} B", f"{key}width")
-    found.open("memory.latency", "0 ns", "Timeloop has no latency")
-    found.open("network.latency_cycles", 0, "Timeloop has no latency")
+        description.state("memory.burst_bytes", f"{max(1, round(width / 8))} B", f"{key}width")
+    description.open("memory.latency", "0 ns", "Timeloop has no latency")
+    description.open("network.latency_cycles", 0, "Timeloop has no latency")
 
 
-def _core(found: Description, pads: list[_Level], cell: _Level) -> None:
+def _core(description: Description, pads: list[_Level], cell: _Level) -> None:
     """Cores are the instances of the scratchpad, the multipliers behind one of them its array."""
     outer, names = pads[0], " + ".join(one.name for one in pads)
     cells, columns = cell.instances // outer.instances, max(1, cell.along_x // outer.along_x)
     if cell.instances % outer.instances or cells % columns:
         raise user_error("the multipliers do not divide over the memories in front of them", place=cell.place,
                          value=f"{cell.instances} of {cell.name}, {outer.instances} of {outer.name}")  # fmt: skip
-    found.state("core.count", outer.instances, f"instances of {outer.name}")
-    found.state("core.array.rows", cells // columns, f"instances of {cell.name} along y")
-    found.state("core.array.columns", columns, f"instances of {cell.name} along x")
-    found.state("core.scratchpad.bytes", f"{round(sum(one.bytes or 0 for one in pads))} B", f"{names}, depth x width")
-    found.open("core.array.dataflow", "weight_stationary", "it follows from a mapping")
-    found.open("core.array.rates", RATES, "one product per multiplier and cycle, of any dtype")
-    found.open("core.vector.lanes", columns, "Timeloop has no vector unit")
-    found.open("core.vector.sublanes", 1, "Timeloop has no vector unit")
+    description.state("core.count", outer.instances, f"instances of {outer.name}")
+    description.state("core.array.rows", cells // columns, f"instances of {cell.name} along y")
+    description.state("core.array.columns", columns, f"instances of {cell.name} along x")
+    description.state(
+        "core.scratchpad.bytes", f"{round(sum(one.bytes or 0 for one in pads))} B", f"{names}, depth x width"
+    )
+    description.open("core.array.dataflow", "weight_stationary", "it follows from a mapping")
+    description.open("core.array.rates", RATES, "one product per multiplier and cycle, of any dtype")
+    description.open("core.vector.lanes", columns, "Timeloop has no vector unit")
+    description.open("core.vector.sublanes", 1, "Timeloop has no vector unit")

@@ -18,7 +18,7 @@ class _Halves(Rewriter):
         if sorted(dtypes) in (["f16", "f32"], ["bf16", "f32"]):
             half = next(dtype for dtype in dtypes if dtype != "f32")
             operands = [x if x is None or i > 1 else x.convert(half) for i, x in enumerate(operands)]
-        return self.plain(function, row, operands)
+        return self.unchanged(function, row, operands)
 
 
 def with_half_attention(graph: Graph, machine: Machine) -> Graph:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _core
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.checked import checked, checked_class
 from ..base.errors import user_error
 from ..graph import Graph
@@ -216,7 +216,7 @@ def least_traffic(m: int, n: int, k: int, words: int, sizes: str = "all") -> dic
             tile.
     """
     m, n, k, words = (
-        whole(name, value, 1, MOST_EXTENT) for name, value in (("m", m), ("n", n), ("k", k), ("words", words))
+        integer(name, value, 1, MOST_EXTENT) for name, value in (("m", m), ("n", n), ("k", k), ("words", words))
     )
     if m * n * k > MOST_TRIED:
         raise user_error("too many mappings to try", value=f"m * n * k = {m * n * k}", allowed=f"{MOST_TRIED} at most")

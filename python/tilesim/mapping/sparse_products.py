@@ -31,7 +31,7 @@ MOST_OPERATIONS = 2000
 """Largest graph whose calls are inlined for given activations when no weight has zeros."""
 
 
-_SAID = "products in called layers are timed as dense: inlined layers would make {count:,} operations"
+_NOT_INLINED = "products in called layers are timed as dense: inlined layers would make {count:,} operations"
 _Candidates = list[tuple[dict[str, Any], list[str | None]]]
 
 
@@ -48,7 +48,7 @@ def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
     if calls and cores["dense"] is None and found and not any(any(held) for _, held in found):
         count = len(changed.operations())
         if count > MOST_OPERATIONS:
-            told, line = graph.copy(), _SAID.format(count=count)
+            told, line = graph.copy(), _NOT_INLINED.format(count=count)
             told.assumptions += [] if line in told.assumptions else [line]
             return told
     plans = _plans(changed, found, cores, machine)
@@ -60,7 +60,7 @@ def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
     return changed
 
 
-class _Plan(NamedTuple):
+class _SparsePlan(NamedTuple):
     """The plan attribute of products."""
 
     numbers: list[int]
@@ -71,16 +71,16 @@ class _Plan(NamedTuple):
 
 def _plans(
     graph: Graph, candidates: _Candidates, cores: Mapping[str, Any], machine: Machine
-) -> list[tuple[_Plan, list[tuple[str, str]]]]:
+) -> list[tuple[_SparsePlan, list[tuple[str, str]]]]:
     """Plans, with names of products and their unknown operands: one per shape for unknown zeros."""
-    found: list[tuple[_Plan, list[tuple[str, str]]]] = []
-    alike: dict[str, tuple[_Plan, list[tuple[str, str]]] | None] = {}
+    found: list[tuple[_SparsePlan, list[tuple[str, str]]]] = []
+    alike: dict[str, tuple[_SparsePlan, list[tuple[str, str]]] | None] = {}
     for op, held in candidates:
         key = repr([[(row["shape"], row["dtype"]) for row in op[some] if row] for some in ("operands", "results")])
         key += repr(sorted(op["attributes"].items()))
         if any(held) or key not in alike:
             plan = _planned(_read(graph, op, held), cores, machine)
-            entry: tuple[_Plan, list[tuple[str, str]]] | None = None if plan is None else (plan, [])
+            entry: tuple[_SparsePlan, list[tuple[str, str]]] | None = None if plan is None else (plan, [])
             found += [entry] if entry else []
         else:
             entry = alike[key]
@@ -117,18 +117,18 @@ def _candidates(graph: Graph) -> _Candidates:
 
 
 @dataclass(frozen=True)
-class _Product:
+class _SparseProduct:
     """A product of [m, k] and [k, n], as far as its operands are known."""
 
     op: Mapping[str, Any]
-    known: tuple[NDArray[Any] | None, NDArray[Any] | None]
+    values: tuple[NDArray[Any] | None, NDArray[Any] | None]
     patterns: tuple[NDArray[np.bool_], NDArray[np.bool_]]
     dtypes: tuple[str, str, str]
 
     @cached_property
     def densities(self) -> tuple[float, float]:
         """Densities of the operands."""
-        a, b = (1.0 if m is None else float(p.mean()) for m, p in zip(self.known, self.patterns, strict=True))
+        a, b = (1.0 if m is None else float(p.mean()) for m, p in zip(self.values, self.patterns, strict=True))
         return a, b
 
     @property
@@ -137,7 +137,7 @@ class _Product:
         return m, n, k
 
 
-def _read(graph: Graph, op: Mapping[str, Any], held: Sequence[str | None]) -> _Product:
+def _read(graph: Graph, op: Mapping[str, Any], held: Sequence[str | None]) -> _SparseProduct:
     """A product whose operands are these weights; None: unknown values."""
     known, patterns = [], []
     for side, row, name in zip("ab", op["operands"][:2], held, strict=True):
@@ -148,48 +148,48 @@ def _read(graph: Graph, op: Mapping[str, Any], held: Sequence[str | None]) -> _P
         known.append(matrix)
         patterns.append(np.broadcast_to(np.True_, shape) if matrix is None else np.asarray(matrix != 0))
     dtypes = (op["operands"][0]["dtype"], op["operands"][1]["dtype"], op["results"][0]["dtype"])
-    return _Product(op, (known[0], known[1]), (patterns[0], patterns[1]), dtypes)
+    return _SparseProduct(op, (known[0], known[1]), (patterns[0], patterns[1]), dtypes)
 
 
-def _planned(product: _Product, cores: Mapping[str, Any], machine: Machine) -> _Plan | None:
+def _planned(product: _SparseProduct, cores: Mapping[str, Any], machine: Machine) -> _SparsePlan | None:
     """None where sparse cores cannot run the product."""
     op, rates = product.op, cores["machine"].get("core.array.rates")
     dtype = op["operands"][0]["dtype"]
     if dtype not in rates or op["operands"][1]["dtype"] != dtype or op["attributes"].get("precision") == "exact":
         return None
-    zeros = [m is not None and not p.all() for m, p in zip(product.known, product.patterns, strict=True)]
+    zeros = [m is not None and not p.all() for m, p in zip(product.values, product.patterns, strict=True)]
     if not any(zeros) and cores["dense"] is not None:
         return _all_dense(product) if cores["only"] else None
     if not any(zeros) and cores["dataflow"] == "inner":
         return None
     forms = tuple(_form(product, side) for side in (0, 1))
-    plan = _divided(product, forms, cores, machine)
+    plan = _fastest_plan(product, forms, cores, machine)
     if plan is None:
         return _all_dense(product) if cores["only"] else None
     parts = plan.parts(*product.patterns)
     cycles, done = tile_times(cores, *parts, plan.tiles, plan.hold)
     weights: dict[str, Any] = {"cycles": cycles, "products": done}
-    known = [p if m is None else m for m, p in zip(product.known, product.patterns, strict=True)]
+    known = [p if m is None else m for m, p in zip(product.values, product.patterns, strict=True)]
     for side, name in enumerate("ab"):
         if plan.forms[side] == 0:
             continue
         tile = (plan.tiles[0], plan.tiles[2]) if side == 0 else (plan.tiles[2], plan.tiles[1])
-        stored = _stored(plan.parts(*known)[side], tile, FORMS[plan.forms[side]], product.dtypes[side])
+        stored = _tile_order(plan.parts(*known)[side], tile, FORMS[plan.forms[side]], product.dtypes[side])
         weights.update({f"{name}.{key}": array for key, array in stored.items()})
     a, b = product.patterns
-    lacking = any(matrix is None for matrix in product.known)
+    lacking = any(matrix is None for matrix in product.values)
     both = -1 if lacking else int(a.sum(axis=0, dtype=np.int64) @ b.sum(axis=1, dtype=np.int64))
-    plan = replace(plan, bytes=(_whole(product, forms, 0), _whole(product, forms, 1)), products=both)
-    return _Plan(plan.numbers, weights, True)
+    plan = replace(plan, bytes=(_operand_bytes(product, forms, 0), _operand_bytes(product, forms, 1)), products=both)
+    return _SparsePlan(plan.numbers, weights, True)
 
 
-def _all_dense(product: _Product) -> _Plan:
+def _all_dense(product: _SparseProduct) -> _SparsePlan:
     plan = SparsePlan(1, product.extents[1], (1, 1, 1), (0, 0), (0, 0), 0)
     nothing = np.zeros((1, 1, 1), np.int64)
-    return _Plan(plan.numbers, {"cycles": nothing, "products": nothing}, False)
+    return _SparsePlan(plan.numbers, {"cycles": nothing, "products": nothing}, False)
 
 
-def _whole(product: _Product, forms: tuple[int, ...], side: int) -> int:
+def _operand_bytes(product: _SparseProduct, forms: tuple[int, ...], side: int) -> int:
     """Bytes of a whole operand, in its format; 0: dense."""
     pattern = product.patterns[side]
     if forms[side] == 0:
@@ -199,9 +199,9 @@ def _whole(product: _Product, forms: tuple[int, ...], side: int) -> int:
     )
 
 
-def _form(product: _Product, side: int) -> int:
+def _form(product: _SparseProduct, side: int) -> int:
     """Format of an operand: the operation's, or the smallest."""
-    if product.known[side] is None:
+    if product.values[side] is None:
         return 0
     stated = product.op["attributes"].get(f"{'ab'[side]}_format")
     if stated in ("bitmap", "csr"):
@@ -212,7 +212,7 @@ def _form(product: _Product, side: int) -> int:
     return int(np.argmin(sizes))
 
 
-def _stored(matrix: NDArray[Any], tile: tuple[int, int], form: str, dtype: str) -> dict[str, Any]:
+def _tile_order(matrix: NDArray[Any], tile: tuple[int, int], form: str, dtype: str) -> dict[str, Any]:
     """Tiles of a matrix in order."""
     values, marks, indices = [], [], []
     starts, places = [0], [0]
@@ -244,7 +244,7 @@ def _element(dtype: str) -> int:
     return int(np.dtype(NUMPY[dtype]).itemsize)
 
 
-def _bytes(product: _Product, forms: tuple[int, ...], side: int, size: float, rows: float) -> float:
+def _bytes(product: _SparseProduct, forms: tuple[int, ...], side: int, size: float, rows: float) -> float:
     """Stored bytes of so many elements of an operand in that many rows."""
     element = _element(product.dtypes[side])
     if forms[side] == 0:
@@ -261,7 +261,7 @@ def _sizes(extent: int) -> list[int]:
     return found
 
 
-def _most(product: _Product, forms: tuple[int, ...], side: int, tile: tuple[int, int]) -> int:
+def _slot_bytes(product: _SparseProduct, forms: tuple[int, ...], side: int, tile: tuple[int, int]) -> int:
     """Bytes of the slots of an operand's tile, which must hold a full one."""
     elements = tile[0] * tile[1]
     element = _element(product.dtypes[side])
@@ -269,7 +269,7 @@ def _most(product: _Product, forms: tuple[int, ...], side: int, tile: tuple[int,
 
 
 def _tiles(
-    product: _Product, forms: tuple[int, ...], extents: tuple[int, int, int], room: int
+    product: _SparseProduct, forms: tuple[int, ...], extents: tuple[int, int, int], room: int
 ) -> list[tuple[float, int, tuple[int, int, int]]]:
     """Bytes moved, number and sizes of tiles that fit; the fewest bytes first, and of these the fewest tiles."""
     m, n, k = extents
@@ -280,7 +280,7 @@ def _tiles(
             for deep in _sizes(k):
                 trips = (-(-m // high), -(-n // wide), -(-k // deep))
                 depth = 2 if np.prod(trips) > 1 else 1
-                held = _most(product, forms, 0, (high, deep)) + _most(product, forms, 1, (deep, wide))
+                held = _slot_bytes(product, forms, 0, (high, deep)) + _slot_bytes(product, forms, 1, (deep, wide))
                 held += high * wide * (sums + _element(product.dtypes[2]))
                 if depth * held + 8 * 64 * depth > room:
                     continue
@@ -302,7 +302,9 @@ class _Price(NamedTuple):
 class _Prices:
     """Cost of parts of a product on dense and on sparse cores, in cycles of the machine."""
 
-    def __init__(self, product: _Product, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine) -> None:
+    def __init__(
+        self, product: _SparseProduct, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine
+    ) -> None:
         self.product, self.forms, self.cores = product, forms, cores
         settings = machine.to_dict()
         memory = settings["memory"]
@@ -325,7 +327,7 @@ class _Prices:
             return _Price(0.0, 0.0, 0.0), empty
         best = _Price(float("inf"), 0.0, 0.0), empty
         for moved, trips, tiles in _tiles(self.product, forms, (len(a), b.shape[1], a.shape[1]), self.room)[:TRIED]:
-            for hold in (0, 1) if self.product.known[1] is not None else (0,):
+            for hold in (0, 1) if self.product.values[1] is not None else (0,):
                 plan = SparsePlan(cut, start, tiles, forms, (0, 0), hold)
                 cycles, _ = tile_times(self.cores, a, b, tiles, hold)
                 tiles_here = -(-cycles.shape[0] * cycles.shape[1] // self.count) * cycles.shape[2]
@@ -351,7 +353,7 @@ class _Prices:
             self._dense[size] = _Price(cycles, float(sum(cost["bytes"])), cycles - float(cost["compute_cycles"]))
         return self._dense[size]
 
-    def both(self, cut: int, start: int) -> tuple[float, SparsePlan]:
+    def concurrent(self, cut: int, start: int) -> tuple[float, SparsePlan]:
         """Cycles of two parts that run at once: where one waits for memory, it waits for the other's bytes too."""
         (sparse, plan), dense = self.sparse(cut, start), self.dense(cut, start)
         ends = [
@@ -362,8 +364,8 @@ class _Prices:
         return max(*ends, (sparse.bytes + dense.bytes) / self.shared, 0.0), plan
 
 
-def _divided(
-    product: _Product, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine
+def _fastest_plan(
+    product: _SparseProduct, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine
 ) -> SparsePlan | None:
     """The fastest plan; None if dense cores are faster or no tile fits."""
     prices = _Prices(product, forms, cores, machine)
@@ -381,7 +383,7 @@ def _divided(
             sooner = prices.dense(cut, places[middle]).cycles < prices.sparse(cut, places[middle])[0].cycles
             low, high = (middle, high) if sooner else (low, middle)
         for place in sorted({0, low, high}):
-            taken, plan = prices.both(cut, places[place])
+            taken, plan = prices.concurrent(cut, places[place])
             if taken < best[0]:
                 best = taken, plan
     return best[1]

@@ -1,4 +1,4 @@
-"""Stand-alone DRAM: parts, traces, and channels with their controller.
+"""Standalone DRAM simulation: parts, traces, channels and controllers.
 
 result = ts.memory.run(part="HBM2-2000", trace="tile_256B_pitch_4096B")
 result.cycles, result.hits, result.mean_latency, result.bandwidth
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.checked import checked, checked_class
 from ..base.errors import user_error
 from ..base.lazy import listed
@@ -252,9 +252,9 @@ def run(
         UserError: for an unknown part or trace, a request outside the memory, a mapping that does not cover the part.
     """
     target = Part.load(part)
-    requests, span = whole("requests", requests, 0), whole("span", span)
-    inject_every = whole("inject_every", inject_every, most=1 << 20)
-    channels, interleave_bytes = whole("channels", channels, most=4096), whole("interleave_bytes", interleave_bytes)
+    requests, span = integer("requests", requests, 0), integer("span", span)
+    inject_every = integer("inject_every", inject_every, most=1 << 20)
+    channels, interleave_bytes = integer("channels", channels, most=4096), integer("interleave_bytes", interleave_bytes)
     if controller is not None:
         target = target.replace(controller)
     unknown = sorted(set(resident) - set(tensors or {}))

@@ -14,7 +14,7 @@ from ._layers import Weight, create, declare
 
 
 @dataclass(frozen=True)
-class Run:
+class ModelRun:
     """One run of a model: the tokens that it reads, and the length of its caches."""
 
     batch: int
@@ -33,7 +33,7 @@ class Run:
         return min(self.context, window) if window else self.context
 
 
-def check_run(model: str, limit: int, batch: int, context: int, phase: str) -> Run:
+def check_run(model: str, limit: int, batch: int, context: int, phase: str) -> ModelRun:
     place = f"model '{model}'"
     if phase not in ("prefill", "decode"):
         raise user_error("unknown phase", place=place, value=f"'{phase}'", allowed="prefill, decode",
@@ -41,7 +41,7 @@ def check_run(model: str, limit: int, batch: int, context: int, phase: str) -> R
     if not 1 <= context <= limit:
         raise user_error("the context does not fit the model", place=place, value=str(context),
                          allowed=f"1 to {limit} tokens")  # fmt: skip
-    return Run(batch, context, phase == "decode")
+    return ModelRun(batch, context, phase == "decode")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Layer:
         self,
         parent: GraphBuilder,
         name: str,
-        run: Run,
+        run: ModelRun,
         width: int,
         tables: Mapping[str, tuple[int, ...]],
         caches: Mapping[str, tuple[int, ...]],
@@ -185,7 +185,7 @@ class Head:
 
 def assemble(
     head: Head,
-    run: Run,
+    run: ModelRun,
     dtype: str,
     types: Sequence[str],
     make: Callable[[GraphBuilder, str], Layer],

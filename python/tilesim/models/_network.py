@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from ..base.arguments import dtype_name, whole
+from ..base.arguments import dtype_name, integer
 from ..base.checked import checked
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,11 +38,11 @@ def network(function: F) -> F:
             given = signature.bind(*args, **named).arguments
             for name in sizes:
                 if name in given:
-                    whole(f"{function.__name__}: {name}", given[name])
+                    integer(f"{function.__name__}: {name}", given[name])
         graph = function(*args, **named)
         bound = signature.bind(*args, **named)
         bound.apply_defaults()
-        graph.setting = _said(bound.arguments)
+        graph.setting = _settings_text(bound.arguments)
         return graph
 
     return cast(F, checked()(build))
@@ -58,7 +58,7 @@ def _documented(text: str, signature: inspect.Signature) -> str:
     return text
 
 
-def _said(settings: Mapping[str, Any]) -> str:
+def _settings_text(settings: Mapping[str, Any]) -> str:
     """dtype, batch and tokens in words."""
     words = [dtype_name(settings["dtype"]), f"batch {settings['batch']:,}"]
     tokens, phase = settings.get("context", settings.get("sequence")), settings.get("phase")

@@ -58,7 +58,7 @@ def _gelu(b: GraphBuilder, x: Tensor) -> Tensor:
     return (x * 0.5) * (b.apply("tanh", inner) + 1.0)
 
 
-class _Layer(Block):
+class _TextLayer(Block):
     """One layer's function: (x, mask, [kept scores, kept rows], weights...) -> y."""
 
     def __init__(self, builder: GraphBuilder, sizes: TextSizes, batch: int, sequence: int, training: bool) -> None:
@@ -73,7 +73,7 @@ class _Layer(Block):
             mask: tuple[tuple[int, ...], str | None] = (1, 1, sequence, sequence), "bool"
         else:
             mask = (batch, 1, sequence if sizes.family == "opt" else 1, sequence), None
-        kept = {name: (shape, "bool") for name, shape in (_kept(sizes, batch, sequence) if training else {}).items()}
+        kept = {name: (shape, "bool") for name, shape in (_masks(sizes, batch, sequence) if training else {}).items()}
         inputs = {"x": ((batch, sequence, width),), "mask": mask, **kept}
         super().__init__(builder, "layer", weights, inputs, transposed=turned)
         self.scores, self.rows = self.inputs.get("kept_scores"), self.inputs.get("kept_rows")
@@ -107,7 +107,7 @@ class _Layer(Block):
         return x + self._residual(hidden, "down")
 
 
-def _kept(sizes: TextSizes, batch: int, sequence: int) -> dict[str, tuple[int, ...]]:
+def _masks(sizes: TextSizes, batch: int, sequence: int) -> dict[str, tuple[int, ...]]:
     """Shapes of the masks of dropout."""
     return {"kept_scores": (batch, sizes.heads, sequence, sequence), "kept_rows": (batch, sequence, sizes.width)}
 
@@ -152,7 +152,7 @@ def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32",
         raise user_error("the sequence is longer than the positions", value=str(sequence),
                          allowed=f"at most {sizes.positions} tokens")  # fmt: skip
     b = GraphBuilder(sizes.family, dtype=dtype)
-    layer = _Layer(b, sizes, batch, sequence, training)
+    layer = _TextLayer(b, sizes, batch, sequence, training)
     ids = b.input("input_ids", (batch, sequence), "i32")
     tokens = b.weight("tokens", (sizes.vocabulary, sizes.width))
     x: Tensor = b.op("embedding", tokens, ids, name="words")
@@ -166,7 +166,7 @@ def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32",
     mask = b.input(
         "mask", rows.get(sizes.family, (1, 1, sequence, sequence)), dtype if sizes.family in rows else "bool"
     )
-    kept = _kept(sizes, batch, sequence) if training else {}
+    kept = _masks(sizes, batch, sequence) if training else {}
     drops = [b.input(name, shape, "bool") for name, shape in kept.items()]
     for i in range(sizes.layers):
         x = layer.call(f"layer.{i}", x, mask, *drops)

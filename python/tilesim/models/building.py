@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.arguments import dtype_name, whole
+from ..base.arguments import dtype_name, integer
 from ..base.checked import checked
 from ..base.errors import UserError, nearest, shown, user_error
 from ..base.table import Table
@@ -61,7 +61,7 @@ def build(
     Raises:
         UserError: for an unknown name or dtype, or a batch, sequence or phase that the network does not support.
     """
-    name, batch = str(name), whole("batch", batch, 1)
+    name, batch = str(name), integer("batch", batch, 1)
     small = name.lower()
     found = NETWORKS.get(small) or next((entry for entry in NETWORKS.values() if small in entry.aliases), None)
     if found is None:
@@ -75,7 +75,7 @@ def build(
         settings["dtype"] = dtype
     length = context if sequence is None else sequence
     if length is not None:
-        length = whole("context" if sequence is None else "sequence", length, 1)
+        length = integer("context" if sequence is None else "sequence", length, 1)
         key = next((key for key in ("context", "sequence") if key in found.settings), None)
         if key is None:
             raise user_error("this model reads no sequence", place=place, value=f"sequence {length}")
@@ -89,10 +89,10 @@ def build(
     try:
         return found.make(**settings)
     except UserError as error:
-        raise _of_floats(error, settings.get("dtype")) from None
+        raise _integer_dtype_error(error, settings.get("dtype")) from None
 
 
-def _of_floats(error: Exception, dtype: Any) -> Exception:
+def _integer_dtype_error(error: Exception, dtype: Any) -> Exception:
     """The error for an integer dtype: networks compute with floats."""
     if dtype is None or not dtype_name(dtype).startswith(("i", "u")):
         return error

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..graph import Graph, GraphBuilder, Tensor
-from ._decoding import Head, Layer, Run, assemble, attention_weights, check_run, gated_weights, rotary_tables
+from ._decoding import Head, Layer, ModelRun, assemble, attention_weights, check_run, gated_weights, rotary_tables
 from ._layers import Weight, merge_heads, split_heads
 from ._network import network
 from .experts import Experts, expert_weights, mix
@@ -70,8 +70,8 @@ DEEPSEEK_MOE_16B = DecoderConfig(
 )  # fmt: skip
 
 
-class _Layer(Layer):
-    def __init__(self, parent: GraphBuilder, kind: str, c: DecoderConfig, run: Run) -> None:
+class _DecoderLayer(Layer):
+    def __init__(self, parent: GraphBuilder, kind: str, c: DecoderConfig, run: ModelRun) -> None:
         self.c = c
         self.experts = c.experts if kind == "layer" else None
         kept = (run.batch, c.key_heads, run.cached(c.window) or run.tokens, c.head_width)
@@ -117,7 +117,7 @@ def decoder(
     types = ["dense_layer"] * first + ["layer"] * (c.layers - first)
     tables = rotary_tables(range(context - run.tokens, context), c.head_width, c.rotary_base)
     head = Head(c.name, c.vocabulary, c.width, c.epsilon, c.tied)
-    return assemble(head, run, dtype, types, lambda builder, kind: _Layer(builder, kind, c, run), tables)
+    return assemble(head, run, dtype, types, lambda builder, kind: _DecoderLayer(builder, kind, c, run), tables)
 
 
 @network

@@ -14,7 +14,7 @@ from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import (
     Head,
     Layer,
-    Run,
+    ModelRun,
     Yarn,
     assemble,
     check_run,
@@ -69,8 +69,8 @@ DEEPSEEK_V3 = DeepseekConfig(
 )  # fmt: skip
 
 
-class _Layer(Layer):
-    def __init__(self, parent: GraphBuilder, kind: str, c: DeepseekConfig, run: Run) -> None:
+class _DeepseekLayer(Layer):
+    def __init__(self, parent: GraphBuilder, kind: str, c: DeepseekConfig, run: ModelRun) -> None:
         self.c, self.dense = c, kind == "dense_layer"
         kept = (run.batch, 1, run.context, c.latent + c.rotary)
         angles = (run.tokens, c.rotary)
@@ -113,24 +113,24 @@ class _Layer(Layer):
         key = self._turned(both[..., c.latent :].reshape(batch, 1, tokens, c.rotary))
         return b.concat([latent.reshape(batch, 1, tokens, c.latent), key], axis=3, name="self_attn.latent")
 
-    def _expanded(self, plain: Tensor, turned: Tensor, kept: Tensor) -> Tensor:
+    def _expanded(self, unrotated: Tensor, turned: Tensor, cached: Tensor) -> Tensor:
         c, b = self.c, self.b
-        batch, _, tokens, _ = kept.shape
-        latent = kept[..., : c.latent].reshape(batch, tokens, c.latent)
+        batch, _, tokens, _ = cached.shape
+        latent = cached[..., : c.latent].reshape(batch, tokens, c.latent)
         both = split_heads(self.linear(latent, "self_attn.kv_b_proj"), c.heads)
-        shared = b.broadcast(kept[..., c.latent :], (batch, c.heads, tokens, c.rotary))
+        shared = b.broadcast(cached[..., c.latent :], (batch, c.heads, tokens, c.rotary))
         k = b.concat([both[..., : c.plain], shared], axis=3)
-        q = b.concat([plain, turned], axis=3)
+        q = b.concat([unrotated, turned], axis=3)
         return b.attention(q, k, both[..., c.plain :], causal=True, scale=c.scale, name="self_attn")
 
-    def _absorbed(self, plain: Tensor, turned: Tensor, kept: Tensor) -> Tensor:
+    def _absorbed(self, unrotated: Tensor, turned: Tensor, cached: Tensor) -> Tensor:
         c, b = self.c, self.b
         both = self.w["self_attn.kv_b_proj.weight"].reshape(c.heads, c.plain + c.value, c.latent)
         per_head: dict[str, Any] = {"a_batch": [1], "b_batch": [0], "a_contract": [3]}
         up, down = both[:, : c.plain], both[:, c.plain :]
-        inner: Tensor = b.op("contract", plain, up, b_contract=[1], name="self_attn.absorb_keys", **per_head)
+        inner: Tensor = b.op("contract", unrotated, up, b_contract=[1], name="self_attn.absorb_keys", **per_head)
         q = b.concat([inner.transpose(1, 0, 2, 3), turned], axis=3)
-        found = b.attention(q, kept, kept[..., : c.latent], scale=c.scale, name="self_attn")
+        found = b.attention(q, cached, cached[..., : c.latent], scale=c.scale, name="self_attn")
         out: Tensor = b.op("contract", found, down, b_contract=[2], name="self_attn.absorb_values", **per_head)
         return out.transpose(1, 0, 2, 3)
 
@@ -153,7 +153,7 @@ def deepseek(
     types = ["dense_layer"] * c.dense_layers + ["layer"] * (c.layers - c.dense_layers)
     tables = rotary_tables(range(context - run.tokens, context), c.rotary, c.rotary_base, c.yarn)
     head = Head(c.name, c.vocabulary, c.width, c.epsilon)
-    return assemble(head, run, dtype, types, lambda builder, kind: _Layer(builder, kind, c, run), tables)
+    return assemble(head, run, dtype, types, lambda builder, kind: _DeepseekLayer(builder, kind, c, run), tables)
 
 
 @network

@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from ..base.arguments import one_of, whole
+from ..base.arguments import integer, one_of
 from ..base.errors import path_text, placed, shown, unknown, user_error
 from ..base.files import Saved, read_json
 
@@ -28,11 +28,11 @@ def _routing(given: Any, experts: int) -> tuple[int, ...] | int | None:
         raise user_error("routing needs a model with experts", place="routing", value=shown(given),
                          suggestion="Set experts and experts_chosen, or leave routing out")  # fmt: skip
     if isinstance(given, int):
-        return whole("routing", given, 0, 2**63)
+        return integer("routing", given, 0, 2**63)
     if isinstance(given, str) or not hasattr(given, "__len__") or len(given) != experts:
         raise user_error("not a list of token counts", place="routing", value=shown(given),
                          allowed=f"{experts} whole numbers, one per expert, or the seed of random choices")  # fmt: skip
-    counts = tuple(whole(f"routing[{number}]", one, 0, 2**53) for number, one in enumerate(given))
+    counts = tuple(integer(f"routing[{number}]", one, 0, 2**53) for number, one in enumerate(given))
     if not sum(counts):
         raise user_error("all token counts are 0", place="routing", value=shown(given), allowed="a count above 0")
     return counts
@@ -72,7 +72,7 @@ class Layered(Saved):
 
     def __post_init__(self) -> None:
         for name in _EXTENTS:
-            object.__setattr__(self, name, whole(name, getattr(self, name), 0, 2**40))
+            object.__setattr__(self, name, integer(name, getattr(self, name), 0, 2**40))
         if not self.head_size and self.heads and self.hidden % self.heads:
             raise user_error(
                 "the width is not a multiple of the heads, and head_size is missing", place="hidden",
@@ -83,7 +83,7 @@ class Layered(Saved):
             if not getattr(self, name):
                 object.__setattr__(self, name, value)
         for name in _EXTENTS:
-            whole(name, getattr(self, name), 1, 2**40)
+            integer(name, getattr(self, name), 1, 2**40)
         if self.heads % self.kv_heads:
             raise user_error(
                 "the heads are not a multiple of the key heads", place="kv_heads", value=str(self.kv_heads),
@@ -92,8 +92,8 @@ class Layered(Saved):
         one_of("unknown dtype", "dtype", self.dtype, *DTYPES)
         one_of("unknown attention", "attention", self.attention, *ATTENTION)
         one_of("unknown phase", "phase", self.phase, *PHASES)
-        whole("experts", self.experts, 0, 65536)
-        whole("experts_chosen", self.experts_chosen, 1 if self.experts else 0, self.experts)
+        integer("experts", self.experts, 0, 65536)
+        integer("experts_chosen", self.experts_chosen, 1 if self.experts else 0, self.experts)
         object.__setattr__(self, "routing", _routing(self.routing, self.experts))
         if not isinstance(self.source, str):
             raise user_error("the source is not a text", place="source", value=shown(self.source))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..graph import Graph, GraphBuilder, Tensor
-from ._decoding import Head, Layer, Run, assemble, attention_weights, check_run, pairs_to_halves, rotary_tables
+from ._decoding import Head, Layer, ModelRun, assemble, attention_weights, check_run, pairs_to_halves, rotary_tables
 from ._layers import Weight, merge_heads, split_heads
 from ._network import network
 from .experts import Experts, expert_weights, mix
@@ -48,8 +48,8 @@ LLAMA_4_SCOUT = Llama4Config(
 )  # fmt: skip
 
 
-class _Layer(Layer):
-    def __init__(self, parent: GraphBuilder, kind: str, c: Llama4Config, run: Run) -> None:
+class _Llama4Layer(Layer):
+    def __init__(self, parent: GraphBuilder, kind: str, c: Llama4Config, run: ModelRun) -> None:
         self.c, self.chunked = c, kind == "chunked_layer"
         length = run.context
         if self.chunked and run.decode:
@@ -109,7 +109,7 @@ def llama4(
     steps = np.floor((np.asarray(positions, np.float32) + 1) / np.float32(c.floor))
     tables["sharpening"] = (np.log1p(steps) * np.float32(c.sharpen) + 1).astype(np.float32).reshape(-1, 1)
     head = Head(c.name, c.vocabulary, c.width, c.epsilon)
-    return assemble(head, run, dtype, types, lambda builder, kind: _Layer(builder, kind, c, run), tables)
+    return assemble(head, run, dtype, types, lambda builder, kind: _Llama4Layer(builder, kind, c, run), tables)
 
 
 @network

@@ -47,10 +47,10 @@ def llama_training_step(shape: Layered, devices: int = 1) -> Graph:
     recomputes everything between them (including attention, which stores its scores); the embedding is a product with
     one-hot rows; logits are f32; AdamW keeps both moments in the dtype of the parameters.
     """
-    return _Step(shape, devices).build()
+    return _LlamaStep(shape, devices).build()
 
 
-class _Step:
+class _LlamaStep:
     def __init__(self, shape: Layered, devices: int) -> None:
         self.shape, self.devices = shape, devices
         self.b = GraphBuilder(shape.name, dtype=shape.dtype)

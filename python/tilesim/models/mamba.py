@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..graph import Graph, GraphBuilder, Tensor
-from ._decoding import Head, Layer, Run, assemble, check_run
+from ._decoding import Head, Layer, ModelRun, assemble, check_run
 from ._layers import Weight
 from ._network import network
 
@@ -52,7 +52,7 @@ def _step(
 class _Scan:
     """The loop over tokens with state (token, state, u, dt, keys, queries, A, result); u to A are invariant."""
 
-    def __init__(self, parent: GraphBuilder, c: MambaConfig, run: Run) -> None:
+    def __init__(self, parent: GraphBuilder, c: MambaConfig, run: ModelRun) -> None:
         self.run, tokens = run, run.tokens
         wide, narrow = (run.batch, tokens, c.inner), (run.batch, tokens, c.state)
         self.shapes = {
@@ -97,8 +97,8 @@ class _Scan:
         return tensors["state"], tensors["y"]
 
 
-class _Layer(Layer):
-    def __init__(self, parent: GraphBuilder, kind: str, c: MambaConfig, run: Run) -> None:
+class _MambaLayer(Layer):
+    def __init__(self, parent: GraphBuilder, kind: str, c: MambaConfig, run: ModelRun) -> None:
         self.c = c
         self.scan = None if run.decode else _Scan(parent, c, run)
         caches = {"inputs": (run.batch, c.kernel - 1, c.inner), "state": (run.batch, c.inner, c.state)}
@@ -160,7 +160,9 @@ def mamba(
     head = Head(
         c.name, c.vocabulary, c.width, c.epsilon, True, "backbone.embeddings", "backbone.layers", "backbone.norm_f"
     )
-    return assemble(head, run, dtype, ["layer"] * c.layers, lambda builder, kind: _Layer(builder, kind, c, run), {})
+    return assemble(
+        head, run, dtype, ["layer"] * c.layers, lambda builder, kind: _MambaLayer(builder, kind, c, run), {}
+    )
 
 
 @network

@@ -12,7 +12,7 @@ from ._network import network
 __all__ = ["resnet18", "resnet34", "resnet50"]
 
 
-class _Net:
+class _ResNet:
     """Convolution and batch normalization with named weights."""
 
     def __init__(self, builder: GraphBuilder) -> None:
@@ -51,7 +51,7 @@ class _Net:
 
 def _resnet(name: str, depths: tuple[int, ...], bottleneck: bool, batch: int, image: int, dtype: str) -> Graph:
     b = GraphBuilder(name, dtype=dtype)
-    net = _Net(b)
+    net = _ResNet(b)
     x = b.input("x", (batch, 3, image, image))
     x = net.relu(net.norm(net.conv(x, 64, 7, 2, "conv1"), "bn1"), "relu")
     x = b.pool2d(x, 3, stride=2, padding=1, name="maxpool")

@@ -27,10 +27,10 @@ def resnet_training_step(name: str, devices: int, images: int = 256, image: int 
     """The step as JAX runs it: f32 weights and statistics (of the whole batch), f16 products, SGD with momentum."""
     if name not in RESNETS:
         raise unknown("model", name, RESNETS, place="model")
-    return _Step(name, devices, images, image, dtype).build()
+    return _ResNetStep(name, devices, images, image, dtype).build()
 
 
-class _Step:
+class _ResNetStep:
     def __init__(self, name: str, devices: int, images: int, image: int, dtype: str) -> None:
         self.depths, self.bottleneck = RESNETS[name]
         self.name, self.devices, self.batch = name, devices, devices * images

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..graph import Graph, GraphBuilder, Tensor
-from ._decoding import Run, check_run
+from ._decoding import ModelRun, check_run
 from ._layers import Block, check_sequence, linear_weights, merge_heads, norm_weights, normed, split_heads
 from ._network import network
 
@@ -102,7 +102,7 @@ def bert_large(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph
 class _GptLayer(Block):
     """The function of one layer: (x, [keys, values], weights...) -> (y, [keys, values])."""
 
-    def __init__(self, builder: GraphBuilder, c: TextConfig, run: Run, caches: bool) -> None:
+    def __init__(self, builder: GraphBuilder, c: TextConfig, run: ModelRun, caches: bool) -> None:
         # GPT-2 scales the weights that add to the residual stream by 1 / sqrt(2 · layers).
         width, gain = c.width, (2 * c.layers) ** -0.5
         self.c, self.run = c, run

@@ -31,7 +31,7 @@ class UnetConfig:
 STABLE_DIFFUSION_1_5 = UnetConfig("stable-diffusion-1.5-unet")
 
 
-class _Net:
+class _UNet:
     """Layers with named weights."""
 
     def __init__(self, b: GraphBuilder, c: UnetConfig) -> None:
@@ -99,7 +99,7 @@ def _time(b: GraphBuilder, c: UnetConfig, batch: int) -> Tensor:
     return b.linear(b.apply("silu", hidden), 4 * c.channels[0], name="time_embedding.linear_2")
 
 
-def _down(net: _Net, x: Tensor, time: Tensor, text: Tensor) -> list[Tensor]:
+def _down(net: _UNet, x: Tensor, time: Tensor, text: Tensor) -> list[Tensor]:
     """The result of each step on the way down."""
     c, kept = net.c, [x]
     for level, filters in enumerate(c.channels):
@@ -114,12 +114,12 @@ def _down(net: _Net, x: Tensor, time: Tensor, text: Tensor) -> list[Tensor]:
     return kept
 
 
-def _up(net: _Net, x: Tensor, time: Tensor, text: Tensor, kept: list[Tensor]) -> Tensor:
+def _up(net: _UNet, x: Tensor, time: Tensor, text: Tensor, skips: list[Tensor]) -> Tensor:
     c = net.c
     for level, filters in enumerate(reversed(c.channels)):
         name = f"up_blocks.{level}"
         for j in range(c.blocks + 1):
-            x = net.b.concat([x, kept.pop()], axis=1, name=f"{name}.skip.{j}")
+            x = net.b.concat([x, skips.pop()], axis=1, name=f"{name}.skip.{j}")
             x = net.residual(x, time, filters, f"{name}.resnets.{j}")
             x = net.transformer(x, text, f"{name}.attentions.{j}") if level > 0 else x
         x = net.doubled(x, f"{name}.upsamplers.0.conv") if level < len(c.channels) - 1 else x
@@ -136,7 +136,7 @@ def unet(config: UnetConfig, batch: int = 1, dtype: str = "f32") -> Graph:
             allowed=f"multiples of {1 << (len(c.channels) - 1)}",
         )  # fmt: skip
     b = GraphBuilder(c.name, dtype=dtype)
-    net = _Net(b, c)
+    net = _UNet(b, c)
     sample = b.input("sample", (batch, c.latent, c.size, c.size))
     time = _time(b, c, batch)
     text = b.input("encoder_hidden_states", (batch, c.tokens, c.text))

@@ -10,20 +10,20 @@ import numpy as np
 
 from .. import _core
 from ..base.errors import nearest, user_error
-from .distributions import Counts, Indices, Lengths
+from .distributions import GroupRows, Indices, Lengths
 
-__all__ = ["MOST_FLOPS", "WORDS", "Role", "Roles", "Values", "attention_data", "check_counts"]
+__all__ = ["DISTRIBUTIONS", "MOST_FLOPS", "Role", "Roles", "Values", "attention_data", "check_counts"]
 
 MOST_FLOPS = 2e10
 """Most FLOPs to compute values for timing from given ones: some ten seconds."""
 
-WORDS = {"counts": Counts, "indices": Indices}
+DISTRIBUTIONS = {"counts": GroupRows, "indices": Indices}
 """Names for all tensors of a role, unless a tensor has that name."""
 
-Role = Counts | Indices
+Role = GroupRows | Indices
 
 
-def _whole(function: str, name: str) -> str:
+def _qualified(function: str, name: str) -> str:
     return f"{function}.{name}" if function else name
 
 
@@ -66,7 +66,7 @@ class Values:
     def _results(self, function: str) -> set[str]:
         if self.graph is None or not function:
             return set(self.makers)
-        return {_whole(function, row["name"]) for op in self.graph.operations(function) for row in op["results"]}
+        return {_qualified(function, row["name"]) for op in self.graph.operations(function) for row in op["results"]}
 
     def inputs(self, name: str) -> list[Any]:
         """Rows of a step's integer operands."""
@@ -95,7 +95,7 @@ class Values:
         if name in self.given:
             return self.given[name], self.labels.get(name, "given")
         if name not in self.types:
-            return self._made(name)
+            return self._computed(name)
         operations, leaves = self._needed(name)
         missing = sorted(leaves - set(self.given))
         if missing:
@@ -109,7 +109,7 @@ class Values:
         part = self.graph.extract(order, sorted(leaves), [name])
         return _core.evaluate(part, [self.given[leaf] for leaf in sorted(leaves)], {})[0], f"computed from {sources}"
 
-    def _made(self, name: str) -> tuple[Any, str]:
+    def _computed(self, name: str) -> tuple[Any, str]:
         """A tensor of the program from its step; an alias from the tensor that it shares bytes with."""
         row = self.tensors.get(name)
         if row is not None and row["alias_of"]:
@@ -172,7 +172,7 @@ class Roles:
                     role = self._role(op, number, function)
                     row = op["operands"][number]
                     if role is not None and self._is(row, behind, function, len(inputs) == 1):
-                        if isinstance(role, Counts):
+                        if isinstance(role, GroupRows):
                             matrix = op["operands"][1]
                             bits = _core.dtype_bits(matrix["dtype"]) * math.prod(matrix["shape"][1:])
                             self._experts[op["name"]] = behind, bits / 8
@@ -181,7 +181,7 @@ class Roles:
 
     def _is(self, row: Any, tensor: str, function: str, alone: bool) -> bool:
         """Whether the operand is the tensor, or the only one with as many elements."""
-        if _whole(function, row["name"]) == tensor or row["name"] == tensor:
+        if _qualified(function, row["name"]) == tensor or row["name"] == tensor:
             return True
         own = self._values.tensors.get(tensor)
         return alone and own is not None and math.prod(own["shape"]) == math.prod(row["shape"])
@@ -193,7 +193,7 @@ class Roles:
         shape = tuple(rows[number]["shape"])
         if kind == "ragged_contract" and number == 2:
             total = rows[0]["shape"][0]
-            return Counts(total, shape[0], self._chosen(rows[2]["name"], total, shape[0], function))
+            return GroupRows(total, shape[0], self._chosen(rows[2]["name"], total, shape[0], function))
         if kind == "attention" and number in (4, 5):
             k = rows[1]["shape"]
             if number == 5:
@@ -231,7 +231,7 @@ class Roles:
 
     def by_word(self, word: str) -> dict[str, Role]:
         """Tensors of a role."""
-        found = {behind: role for behind, role in self._known.values() if type(role) is WORDS[word]}
+        found = {behind: role for behind, role in self._known.values() if type(role) is DISTRIBUTIONS[word]}
         if not found:
             raise user_error(
                 "the timing of this program does not depend on such a tensor",
@@ -250,18 +250,18 @@ class Roles:
         direct = self._known.get(name)
         if direct is not None and direct[0] == name:
             return direct[1]
-        behind = next((role for own, role in self._known.values() if own == name), None) or self._ahead(name)
+        behind = next((role for own, role in self._known.values() if own == name), None) or self._followers(name)
         if behind is None:
             raise user_error(
                 "a distribution applies only to rows per group and to indices of a table",
                 place="tensors",
                 value=f"'{name}'",
-                allowed=", ".join([*self.names(), *WORDS]),
+                allowed=", ".join([*self.names(), *DISTRIBUTIONS]),
                 suggestion=nearest(name, self.names()) or "Give an array",
             )
         return behind
 
-    def _ahead(self, name: str) -> Role | None:
+    def _followers(self, name: str) -> Role | None:
         """Follows operations of the entry that make integers of it."""
         row = self._values.types.get(name)
         if row is None or not row["dtype"].startswith(("i", "u")):
@@ -288,11 +288,11 @@ class Roles:
                 found[name] = max(0, int(np.count_nonzero(np.asarray(counts))) - 1) * each
         return found
 
-    def counts(self) -> dict[str, Counts]:
+    def counts(self) -> dict[str, GroupRows]:
         """Tensors with rows per group: of the graph, and those read by timing instead."""
-        found = {behind: role for behind, role in self._known.values() if isinstance(role, Counts)}
+        found = {behind: role for behind, role in self._known.values() if isinstance(role, GroupRows)}
         made = {name: role for name, (_, role) in self._known.items() if name.endswith(".counts")}
-        return found | {name: role for name, role in made.items() if isinstance(role, Counts)}
+        return found | {name: role for name, role in made.items() if isinstance(role, GroupRows)}
 
 
 def check_counts(roles: Roles, values: Values) -> None:

@@ -14,16 +14,16 @@ import numpy as np
 from .. import _core
 from ..base.arguments import as_array
 from ..base.errors import nearest, path_text, shown, user_error
-from .data_roles import WORDS, Roles, Values, check_counts
-from .distributions import Counts, Distribution
+from .data_roles import DISTRIBUTIONS, Roles, Values, check_counts
+from .distributions import Distribution, GroupRows
 from .mixed import MixedProgram, Turn
 from .program import Program
 from .sparse_times import SparsePlan, sparse_cores, tile_times
 
-__all__ = ["Data", "PartData", "Trace", "data_of_parts", "known_data", "opened"]
+__all__ = ["Data", "PartData", "ValueTrace", "data_of_parts", "opened", "tensors_that_timing_reads"]
 
 
-class Trace(dict[str, Any]):
+class ValueTrace(dict[str, Any]):
     """Arrays by name, from a file with all values that timing reads."""
 
     file = ""
@@ -32,7 +32,7 @@ class Trace(dict[str, Any]):
 def opened(tensors: Any) -> dict[str, Any]:
     """The caller's `tensors`."""
     if isinstance(tensors, Mapping):
-        return tensors if isinstance(tensors, Trace) else dict(tensors)
+        return tensors if isinstance(tensors, ValueTrace) else dict(tensors)
     if not isinstance(tensors, (str, os.PathLike)):
         allowed = '{"sizes": array}, {"counts": "zipf:1.1"}, "trace.npz"'
         raise user_error(
@@ -44,7 +44,7 @@ def opened(tensors: Any) -> dict[str, Any]:
         if isinstance(loaded, np.ndarray):
             raise ValueError("an array without a name")
         with loaded as file:
-            trace = Trace({name: file[name] for name in file.files})
+            trace = ValueTrace({name: file[name] for name in file.files})
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         what = error.strerror if isinstance(error, OSError) else None
         raise user_error(what or "not an .npz file", place=path, value=shown(error), allowed="numpy.savez") from None
@@ -59,7 +59,7 @@ class Data:
     arrays: dict[str, Any] = field(default_factory=dict)
     computed: dict[str, str] = field(default_factory=dict)
     given: tuple[str, ...] = ()
-    lacking: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
     further: dict[str, float] = field(default_factory=dict)
 
     def further_bytes(self, operations: Iterable[Mapping[str, Any]]) -> float:
@@ -76,8 +76,8 @@ class Data:
         for name, how in list(sources.items()):
             if how == "given" and name in self.computed:
                 sources[name] = self.computed[name]
-            elif how.startswith("default") and self.lacking.get(name):
-                sources[name] = f"{how} ({self.lacking[name]})"
+            elif how.startswith("default") and self.missing.get(name):
+                sources[name] = f"{how} ({self.missing[name]})"
         read = " ".join(sources.values())
         for name in self.given:
             if name not in sources and not re.search(rf"\b{re.escape(name)}\b", read):
@@ -90,8 +90,8 @@ def _array(value: Any) -> Any:
     return value.detach().cpu().numpy() if hasattr(value, "detach") else as_array(value, "tensors")
 
 
-def _unknown(given: Iterable[str], known: Iterable[str], place: str) -> None:
-    names = list(known)
+def _unknown(given: Iterable[str], allowed: Iterable[str], place: str) -> None:
+    names = list(allowed)
     for name in given:
         if name not in names:
             raise user_error(
@@ -110,9 +110,9 @@ def _parted(tensors: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Distr
     return {name: _array(value) for name, value in tensors.items() if name not in texts}, drawn
 
 
-def _check_words(given: Iterable[str], values: Values) -> None:
+def _check_distributions(given: Iterable[str], values: Values) -> None:
     for name in given:
-        if name in WORDS and name not in values.types and name not in values.tensors:
+        if name in DISTRIBUTIONS and name not in values.types and name not in values.tensors:
             raise user_error(
                 f"'{name}' takes a distribution for all {name} of a program",
                 place=f"tensors, {name}",
@@ -123,29 +123,29 @@ def _check_words(given: Iterable[str], values: Values) -> None:
 
 def _draw(roles: Roles, drawn: Mapping[str, Distribution], seed: int, values: Values) -> None:
     """Adds drawn values, first those named by tensor, then those named by role."""
-    for name, distribution in sorted(drawn.items(), key=lambda item: (item[0] in WORDS, item[0])):
-        word = name in WORDS and name not in values.types
+    for name, distribution in sorted(drawn.items(), key=lambda item: (item[0] in DISTRIBUTIONS, item[0])):
+        word = name in DISTRIBUTIONS and name not in values.types
         targets = roles.by_word(name) if word else {name: roles.of(name)}
         for target, role in targets.items():
             if word and target in values.given:
                 continue
             array = distribution.draw(role, seed, target)
             how = f"{distribution}, seed {seed}"
-            if isinstance(role, Counts) and role.chosen and distribution.name != "balanced":
+            if isinstance(role, GroupRows) and role.chosen and distribution.name != "balanced":
                 how += f", {role.chosen} of {role.groups} for each row"
             values.add(target, array, how)
 
 
-def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> Data:
+def tensors_that_timing_reads(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> Data:
     """The given tensors that a program's simulation reads."""
-    if not tensors and not isinstance(tensors, Trace):
+    if not tensors and not isinstance(tensors, ValueTrace):
         return Data()
     given, drawn = _parted(tensors)
     types = {tensor["name"]: tensor for tensor in program.core.tensors()}
     graph = program.prepared if program.graph is not None else None
     values = Values(graph, program.core, given)
-    _check_words(given, values)
-    if isinstance(tensors, Trace):
+    _check_distributions(given, values)
+    if isinstance(tensors, ValueTrace):
         values.labels.update(dict.fromkeys(given, f"trace {tensors.file}"))
     if program.graph is None:
         _unknown([*given, *drawn], types, program.core.name)
@@ -153,11 +153,11 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
         prepared = program.prepared
         results = [row["name"] for op in prepared.operations("") for row in op["results"]]
         inputs = [row["name"] for row in (*prepared.inputs, *program.graph.core.inputs)]
-        named = [*given, *(name for name in drawn if name not in WORDS)]
-        _unknown(named, dict.fromkeys([*inputs, *types, *results, *WORDS]), program.graph.name)
+        named = [*given, *(name for name in drawn if name not in DISTRIBUTIONS)]
+        _unknown(named, dict.fromkeys([*inputs, *types, *results, *DISTRIBUTIONS]), program.graph.name)
         _core.check_attention_data(program.graph.core, given)
     reads = [row for row in program.core.data_reads() if types.get(row[0], {}).get("role") != "weight"]
-    data = Data(given=tuple(name for name in tensors if name not in WORDS or name in values.types))
+    data = Data(given=tuple(name for name in tensors if name not in DISTRIBUTIONS or name in values.types))
     timed = _sparse_tiles(program, values)
     if not reads and not timed:
         for name in drawn:
@@ -175,8 +175,8 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
     for name, (array, how) in timed.items():
         data.arrays[name], data.computed[name] = array, how
     _fill(data, values, [read[0] for read in reads if read[0] not in data.arrays])
-    if isinstance(tensors, Trace):
-        _complete(tensors, [name for name in data.lacking if name not in data.arrays])
+    if isinstance(tensors, ValueTrace):
+        _complete(tensors, [name for name in data.missing if name not in data.arrays])
     return data
 
 
@@ -214,12 +214,12 @@ def _fill(data: Data, values: Values, wanted: Iterable[str]) -> None:
     for name in wanted:
         found, how = values.value(name)
         if found is None:
-            data.lacking[name] = how
+            data.missing[name] = how
         else:
             data.arrays[name], data.computed[name] = found, how
 
 
-def _complete(trace: Trace, lacking: Iterable[str]) -> None:
+def _complete(trace: ValueTrace, lacking: Iterable[str]) -> None:
     names = list(lacking)
     if names:
         raise user_error(
@@ -245,7 +245,7 @@ class PartData:
     def of_part(self, part: Turn) -> dict[str, Any]:
         """The values of a part, by its names."""
         assert part.program is not None
-        names = _names_of(part) | set(WORDS)
+        names = _names_of(part) | set(DISTRIBUTIONS)
         own = {name: value for name, value in self.given.items() if name in names}
         if not self.given or not part.program.core.data_reads():
             return own
@@ -257,7 +257,7 @@ class PartData:
                 own[row["name"]], self.computed[row["name"]] = found, how.removeprefix("computed from ")
         return own
 
-    def told(self, sources: Mapping[str, str]) -> dict[str, str]:
+    def sources(self, sources: Mapping[str, str]) -> dict[str, str]:
         """Sources of one part in terms of the whole program's."""
         told = {}
         for name, how in sources.items():
@@ -280,7 +280,7 @@ def data_of_parts(program: MixedProgram, tensors: Mapping[str, Any]) -> PartData
     """The given tensors that the parts of a program read."""
     given = {name: value if isinstance(value, str) else _array(value) for name, value in tensors.items()}
     data = PartData(program, given)
-    known = dict.fromkeys([*data._values.types, *WORDS])
+    known = dict.fromkeys([*data._values.types, *DISTRIBUTIONS])
     for part in program.turns:
         if part.program is not None:
             known |= dict.fromkeys(sorted(_names_of(part)))

@@ -12,13 +12,13 @@ import numpy as np
 
 from ..base.errors import nearest, user_error
 
-__all__ = ["Counts", "Distribution", "Indices", "Lengths"]
+__all__ = ["Distribution", "GroupRows", "Indices", "Lengths"]
 
 NAMES = ("uniform", "balanced", "zipf:s")
 
 
 @dataclass(frozen=True)
-class Counts:
+class GroupRows:
     """Rows of each group.
 
     Attributes:
@@ -92,12 +92,12 @@ class Distribution:
         weights = np.arange(1, count + 1, dtype=np.float64) ** -self.exponent
         return weights / weights.sum()
 
-    def draw(self, role: Counts | Indices, seed: int, name: str) -> Any:
+    def draw(self, role: GroupRows | Indices, seed: int, name: str) -> Any:
         """Values of a tensor."""
         random = np.random.default_rng([seed, zlib.crc32(name.encode())])
-        return self._counts(role, random) if isinstance(role, Counts) else self._indices(role, random)
+        return self._counts(role, random) if isinstance(role, GroupRows) else self._indices(role, random)
 
-    def _counts(self, role: Counts, random: np.random.Generator) -> Any:
+    def _counts(self, role: GroupRows, random: np.random.Generator) -> Any:
         if role.groups == 0:
             return np.zeros(0, np.int64)
         if self.name == "balanced":

@@ -31,7 +31,7 @@ class FusionRules(list[str], Tabled):
 
 
 @cache
-def _known() -> tuple[str, ...]:
+def _rule_names() -> tuple[str, ...]:
     return tuple(row["rule"] for row in _core.fusion_rules())
 
 
@@ -41,7 +41,7 @@ def fusion_rules() -> FusionRules:
     Returns:
         Their names in order of trial; `.table()` gives operations, conditions, savings and rounding of each.
     """
-    return FusionRules(_known())
+    return FusionRules(_rule_names())
 
 
 def rules_text(fuse: str | Sequence[str]) -> str:
@@ -49,11 +49,11 @@ def rules_text(fuse: str | Sequence[str]) -> str:
     names = [name.strip() for name in fuse.split(",")] if isinstance(fuse, str) else list(fuse)
     if names in (["all"], ["none"]):
         return str(names[0])
-    known = [*(("all", "none") if len(names) == 1 else ()), *_known()]
+    known = [*(("all", "none") if len(names) == 1 else ()), *_rule_names()]
     for name in names:
-        if not isinstance(name, str) or name not in _known():
+        if not isinstance(name, str) or name not in _rule_names():
             hint = nearest(name, known) if isinstance(name, str) else ""
-            allowed = "all, none, or rules: " + ", ".join(_known())
+            allowed = "all, none, or rules: " + ", ".join(_rule_names())
             raise user_error(
                 "unknown rule of fusion", place="fuse", value=shown(name), allowed=allowed, suggestion=hint
             )

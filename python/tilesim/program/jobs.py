@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import _core
-from ..base.arguments import is_size, whole
+from ..base.arguments import integer, is_size
 from ..base.checked import checked_class
 from ..graph import user_error
 from ..machine.machine import Machine
-from ..results.checks import told
+from ..results.checks import check_note
 from ..results.result import Result
-from .data_sources import Data, known_data
+from .data_sources import Data, tensors_that_timing_reads
 from .program import Program
 
 __all__ = ["Job"]
@@ -63,7 +63,7 @@ def cores_of(program: Program, machine: Machine, cores: Sequence[int] | None = N
 def arrival_of(job: Job, machine: Machine) -> int:
     """Earliest start of a job in cycles."""
     if not isinstance(job.arrival, str):
-        return whole("arrival", job.arrival, least=0)
+        return integer("arrival", job.arrival, least=0)
     text = job.arrival.strip()
     if is_size(text):
         return int(text)
@@ -78,11 +78,11 @@ def _called(jobs: Sequence[Job]) -> str:
     return f"{len(jobs)} jobs ({', '.join(names[:_NAMED])}{more})"
 
 
-def _tell(data: dict[str, Any], known: Sequence[Data]) -> None:
+def _tell(data: dict[str, Any], allowed: Sequence[Data]) -> None:
     """Sources of each job's values, by number if there are several jobs."""
     sources: dict[str, str] = {}
-    for i, own in enumerate(known):
-        start = f"job {i}: " if len(known) > 1 else ""
+    for i, own in enumerate(allowed):
+        start = f"job {i}: " if len(allowed) > 1 else ""
         found = data.get("data_sources", {}).items()
         part = {"data_sources": {name.removeprefix(start): how for name, how in found if name.startswith(start)}}
         own.tell(part)
@@ -96,7 +96,7 @@ def simulate_jobs(
 ) -> Result:
     """Runs jobs in one simulation."""
     session = _core.Session(machine.core, placement=placement, timeline=timeline, **parts)
-    known = [known_data(job.program, job.tensors) for job in jobs]
+    known = [tensors_that_timing_reads(job.program, job.tensors) for job in jobs]
     for job, own in zip(jobs, known, strict=True):
         cores = cores_of(job.program, machine, job.cores)
         session.submit(job.program.core, cores, arrival_of(job, machine), job.priority, own.arrays)
@@ -107,5 +107,5 @@ def simulate_jobs(
         data["program"] = _called(jobs)
     _tell(data, known)
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
-    data["approximations"] += told(data)
+    data["approximations"] += check_note(data)
     return Result(data)

@@ -1,4 +1,4 @@
-"""Programs that alternate between the machine and its host."""
+"""Programs that alternate between a machine and its host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .fusion import Fusion
 from .placement import Item, Link, Transfer
 from .program import Program
 
-__all__ = ["MixedProgram", "Plan", "Turn", "from_document", "to_document"]
+__all__ = ["CorePlacement", "MixedProgram", "Turn", "from_document", "to_document"]
 
 SIDES = ("machine", "host")
 
@@ -48,7 +48,7 @@ class Turn:
 class MixedProgram(Program):
     """A program in parts: tile programs of the machine alternate with operations of its host."""
 
-    def __init__(self, graph: Graph, machine: Machine, host: Device, turns: list[Turn], plan: Plan) -> None:
+    def __init__(self, graph: Graph, machine: Machine, host: Device, turns: list[Turn], plan: CorePlacement) -> None:
         """Made by `compile` with fallback="host"."""
         self.graph, self.machine = graph, machine
         self.options = {}
@@ -154,7 +154,7 @@ class MixedProgram(Program):
         return [*dict.fromkeys(lines), *sorted(self._plan.notes)]
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> CorePlacement:
         """The place of each operation, and the reason."""
         return self._plan
 
@@ -191,7 +191,7 @@ class MixedProgram(Program):
 
 
 @dataclass
-class Plan:
+class CorePlacement:
     """Inputs of a placement, and the placement."""
 
     items: list[Item]
@@ -249,7 +249,7 @@ def from_document(document: Mapping[str, Any], graph: Graph, machine: Machine, p
     try:
         turns = [_turn(row, graph, machine, place) for row in document["parts"]]
         rows = document["plan"]
-        plan = Plan(
+        plan = CorePlacement(
             [Item(name, tuple(reads), tuple(makes), own, host) for name, reads, makes, own, host in rows["items"]],
             {str(name): int(size) for name, size in rows["sizes"].items()},
             [str(name) for name in rows["outputs"]],
@@ -268,7 +268,7 @@ def from_document(document: Mapping[str, Any], graph: Graph, machine: Machine, p
         raise user_error("the parts of the program are damaged", place=place, value=shown(error)[:200]) from None
 
 
-def _check_names(turns: list[Turn], plan: Plan, graph: Graph, place: str) -> None:
+def _check_names(turns: list[Turn], plan: CorePlacement, graph: Graph, place: str) -> None:
     """Checks that each part reads only inputs of the whole, weights, and results of earlier parts."""
     items = {item.name for item in plan.items}
     known = {row["name"] for row in graph.inputs} | set(graph.weights())

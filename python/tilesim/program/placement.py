@@ -15,7 +15,7 @@ _MOST = 1 << 62  # largest picoseconds of an operation in the core: 53 days
 
 @dataclass(frozen=True)
 class Item:
-    """An operation to be placed: values read and made, picoseconds on either side (None: impossible)."""
+    """An operation to be placed: values read and written, picoseconds on either side (None: impossible)."""
 
     name: str
     operands: tuple[str, ...]

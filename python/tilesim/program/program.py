@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _core
-from ..base.above import Above
 from ..base.checked import checked_class
 from ..base.errors import path_text, shown
 from ..base.files import parse_json, read_text, writing
+from ..base.late_calls import LateCalls
 from ..graph import Graph, user_error
-from ..graph.kept import kept, restore
-from ..graph.trips import Trips, counted, told
+from ..graph.file_attributes import restore, saved_attributes
+from ..graph.trips import Trips, counted, trip_notes
 from ..machine.machine import Machine, MachineLike
 from ..results.result import Table
 from .fusion import Fusion, checked_rows, rules_text
@@ -28,7 +28,7 @@ VERSIONS = (1, 2)  # the second: with parts for the host, or loops with given tr
 
 #: Readers of types of programs from modules above, by key of the file; arguments: the key's content, the graph, the
 #: machine, a place for messages.
-READERS: dict[str, Callable[[Any, Graph, Machine, str], Any]] = Above()
+READERS: dict[str, Callable[[Any, Graph, Machine, str], Any]] = LateCalls()
 
 
 @checked_class()
@@ -81,7 +81,7 @@ class Program:
     @property
     def loops_said(self) -> list[str]:
         """Trips of data-dependent loops, and their source."""
-        return told(self.trips, "as counted on inputs" if self.trips_counted else "as said")
+        return trip_notes(self.trips, "as counted on inputs" if self.trips_counted else "as said")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], machine: MachineLike | None = None) -> Program:
@@ -175,7 +175,7 @@ class Program:
             )
         graph = self.workload or self.graph
         header = {"schema": COMPILED, "version": VERSIONS[0], "tilesim": _core.__version__}
-        header |= {"machine": self.machine.to_dict(), **self._contents(), **kept(graph)}
+        header |= {"machine": self.machine.to_dict(), **self._contents(), **saved_attributes(graph)}
         if self.sort:
             header["sort"] = self.sort
         if self.trips:

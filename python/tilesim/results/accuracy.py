@@ -63,9 +63,9 @@ class Accuracy(Tabled):
         return f"against {self.against}: {worst}{signal}"
 
 
-def row_of(name: str, found: ArrayLike, wanted: ArrayLike) -> dict[str, Any]:
+def row_of(name: str, values: ArrayLike, wanted: ArrayLike) -> dict[str, Any]:
     """Errors of one output."""
-    a, b = np.asarray(found).astype(np.float64), np.asarray(wanted).astype(np.float64)
+    a, b = np.asarray(values).astype(np.float64), np.asarray(wanted).astype(np.float64)
     good = np.isfinite(a) & np.isfinite(b)
     other = int((~good & ~((a == b) | (np.isnan(a) & np.isnan(b)))).sum())
     off, values = np.abs(a[good] - b[good]), b[good]

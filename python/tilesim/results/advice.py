@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["LEAST_GAIN", "Advice", "Advices", "Stored", "change_text", "changes_to_try"]
+__all__ = ["LEAST_GAIN", "Advice", "Advices", "StoredAdvice", "change_text", "changes_to_try"]
 
 # Changes to try: settings to double, with their largest value, and costs to remove.
 DOUBLED: dict[str, float] = {
@@ -35,7 +35,7 @@ LEAST_GAIN = 1.01
 """The least speed-up of listed advice."""
 
 
-class _Without(dict[str, Any]):
+class _WithoutInstruction(dict[str, Any]):
     """The machine's custom instructions without one."""
 
     text = ""
@@ -70,7 +70,7 @@ def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str
     changes += [{path: value} for path, value in removed.items() if now(path) != value]
     own = configuration["core"].get("isa", {}).get("functions") or {}  # may be ""
     for function, one in own.items():
-        rest = _Without({name: other for name, other in own.items() if name != function})
+        rest = _WithoutInstruction({name: other for name, other in own.items() if name != function})
         rest.text = f"without the instruction '{one['instruction'].split()[0]}' for {function}"
         changes.append({"core.isa.functions": rest})
     return changes
@@ -83,7 +83,7 @@ def change_text(change: Mapping[str, Any]) -> str:
     for key, value in change.items():
         if removed.get(key) == value and type(removed.get(key)) is type(value):
             parts.append(f"no {key} (a bound)")
-        elif isinstance(value, _Without):
+        elif isinstance(value, _WithoutInstruction):
             parts.append(value.text)
         elif key == "quantize":
             parts.append(f"quantize = {value} (changes the numbers)")
@@ -127,7 +127,7 @@ class Advice:
         return f"{self.text}: {speed} ({self.cycles:,} cycles)"
 
 
-class Stored(Advice):
+class StoredAdvice(Advice):
     """One change read from a file: it has a text, but no values."""
 
     def __init__(self, text: str, cycles: int, before: int, kind: str) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from .. import _core
 from .rates import Rates
 
-__all__ = ["FAR", "FROM_BOUND", "LINE", "SHARE", "checks_of", "closed_form", "least", "told"]
+__all__ = ["FROM_BOUND", "LINE", "MAX_RATIO", "SHARE", "check_note", "checks_of", "closed_form", "least_cycles"]
 
-FAR = 3.0
+MAX_RATIO = 3.0
 """Multiple of the closed form beyond which an operation is reported."""
 FROM_BOUND = 20.0
 """Multiple of its bound beyond which an operation is reported, without round trips to memory."""
@@ -27,7 +27,7 @@ LONG, LONG_SLACK = 4_000_000, 0.1
 """Tile operations beyond which steady loops are extrapolated, and the tolerance for that."""
 
 
-def least(row: Mapping[str, Any], rates: Rates, cached: bool, padded: float = 0.0) -> float:
+def least_cycles(row: Mapping[str, Any], rates: Rates, cached: bool, padded: float = 0.0) -> float:
     """Lower bound of an operation's cycles from its counts."""
     peak = rates.multiply_adds()
     moved = 0 if cached else max(0.0, row["load_bytes"] + row["store_bytes"] - padded)
@@ -58,7 +58,7 @@ def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Compares every operation with its bound and with the closed form of its mapping.
 
     An operation is reported if its duration is below its counts at the machine's peaks, or if its attributed time
-    exceeds `FAR` times the closed form and `SHARE` of the run; the program, if its run is shorter than its graph's
+    exceeds `MAX_RATIO` times the closed form and `SHARE` of the run; the program, if its run is below its graph's
     bound and no operation shows why. The limits enclose the model zoo: of 4,832 operations in 164 runs (nine networks,
     ten presets, both lowerings, with and without banks) none is below its bound. Of the 1,526 that take 2 % of a run,
     half are below 0.61 times the closed form (its parts overlap), 99 % below 1.32 times, and one is above 3: a
@@ -72,22 +72,22 @@ def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     many = max(1, data["cycles"]) * SHARE
     slack = LONG_SLACK if data["tile_operations"] > LONG else SLACK
     moved: dict[str, float] = {}
-    padded = _of_each(data, "padded memory bytes")
+    padded = _counts_by_operation(data, "padded memory bytes")
     found = []
     for row in data["operations"]:
         if row["bound"] in ("host", "link"):  # closed forms of another machine
             continue
-        bound = least(row, rates, cached)
+        bound = least_cycles(row, rates, cached)
         if row["cycles"] < bound * (1 - slack) - row["count"]:
             found.append(_row(row["name"], BELOW, row["cycles"], bound))
         elif row["exclusive"] > many:
             form = closed_form(row, rates, settings)
-            if row["exclusive"] > FAR * form:
+            if row["exclusive"] > MAX_RATIO * form:
                 moved = moved or _on_chip(data)
                 form = closed_form(row, rates, settings, moved.get(row["name"], 0.0))
-            needed = least(row, rates, cached, padded.get(row["name"], 0.0))
+            needed = least_cycles(row, rates, cached, padded.get(row["name"], 0.0))
             waited = row["launch"] + row["count"] * TRIPS * _trip(settings, rates)
-            if row["exclusive"] > FAR * form:
+            if row["exclusive"] > MAX_RATIO * form:
                 found.append(_row(row["name"], "far above its closed form", row["exclusive"], form))
             elif not cached and row["exclusive"] > FROM_BOUND * needed + waited and needed > 0:
                 found.append(_row(row["name"], "far above its bound", row["exclusive"], needed))
@@ -104,16 +104,16 @@ def _row(name: str, what: str, cycles: int, against: float) -> dict[str, Any]:
 def _on_chip(data: Mapping[str, Any]) -> dict[str, float]:
     """Bytes between tiles and resident values in scratchpads, by operation."""
     asked = {row["name"]: row["load_bytes"] + row["store_bytes"] for row in data["operations"]}
-    held = _of_each(data, "scratchpad bytes (DMA side)")
+    held = _counts_by_operation(data, "scratchpad bytes (DMA side)")
     return {name: max(0.0, (number - asked.get(name, 0)) / 2) for name, number in held.items()} | {"": 0.0}
 
 
-def _of_each(data: Mapping[str, Any], item: str) -> dict[str, float]:
+def _counts_by_operation(data: Mapping[str, Any], item: str) -> dict[str, float]:
     """Counts of an item by operation."""
     return {name: number for row in data["counts"] if row["item"] == item for name, number in row["operations"]}
 
 
-def told(data: Mapping[str, Any]) -> list[str]:
+def check_note(data: Mapping[str, Any]) -> list[str]:
     """The line about `checks_of` among a result's approximations."""
     rows = checks_of(data)
     if not rows:

@@ -1,4 +1,4 @@
-"""`ts.compare`."""
+"""Compares results (`ts.compare`)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from .side_by_side import SideBySide, finite
 
 __all__ = ["Comparison"]
 
-REST = "(outside of operations)"
+OUTSIDE = "(outside of operations)"
 
 
 @checked_class()
@@ -138,7 +138,7 @@ class Comparison(SideBySide):
             for index, result in enumerate(self.results)
         ]
         if any(rest):
-            rows.append(self._figures(REST, [], rest) | self._parts(None))
+            rows.append(self._figures(OUTSIDE, [], rest) | self._parts(None))
         return self.largest(rows)
 
     def _row(self, match: Match) -> dict[str, Any]:
@@ -151,11 +151,11 @@ class Comparison(SideBySide):
         there = [index for index, rows in enumerate(match.rows) if rows]
         longest = [(row, index) for index in there if (row := match.longest(index))]
         longest.sort(key=lambda one: -one[0]["exclusive"])
-        names = [self._named[index].of(match.rows[index], row) for row, index in longest]
+        names = [self._named[index].joint_name(match.rows[index], row) for row, index in longest]
         names += [str(row["name"]) for row, _ in longest] + match.operations
         wanted = {at: {id(row) for row in match.rows[at]} for at in there}
         for name in names:
-            if all({id(row) for row in self._named[at].asked(name)} == wanted[at] for at in there):
+            if all({id(row) for row in self._named[at].kernels_named(name)} == wanted[at] for at in there):
                 return name
         return next((name for name in names if all(self._named[at].knows(name) for at in there)), names[0])
 

@@ -10,7 +10,7 @@ from ..base.view import Bar, Bars, Column, Notes, Rows, Section, document, fragm
 
 __all__ = ["differences_table", "page", "picture", "text", "totals_table"]
 
-_SHOWN = 20  # operations in a text
+_TEXT_ROWS = 20  # operations in a text
 _PICTURE = 16  # operations in a notebook
 _PAGE = 2000  # operations in a page
 _SETTINGS = 8  # differences in a text
@@ -24,7 +24,7 @@ def _signed(value: float, unit: str) -> str:
     return figures.signed(value, figures.duration if unit == "s" else figures.count)
 
 
-def _plain(value: float, unit: str) -> str:
+def _number_text(value: float, unit: str) -> str:
     return figures.duration(value) if unit == "s" else figures.count(value)
 
 
@@ -59,7 +59,7 @@ def _totals(comparison: Any) -> list[list[str]]:
     return [head, *rows]
 
 
-def _shares_of_whole(comparison: Any) -> bool:
+def _differ_in_one_direction(comparison: Any) -> bool:
     """Whether all operations differ in the direction of the total, up to rounding."""
     return all(-5e-4 < row["share"] < 1.0005 for row in comparison.folded())
 
@@ -69,9 +69,9 @@ def _operations(comparison: Any, rows: list[dict[str, Any]]) -> list[list[str]]:
     unit = comparison.unit
     said = "" if unit == "s" else ", cycles"
     if len(comparison.results) == 2:
-        whole = _shares_of_whole(comparison)  # else gains and losses cancel
+        whole = _differ_in_one_direction(comparison)  # else gains and losses cancel
         cells = [
-            [_plain(row["a"], unit), _plain(row["b"], unit), _signed(row["difference"], unit),
+            [_number_text(row["a"], unit), _number_text(row["b"], unit), _signed(row["difference"], unit),
              figures.percent(row["share"]) if whole else _change(row, "b")]
             for row in rows
         ]  # fmt: skip
@@ -83,7 +83,7 @@ def _operations(comparison: Any, rows: list[dict[str, Any]]) -> list[list[str]]:
         head += [f"{letter} − a", "change"]
     table = []
     for row in rows:
-        cells_of_row = [_title(row), _plain(row["a"], unit)]
+        cells_of_row = [_title(row), _number_text(row["a"], unit)]
         for letter in comparison.letters[1:]:
             cells_of_row += [_signed(row[f"difference_{letter}"], unit), _change(row, letter)]
         table.append(cells_of_row)
@@ -134,8 +134,8 @@ def text(comparison: Any, width: int = 100) -> str:
     rows = comparison.folded()
     changed = [row for row in rows if _changes(comparison, row)]
     if changed:
-        lines += _lines(_operations(comparison, changed[:_SHOWN]), width)
-        left = changed[_SHOWN:]
+        lines += _lines(_operations(comparison, changed[:_TEXT_ROWS]), width)
+        left = changed[_TEXT_ROWS:]
         if left:
             lines += _wrapped(f"and {len(left):,} more: {_sums(comparison, left)}", width)
     alike = len(rows) - len(changed)
@@ -196,7 +196,7 @@ def _bars(comparison: Any, rows: list[dict[str, Any]]) -> Bars:
     bars = []
     for row in rows:
         for i, letter in enumerate(comparison.letters):
-            said = _plain(row[letter], comparison.unit)
+            said = _number_text(row[letter], comparison.unit)
             if i:
                 difference = row[comparison.column("difference", letter)]
                 said += f"  ({_signed(difference, comparison.unit)}, {_change(row, letter)})"
@@ -225,13 +225,13 @@ def _table(comparison: Any) -> tuple[Rows, str]:
             Column(difference, f"{letter} − a", f"+{form}"),
             Column(f"change_{letter}", "change", "+percent", (difference, "a", 1.0)),
         ]
-        if len(comparison.results) == 2 and _shares_of_whole(comparison):
+        if len(comparison.results) == 2 and _differ_in_one_direction(comparison):
             columns.append(Column("share", "share", "percent"))
     columns += [
         Column(f"bound_{letter}", f"{letter} bound by", "text", shown=i < 2) for i, letter in
         enumerate(comparison.letters) if rows and f"bound_{letter}" in rows[0]
     ]  # fmt: skip
-    shares = len(comparison.results) == 2 and _shares_of_whole(comparison)
+    shares = len(comparison.results) == 2 and _differ_in_one_direction(comparison)
     hint = "Shares refer to the difference of the totals." if shares else ""
     what = f"{comparison.noun}s"
     return Rows("operations", columns, rows, "operation", most=_PICTURE, what=what, hint=hint, least=2), left

@@ -41,7 +41,7 @@ def _facts(result: Result) -> dict[str, str]:
     return facts
 
 
-def _of_all(facts: Sequence[dict[str, str]]) -> list[tuple[str, list[str]]]:
+def _differing_facts(facts: Sequence[dict[str, str]]) -> list[tuple[str, list[str]]]:
     """Facts that differ."""
     names = dict.fromkeys(name for one in facts for name in one)
     rows = [(name, [one.get(name, "") for one in facts]) for name in names]
@@ -53,15 +53,15 @@ def differing(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
     settings = [_flat(result.data.get("configuration", {})) for result in results]
     common = set.intersection(*(set(one) for one in settings))  # devices and machines have different settings
     shared = [{path: value for path, value in one.items() if path in common} for one in settings]
-    return _of_all([_facts(result) for result in results]) + _of_all(shared)
+    return _differing_facts([_facts(result) for result in results]) + _differing_facts(shared)
 
 
 def summaries(results: Sequence[Result]) -> list[str]:
     """Descriptions of results by their differences."""
-    facts = _of_all([_facts(result) for result in results])
+    facts = _differing_facts([_facts(result) for result in results])
     chosen = [(name, own) for name, own in facts if not name.startswith(("fidelity", "version"))] or facts
     if not chosen:
-        chosen = _of_all([_flat(result.data.get("configuration", {})) for result in results])[:2]
+        chosen = _differing_facts([_flat(result.data.get("configuration", {})) for result in results])[:2]
         return [", ".join(f"{name} {own[i]}" for name, own in chosen) for i in range(len(results))]
     said = [[own[i] if name in ("program", "machine", "how", "lowering", "setting") else f"{name} {own[i] or 'default'}"
              for name, own in chosen] for i in range(len(results))]  # fmt: skip

@@ -22,14 +22,14 @@ _NAMED = 0.1  # least share of the difference that a headline names
 def letters() -> Iterator[str]:
     """a, b, ..., z, aa, ab, ..."""
     for length in range(1, 8):
-        yield from _words(length)
+        yield from _letter_labels(length)
 
 
-def _words(length: int) -> Iterator[str]:
+def _letter_labels(length: int) -> Iterator[str]:
     if length == 0:
         yield ""
         return
-    yield from (word + letter for word in _words(length - 1) for letter in string.ascii_lowercase)
+    yield from (word + letter for word in _letter_labels(length - 1) for letter in string.ascii_lowercase)
 
 
 def tolerance_of(text: Any) -> float:

@@ -40,7 +40,7 @@ class _Sets:
     def __init__(self) -> None:
         self.parent: dict[str, str] = {}
 
-    def of(self, name: str) -> str:
+    def root(self, name: str) -> str:
         """The representative of a name's set."""
         root = name
         while self.parent.setdefault(root, root) != root:
@@ -51,9 +51,9 @@ class _Sets:
 
     def join(self, names: Sequence[str]) -> None:
         """Merges sets."""
-        first = self.of(names[0])
+        first = self.root(names[0])
         for name in names[1:]:
-            self.parent[self.of(name)] = first
+            self.parent[self.root(name)] = first
 
 
 def matches(results: Sequence[Rows], names: Sequence[dict[str, str]] | None = None) -> list[Match]:
@@ -76,7 +76,7 @@ def matches(results: Sequence[Rows], names: Sequence[dict[str, str]] | None = No
     for index, rows in enumerate(keyed):
         for key, row in rows:
             # keys of single sets (frozenset) and merged ones (text) never collide
-            group = found.setdefault(key if key in alike else sets.of(next(iter(key))), Match([]))
+            group = found.setdefault(key if key in alike else sets.root(next(iter(key))), Match([]))
             while len(group.rows) < len(results):
                 group.rows.append([])
             group.rows[index].append(row)

@@ -13,16 +13,16 @@ from .energy import Energy
 from .names import Names
 from .printed import printed_operations
 
-__all__ = ["Measured"]
+__all__ = ["MeasuredResult"]
 
 _NO_OPERATIONS = (
     'no operations: the program has no {"scope": NAME, "operation": NAME, "do": [...]}; units() has its times'
 )
-_MOVED = ("padding", "merged", "forwarded")
+_MOVED_COUNTS = ("padding", "merged", "forwarded")
 
 
 @checked_class()
-class Measured:
+class MeasuredResult:
     """Cycles, bytes, utilisation, energy and bounds of each operation, read from the JSON form."""
 
     data: dict[str, Any]
@@ -148,7 +148,7 @@ class Measured:
                 "bytes": row["load_bytes"] + row["store_bytes"],
                 "multiply_adds": row["multiply_adds"],
             }
-            for name, fused, row in zip(names.own, names.fused(), self.data["operations"], strict=True)
+            for name, fused, row in zip(names.unique, names.fused(), self.data["operations"], strict=True)
         ]
         return Table(sorted(rows, key=lambda row: -row["cycles"]), printed_operations, _NO_OPERATIONS)
 
@@ -265,6 +265,6 @@ class Measured:
         served from a queued write), moved (asked + padding - merged - forwarded: the sum over the channels, with writes
         still queued at the end). Replayed runs are exact up to rounding.
         """
-        parts = {key: int(self.data.get(f"memory_{key}_bytes", 0)) for key in _MOVED}
+        parts = {key: int(self.data.get(f"memory_{key}_bytes", 0)) for key in _MOVED_COUNTS}
         moved = sum(int(row["bytes"]) for row in self.data["units"] if row["kind"] == "channel")
         return {"asked": self.memory_bytes, **parts, "moved": moved}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-__all__ = ["Names", "known_names", "source_of"]
+__all__ = ["Names", "names_of_operations", "source_of"]
 
 
 def _tails(names: Iterable[str]) -> set[str]:
@@ -21,15 +21,15 @@ def _tails(names: Iterable[str]) -> set[str]:
     return found
 
 
-def known_names(data: Mapping[str, Any]) -> set[str]:
+def names_of_operations(data: Mapping[str, Any]) -> set[str]:
     """All names that graph operations can have in kernels."""
     return _tails(row["operation"] for row in (data.get("bounds") or {}).get("operations", ()))
 
 
-def source_of(name: str, known: set[str]) -> str:
+def source_of(name: str, names: set[str]) -> str:
     """The graph operation of a kernel's operation."""
     start = name
-    while start and start not in known:
+    while start and start not in names:
         start = start.rpartition(".")[0]
     return start or name
 
@@ -44,14 +44,14 @@ class Names:
     def __init__(self, data: Mapping[str, Any]) -> None:
         """Finds the graph operations of kernels."""
         self.rows: Sequence[dict[str, Any]] = data["operations"]
-        self._known = known_names(data)
+        self._known = names_of_operations(data)
         self._sources = [source_of(str(row["name"]), self._known) for row in self.rows]
         self._groups: dict[str, list[int]] = {}
         for index, (row, source) in enumerate(zip(self.rows, self._sources, strict=True)):
             for name in dict.fromkeys([str(row["name"]), source]):
                 self._groups.setdefault(name, []).append(index)
 
-    def asked(self, name: str) -> list[dict[str, Any]]:
+    def kernels_named(self, name: str) -> list[dict[str, Any]]:
         """The kernels of a name."""
         if name not in self._groups and (found := _NUMBERED.fullmatch(name)):
             rows, number = self._groups.get(found[1], []), int(found[2])
@@ -72,7 +72,7 @@ class Names:
         return "".join(f" + {name}" for name in [*short[: most - len(more)], *more])
 
     @cached_property
-    def own(self) -> list[str]:
+    def unique(self) -> list[str]:
         """A unique name for each kernel: "attention.self[3]" is the third kernel of "attention.self".
 
         A name is numbered if several kernels have it or compute the operation of that name.
@@ -89,20 +89,20 @@ class Names:
 
     def knows(self, name: str) -> bool:
         """Whether a name belongs to the result."""
-        return bool(self.asked(name)) or name in self._all
+        return bool(self.kernels_named(name)) or name in self._all
 
     @cached_property
     def _all(self) -> set[str]:
-        return {*self.own, *(one for row in self.rows for one in row["operation"])}
+        return {*self.unique, *(one for row in self.rows for one in row["operation"])}
 
     @cached_property
     def _places(self) -> dict[int, int]:
         return {id(row): index for index, row in enumerate(self.rows)}
 
-    def of(self, rows: Sequence[Mapping[str, Any]], longest: Mapping[str, Any]) -> str:
+    def joint_name(self, rows: Sequence[Mapping[str, Any]], longest: Mapping[str, Any]) -> str:
         """A name for several kernels."""
         index = self._places[id(longest)]
         together = self._groups[self._sources[index]]
         if len(rows) > 1 and {id(self.rows[at]) for at in together} == {id(row) for row in rows}:
             return self._sources[index]
-        return self.own[index]
+        return self.unique[index]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import figures
-from ..base.drawing import axes_or_new, plain
+from ..base.drawing import axes_or_new, no_math
 from ..base.errors import nearest, shown, user_error
 from ..base.extras import need
-from ..base.palette import BOUND, OTHER, SERIES
+from ..base.palette import BOUND, OTHER_COLOUR, SERIES
 from .page.operations import folded, operation_rows
-from .page.plan import live_bytes, own_rows, plan_of
+from .page.plan import live_bytes, plan_of, tensor_rows
 from .page.roof import ceilings, lines, roof_points
 from .page.timeline import spans
 from .page.traffic import COLOURS, level_rows
@@ -66,7 +66,7 @@ def plot(result: Any, what: str, axes: Any) -> Any:
 
 
 def _named(result: Any) -> str:
-    return plain(f"{result.data['program']} on {result.data['machine']}: {figures.duration(result.seconds)}")
+    return no_math(f"{result.data['program']} on {result.data['machine']}: {figures.duration(result.seconds)}")
 
 
 def _legend(axes: Any, colours: dict[str, str]) -> None:
@@ -74,11 +74,11 @@ def _legend(axes: Any, colours: dict[str, str]) -> None:
     if colours:
         from matplotlib.patches import Patch
 
-        handles = [Patch(color=colour, label=plain(name)) for name, colour in colours.items()]
+        handles = [Patch(color=colour, label=no_math(name)) for name, colour in colours.items()]
         axes.legend(handles=handles, fontsize=8, loc="upper right")
 
 
-def _said(axis: Any, form: Any) -> None:
+def _format_axis(axis: Any, form: Any) -> None:
     axis.set_major_formatter(lambda value, _: form(value))
 
 
@@ -88,16 +88,16 @@ def _operations(result: Any, axes: Any) -> Any:
     shown = groups[:_MOST]
     rest = sum(cycles for cycles, _, _ in groups) - sum(cycles for cycles, _, _ in shown)
     places = list(range(len(shown)))
-    axes.barh(places, [one[0] for one in shown], color=[BOUND.get(one[2], OTHER) for one in shown])
-    axes.set_yticks(places, [plain(figures.short(one[1], 32)) for one in shown], fontsize=8)
+    axes.barh(places, [one[0] for one in shown], color=[BOUND.get(one[2], OTHER_COLOUR) for one in shown])
+    axes.set_yticks(places, [no_math(figures.short(one[1], 32)) for one in shown], fontsize=8)
     axes.invert_yaxis()
-    _said(axes.xaxis, figures.count)
+    _format_axis(axes.xaxis, figures.count)
     axes.set(xlabel="cycles", title=_named(result))
     if rest:
         axes.set_xlabel(
             f"cycles; {len(groups) - len(shown):,} more operations: {figures.percent(rest / result.cycles)}"
         )
-    _legend(axes, {one[2]: BOUND.get(one[2], OTHER) for one in shown})
+    _legend(axes, {one[2]: BOUND.get(one[2], OTHER_COLOUR) for one in shown})
     return axes
 
 
@@ -110,13 +110,13 @@ def _roofline(result: Any, axes: Any) -> Any:
     spread = [row["intensity"] for row in points]
     for name, xs, ys in lines(rates, memory, min(spread), max(spread)):
         axes.plot(xs, ys, color="0.5", linewidth=1)
-        axes.annotate(plain(name), (xs[-1], ys[-1]), fontsize=8, ha="right", va="bottom")
-    colours = [BOUND.get(row["bound"], OTHER) for row in points]
+        axes.annotate(no_math(name), (xs[-1], ys[-1]), fontsize=8, ha="right", va="bottom")
+    colours = [BOUND.get(row["bound"], OTHER_COLOUR) for row in points]
     axes.scatter(spread, [row["attained"] for row in points], c=colours, s=18, zorder=3)
     axes.set(xscale="log", yscale="log", title=_named(result), ylabel="attained")
     axes.set_xlabel("FLOP / byte" + (f"; {left:,} operations without compute or memory accesses" if left else ""))
-    _said(axes.yaxis, lambda value: figures.rate(value, "FLOP/s"))
-    _legend(axes, {row["bound"]: BOUND.get(row["bound"], OTHER) for row in points})
+    _format_axis(axes.yaxis, lambda value: figures.rate(value, "FLOP/s"))
+    _legend(axes, {row["bound"]: BOUND.get(row["bound"], OTHER_COLOUR) for row in points})
     return axes
 
 
@@ -131,15 +131,15 @@ def _timeline(result: Any, axes: Any) -> Any:
     for _, label, start, finish in found:
         busiest[label] = busiest.get(label, 0) + finish - start
     order = sorted(busiest, key=lambda label: -busiest[label])
-    colours = {label: SERIES[i] if i < len(SERIES) - 1 else OTHER for i, label in enumerate(order)}
+    colours = {label: SERIES[i] if i < len(SERIES) - 1 else OTHER_COLOUR for i, label in enumerate(order)}
     scale = 1 / data["hertz"]
     for place, unit in enumerate(units):
         own = [one for one in found if one[0] == unit]
         times = [(start * scale, (finish - start) * scale) for _, _, start, finish in own]
         axes.broken_barh(times, (place - 0.4, 0.8), facecolors=[colours[label] for _, label, _, _ in own])
-    axes.set_yticks(range(len(units)), [plain(data["units"][unit]["unit"]) for unit in units], fontsize=8)
+    axes.set_yticks(range(len(units)), [no_math(data["units"][unit]["unit"]) for unit in units], fontsize=8)
     axes.invert_yaxis()
-    _said(axes.xaxis, figures.duration)
+    _format_axis(axes.xaxis, figures.duration)
     axes.set(xlabel="time", xlim=(0, max(1, data["cycles"]) * scale), title=_named(result))
     _legend(axes, {figures.short(data["labels"][label], 32): colours[label] for label in order[: len(SERIES) - 1]})
     return axes
@@ -150,7 +150,7 @@ def _memory(result: Any, axes: Any) -> Any:
     if plan is None:
         raise user_error("this result has no memory plan", place="what", value="'memory'", suggestion=why)
     axes = axes_or_new(axes)
-    rows = own_rows(plan, "memory")
+    rows = tensor_rows(plan, "memory")
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
@@ -162,8 +162,8 @@ def _memory(result: Any, axes: Any) -> Any:
     axes.step(range(len(live)), live, color="black", linewidth=1, where="post")
     peak = plan.peak_bytes["memory"]
     axes.set(xlim=(0, max(1, plan.kernels)), ylim=(0, 1.05 * peak or 1), xlabel="kernel", ylabel="address")
-    axes.set_title(plain(f"{result.data['program']}: {figures.size(peak)} at the peak; line: bytes in use"))
-    _said(axes.yaxis, figures.size)
+    axes.set_title(no_math(f"{result.data['program']}: {figures.size(peak)} at the peak; line: bytes in use"))
+    _format_axis(axes.yaxis, figures.size)
     _legend(axes, {"permanent": SERIES[0], "temporary": SERIES[1]})
     return axes
 
@@ -176,12 +176,12 @@ def _bytes(result: Any, axes: Any) -> Any:
         left = 0.0
         for name, moved in parts.items():
             if moved:
-                used[name] = COLOURS.get(name, OTHER)
+                used[name] = COLOURS.get(name, OTHER_COLOUR)
                 axes.barh(place, moved, left=left, color=used[name])
                 left += moved
-    axes.set_yticks(range(len(rows)), [plain(name) for name, _ in rows])
+    axes.set_yticks(range(len(rows)), [no_math(name) for name, _ in rows])
     axes.invert_yaxis()
-    _said(axes.xaxis, figures.size)
+    _format_axis(axes.xaxis, figures.size)
     axes.set(xlabel="bytes", title=_named(result))
     _legend(axes, used)
     return axes

@@ -15,9 +15,9 @@ from ..base.files import check_writable, loads, read_json, read_text, writing
 from ..base.paths import configs_dir
 from ..base.progress import followed
 from ..base.table import Table
-from .advice import Advice, Advices, Stored, changes_to_try
-from .asked import ASKED
-from .measured import Measured
+from .advice import Advice, Advices, StoredAdvice, changes_to_try
+from .measured import MeasuredResult
+from .result_calls import ASKED
 
 __all__ = ["Advice", "Result", "Table"]
 
@@ -26,7 +26,7 @@ _KERNELS_ADVISED = 1000  # largest result whose page simulates advice by default
 
 
 @checked_class()
-class Result(Measured):
+class Result(MeasuredResult):
     """Cycles, bytes, utilisation, energy and bounds of each operation, from a simulation or an estimate."""
 
     def __init__(self, data: dict[str, Any], again: Callable[[dict[str, Any]], Result] | None = None) -> None:
@@ -108,10 +108,10 @@ class Result(Measured):
         Raises:
             UserError: when the file cannot be written.
         """
-        from .page.held import held
+        from .page.stored_data import stored_page_data
 
         check_writable(path)
-        more = held(self)
+        more = stored_page_data(self)
         with writing(path) as file:
             json.dump({**self.data, "page": more} if more else self.data, file, indent=1)
 
@@ -143,11 +143,13 @@ class Result(Measured):
         costs = stored.pop("estimate", {"costs": [], "kernels": []})
         found: Result = ASKED["estimated"](data, **costs) if data["source"] == "closed form" else Result(data)
         if stored:
-            from .page.held import checked_held
+            from .page.stored_data import checked_held
 
             found._held = checked_held(stored, len(data["operations"]), path_text(path))
             advice = found._held.get("advice", ())
-            found._advised = Advices(Stored(row["change"], row["cycles"], row["before"], row["kind"]) for row in advice)
+            found._advised = Advices(
+                StoredAdvice(row["change"], row["cycles"], row["before"], row["kind"]) for row in advice
+            )
         return found
 
     def _more(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Many runs: tuning, sweeps, coverage, profiles; and what explains one."""
+"""Studies of many runs (tuning, sweeps, coverage, profiles) and explanations of one."""
 
 from typing import TYPE_CHECKING
 

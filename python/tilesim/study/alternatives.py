@@ -15,9 +15,9 @@ from ..mapping import MappingTable, kernels
 from ..program.fusion import fusion_rules, rules_text
 from ..program.mixed import MixedProgram
 from ..results.advice import Advice
-from ..results.asked import ASKED
 from ..results.result import Result
-from ..timing.again import Again
+from ..results.result_calls import ASKED
+from ..timing.rerun import Rerun
 from .samplers import sampler_of
 
 __all__ = ["advice", "offers", "simulated", "tuned"]
@@ -32,7 +32,7 @@ LARGEST = 400_000
 """Tile operations beyond which advice tunes no mapping."""
 
 
-def offers(again: Again, kernel: str = "") -> Iterator[dict[str, Any]]:
+def offers(again: Rerun, kernel: str = "") -> Iterator[dict[str, Any]]:
     """Options of `compile` to simulate."""
     if not again.compiled or isinstance(again.program, MixedProgram):
         return
@@ -61,7 +61,7 @@ def offers(again: Again, kernel: str = "") -> Iterator[dict[str, Any]]:
         yield {"layout": "given"}
 
 
-def _zeros_in(again: Again) -> bool:
+def _zeros_in(again: Rerun) -> bool:
     """Whether a given weight has zero tiles (cached)."""
     if "zero tiles" not in again.known:
         again.known["zero tiles"] = again.workload is not None and has_zero_tiles(again.workload)
@@ -84,21 +84,21 @@ def _rules_of(program: Any, kernel: str) -> set[str]:
 def advice(result: Result) -> tuple[Iterator[Advice], Iterator[Advice]]:
     """Faster ways to compile a result's graph for its machine."""
     again = result._again
-    if not isinstance(again, Again) or not again.compiled:
+    if not isinstance(again, Rerun) or not again.compiled:
         return iter(()), iter(())
     if isinstance(again.program, MixedProgram):  # only quantization applies
         return iter(()), _narrower(result, again)
     return _by_rule(result, again), chain(_narrower(result, again), _tuned(result, again))
 
 
-def _by_rule(result: Result, again: Again) -> Iterator[Advice]:
+def _by_rule(result: Result, again: Rerun) -> Iterator[Advice]:
     for change in offers(again):
         kind = next(iter(change))
         if kind in ("lowering", "mapping", "zero_tiles"):
             yield from _faster(result, simulated(again, change), change)
 
 
-def _narrower(result: Result, again: Again) -> Iterator[Advice]:
+def _narrower(result: Result, again: Rerun) -> Iterator[Advice]:
     """Quantized graphs with supported dtypes (scales of 1 suffice for timing).
 
     Graphs with f32 or f64 products are first cast to the faster of bf16 and f16.
@@ -121,7 +121,7 @@ def _narrower(result: Result, again: Again) -> Iterator[Advice]:
             yield from _faster(result, other, {"quantize": scheme})
 
 
-def _quantized(again: Again, quantize: Any, scheme: str) -> Result | None:
+def _quantized(again: Rerun, quantize: Any, scheme: str) -> Result | None:
     """The quantized graph's result; None if it cannot be quantized or run."""
     try:
         return again.otherwise(quantize(again.workload, scheme))
@@ -129,7 +129,7 @@ def _quantized(again: Again, quantize: Any, scheme: str) -> Result | None:
         return None
 
 
-def _tuned(result: Result, again: Again) -> Iterator[Advice]:
+def _tuned(result: Result, again: Rerun) -> Iterator[Advice]:
     if not 0 < result.data["tile_operations"] <= LARGEST:
         return
     rows = sorted(result.data["operations"], key=lambda row: -row["exclusive"])
@@ -150,7 +150,7 @@ def _faster(result: Result, other: Result | None, change: dict[str, Any]) -> Ite
         yield found
 
 
-def simulated(again: Again, change: Mapping[str, Any]) -> Result | None:
+def simulated(again: Rerun, change: Mapping[str, Any]) -> Result | None:
     """The result of the program with other options."""
     try:
         return again.otherwise(**change)
@@ -158,7 +158,7 @@ def simulated(again: Again, change: Mapping[str, Any]) -> Result | None:
         return None
 
 
-def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> dict[str, Any]:
+def tuned(again: Rerun, names: Sequence[str], candidates: int = CANDIDATES) -> dict[str, Any]:
     """Better mappings of kernels, each simulated standalone."""
     program, target = again.program, again.target
     mapping = program.options.get("mapping", "profile")
@@ -193,7 +193,7 @@ def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> d
         offered = sampler_of("model", kernel, candidates + 1, 0).ask(candidates + 1)
         now = given.get(kernel.operation, dict(kernel.nest))
         nests = [now, *(nest for nest, _ in offered if nest != now)][: candidates + 1]
-        cycles = [_alone(again, graph, fuse, kernel, nest) for nest in nests]
+        cycles = [_kernel_cycles(again, graph, fuse, kernel, nest) for nest in nests]
         best = min(range(len(nests)), key=lambda at: cycles[at])
         if cycles[best] < cycles[0]:
             found[kernel.operation] = nests[best]
@@ -207,16 +207,16 @@ def _skipping(program: Any) -> set[str]:
     return {note.split(sign)[0] for note in program.notes if sign in note and "neither loaded nor" in note}
 
 
-_ALONE = ("cores", "contexts", "layout")
+_COPIED = ("cores", "contexts", "layout")
 """Options of the run that also apply to a standalone kernel; not those about residency between kernels."""
 
 
-def _alone(again: Again, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any]) -> float:
+def _kernel_cycles(again: Rerun, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any]) -> float:
     memory = again.options.memory or str(again.target.get("memory.kind"))
     if memory == "bank":
         memory = "simple"  # faster for candidates; the chosen one is simulated as requested
     try:
-        options = {name: again.program.options[name] for name in _ALONE if again.program.options.get(name) is not None}
+        options = {name: again.program.options[name] for name in _COPIED if again.program.options.get(name) is not None}
         program = _core.compile(
             graph.core, again.target.core, fuse, {kernel.operation: nest}, "profile", kernel.operation, **options
         )

@@ -17,7 +17,7 @@ from ..machine.machine import MachineLike
 from ..program.mixed import MixedProgram
 from ..program.program import Program
 from ..results.result import Result, Table
-from ..timing.options import CompileOptions, SimulateOptions, divided
+from ..timing.options import CompileOptions, SimulateOptions, by_call
 from ..timing.simulate import compile, simulate, with_network
 
 __all__ = ["Attribution", "Coverage", "Key", "coverage", "runs_of"]
@@ -139,16 +139,18 @@ class Coverage(Tabled):
         return "\n".join(lines + [f"unsupported: {line}" for line in self.unsupported])
 
 
-def _row(key: Key, op: Mapping[str, Any], runs: int, found: Attribution, reason: Mapping[str, str]) -> dict[str, Any]:
+def _row(
+    key: Key, op: Mapping[str, Any], runs: int, attribution: Attribution, reason: Mapping[str, str]
+) -> dict[str, Any]:
     flops = sum(op["flops"].values()) * runs
-    kernels = found.kernels.get(key, [])
+    kernels = attribution.kernels.get(key, [])
     if op["name"] in reason:
         on = "host"
     elif op["kind"] == "constant":
         on = "weight"
     elif not kernels:
         on = "view"
-    elif op["flops"]["matrix"] > 0 and key in found.on_array:
+    elif op["flops"]["matrix"] > 0 and key in attribution.on_array:
         on = "array"
     elif op["kind"] in MOVES:
         on = "copy"
@@ -164,7 +166,7 @@ def _row(key: Key, op: Mapping[str, Any], runs: int, found: Attribution, reason:
         "reason": reason.get(op["name"], ""),
         "flops": flops,
         "bytes": 0 if on in ("view", "weight") else op["bytes"] * runs,
-        "cycles": found.cycles.get(key, 0),
+        "cycles": attribution.cycles.get(key, 0),
     }
 
 
@@ -183,7 +185,7 @@ def coverage(graph: GraphLike, machine: MachineLike = "tpu-v3", **options: Any) 
     Raises:
         UserError: when no tile of an operation fits the scratchpad; for an unknown option.
     """
-    graph, (compiled, simulated) = as_graph(graph), divided(options, CompileOptions, SimulateOptions)
+    graph, (compiled, simulated) = as_graph(graph), by_call(options, CompileOptions, SimulateOptions)
     program = compile(graph, with_network(machine, simulated.get("network")), **{"fallback": "host", **compiled})
     result = simulate(program, **simulated)
     reason: dict[str, str] = {}

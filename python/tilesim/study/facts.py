@@ -8,10 +8,10 @@ from typing import Any
 
 from ..results.rates import Rates
 
-__all__ = ["Counts", "Facts"]
+__all__ = ["Facts", "OperationCounts"]
 
 
-class Counts:
+class OperationCounts:
     """A result's counts by operation, read once."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -25,7 +25,7 @@ class Counts:
                 own = self._of.setdefault(name, {})
                 own[item] = own.get(item, 0.0) + number
 
-    def of(self, names: Sequence[str]) -> dict[tuple[str, str], float]:
+    def sums(self, names: Sequence[str]) -> dict[tuple[str, str], float]:
         """Sums over operations."""
         found: dict[tuple[str, str], float] = {}
         for name in dict.fromkeys(names):
@@ -59,7 +59,7 @@ class Facts:
     dtype: str = ""
 
     @classmethod
-    def of(cls, counts: Counts, rows: Sequence[dict[str, Any]]) -> Facts:
+    def of(cls, counts: OperationCounts, rows: Sequence[dict[str, Any]]) -> Facts:
         """Sums over kernels."""
         own = cls(list(rows), [row["name"] for row in rows])
         for row in rows:
@@ -74,7 +74,7 @@ class Facts:
             own.vector_operations += row["vector_operations"]
             own.asked_bytes += row["load_bytes"] + row["store_bytes"]
         own.bytes = own.asked_bytes
-        items = counts.of(own.names)
+        items = counts.sums(own.names)
         own.padded_multiply_adds = items.get(("arrays", "padded multiply-adds"), 0.0)
         if ("cache", "cache bytes") in counts.items:
             own.bytes = items.get(("memory", "memory bytes"), 0.0)

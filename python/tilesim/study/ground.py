@@ -11,8 +11,8 @@ from ..analytic.schemes import scheme
 from ..program.mixed import MixedProgram
 from ..results.rates import Rates
 from ..results.result import Result
-from ..timing.again import Again
-from .facts import Counts, Facts
+from ..timing.rerun import Rerun
+from .facts import Facts, OperationCounts
 from .operands import Operands
 from .spans import Spans
 
@@ -41,10 +41,10 @@ class Ground:
     def __init__(self, result: Result, operands: bool = True) -> None:
         """Reads the result."""
         self.result = result
-        self.again = result._again if isinstance(result._again, Again) else None
+        self.again = result._again if isinstance(result._again, Rerun) else None
         self.rates = Rates(result.data)
         self.closed = result.data["source"] != "engine"
-        self._counts = Counts(result.data)
+        self._counts = OperationCounts(result.data)
         self.operands = self._operands() if operands else None
 
     def _operands(self) -> Operands | None:
@@ -67,7 +67,7 @@ class Ground:
 
     def counted(self, name: str) -> tuple[Any, ...]:
         """The counts of one kernel, as a key."""
-        return tuple(self._counts.of([name]).items())
+        return tuple(self._counts.sums([name]).items())
 
     def facts(self, rows: Sequence[dict[str, Any]]) -> Facts:
         """Facts of some operations together."""

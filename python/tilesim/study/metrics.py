@@ -12,7 +12,7 @@ from ..base.errors import nearest, shown, user_error
 from ..machine.machine import Machine
 from ..results.result import Result
 
-__all__ = ["DEFAULT", "LARGER_IS_BETTER", "UNITS", "Metric", "asked", "check_portable", "metric_name", "value_of"]
+__all__ = ["DEFAULT", "LARGER_IS_BETTER", "UNITS", "Metric", "check_portable", "metric_name", "metrics_of", "value_of"]
 
 Metric = str | Callable[[Result], Any]
 DEFAULT = ("cycles", "seconds", "bottleneck")
@@ -21,7 +21,7 @@ UNITS = {
     **{"seconds": "s", "milliseconds": "ms", "joules": "J", "watts": "W", "mm2": "mm²", "bytes": "B"},
     **{"memory_bytes": "B", "padded_bytes": "B", "local_bytes": "B", "remote_bytes": "B", "tops_per_watt": "TOP/s/W"},
 }
-_PLAIN = ("cycles", "seconds", "milliseconds", "bottleneck", "lowering", "memory_bytes", "padded_bytes", "local_bytes",
+_FIELDS = ("cycles", "seconds", "milliseconds", "bottleneck", "lowering", "memory_bytes", "padded_bytes", "local_bytes",
           "remote_bytes", "host_share")  # fmt: skip
 
 
@@ -51,7 +51,7 @@ _MADE: dict[str, Callable[[Result], Any]] = {
     "utilisation": lambda result: result.utilisation.get("arrays", 0.0),
 }
 _PARTS = ("arrays", "vector unit", "memory", "cache", "host", "link")
-KNOWN = (*_PLAIN, *_MADE, "mm2", *(f"utilisation.{part}" for part in _PARTS))
+METRICS = (*_FIELDS, *_MADE, "mm2", *(f"utilisation.{part}" for part in _PARTS))
 
 
 def metric_name(metric: Metric) -> str:
@@ -59,17 +59,17 @@ def metric_name(metric: Metric) -> str:
     return metric if isinstance(metric, str) else str(getattr(metric, "__name__", type(metric).__name__))
 
 
-def asked(metrics: Any) -> tuple[Metric, ...]:
+def metrics_of(metrics: Any) -> tuple[Metric, ...]:
     """The metrics of a call."""
     several = metrics if isinstance(metrics, Sequence) and not isinstance(metrics, str) else [metrics]
     found: list[Metric] = []
     for metric in several:
         if not (is_text(metric) or callable(metric)):
             raise user_error("not a metric", place="metrics", value=shown(metric),
-                             allowed=f"{', '.join(KNOWN)}, a function of the Result")  # fmt: skip
-        if isinstance(metric, str) and metric not in KNOWN:
-            raise user_error("unknown metric", place="metrics", value=f"'{metric}'", allowed=", ".join(KNOWN),
-                             suggestion=nearest(metric, KNOWN))  # fmt: skip
+                             allowed=f"{', '.join(METRICS)}, a function of the Result")  # fmt: skip
+        if isinstance(metric, str) and metric not in METRICS:
+            raise user_error("unknown metric", place="metrics", value=f"'{metric}'", allowed=", ".join(METRICS),
+                             suggestion=nearest(metric, METRICS))  # fmt: skip
         found.append(metric)
     names = [metric_name(metric) for metric in found]
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)

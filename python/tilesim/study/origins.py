@@ -9,9 +9,9 @@ from typing import Any
 
 from .. import _core
 from ..base.errors import nearest, shown, user_error
-from ..results.names import Names, known_names, source_of
+from ..results.names import Names, names_of_operations, source_of
 
-__all__ = ["Chosen", "chosen"]
+__all__ = ["NamedKernels", "chosen"]
 
 MOST = 5000
 """Names to compare with a mistyped one."""
@@ -23,7 +23,7 @@ _NUMBERED = re.compile(r"(.+)\[([0-9]{1,9})\]")
 
 
 @dataclass
-class Chosen:
+class NamedKernels:
     """Kernels, and a note if the name is not a kernel's."""
 
     rows: list[dict[str, Any]]
@@ -37,7 +37,7 @@ def _matching(names: Names, asked: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for part in ("[0-9]+", "[^./]*"):
         form = re.compile(re.escape(asked).replace(r"\*", part).replace("…", ".*"))
-        for row, own in zip(names.rows, names.own, strict=True):
+        for row, own in zip(names.rows, names.unique, strict=True):
             if form.fullmatch(own) or form.fullmatch(row["name"]):
                 found.append(row)
         if found:
@@ -45,7 +45,7 @@ def _matching(names: Names, asked: str) -> list[dict[str, Any]]:
     return found
 
 
-def _of_layer(data: Mapping[str, Any], names: Names, sources: set[str], asked: str) -> Chosen | None:
+def _layer_kernels(data: Mapping[str, Any], names: Names, sources: set[str], asked: str) -> NamedKernels | None:
     """The kernels of one layer's operation, if the program has the layer once."""
     parts = asked.split(".")
     for cut in range(1, len(parts)):
@@ -56,18 +56,18 @@ def _of_layer(data: Mapping[str, Any], names: Names, sources: set[str], asked: s
             found = chosen(data, rest)
             runs = max(row["count"] for row in found.rows)
             note = f"the program has '{rest}' once for {runs:,} layers; the answer covers all of them"
-            return Chosen(found.rows, note)
+            return NamedKernels(found.rows, note)
     return None
 
 
-def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
+def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> NamedKernels | None:
     """One of a name's kernels, numbered from 1 in brackets."""
     found = _NUMBERED.fullmatch(asked)
     if not found:
         return None
     name, number = found[1], int(found[2])
     try:
-        rows = names.asked(name) or chosen(data, name).rows
+        rows = names.kernels_named(name) or chosen(data, name).rows
     except _core.UserError:
         return None
     if not 1 <= number <= len(rows):
@@ -76,25 +76,25 @@ def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | Non
             what, place="why", value=shown(asked), allowed=f"1 to {len(rows)}", suggestion=f"{name}[{len(rows)}]"
         )
     if len(rows) == 1:
-        return Chosen(rows)
+        return NamedKernels(rows)
     row = rows[number - 1]
     note = f"it is kernel {number} of {len(rows)} of '{name}'"
     if (same := sum(one["name"] == row["name"] for one in names.rows)) > 1:
         note += f"; {same} kernels share this name, with common counters and intervals; the cycles are exact"
         note += ", the shares those of all"
-    return Chosen([row], note)
+    return NamedKernels([row], note)
 
 
-def chosen(data: Mapping[str, Any], name: str) -> Chosen:
+def chosen(data: Mapping[str, Any], name: str) -> NamedKernels:
     """Finds kernels."""
     asked, names = name.strip(), Names(data)
-    found = _found(data, names, asked)
+    found = _named_kernels(data, names, asked)
     if found is None and (plain := _FOLDED.sub("", asked)) != asked:
-        found = _found(data, names, plain)
+        found = _named_kernels(data, names, plain)
     if found is not None:
         return found
     sources = {row["operation"] for row in (data.get("bounds") or {}).get("operations", ())}
-    candidates = dict.fromkeys([*names.own, *(one for row in names.rows for one in row["operation"])])
+    candidates = dict.fromkeys([*names.unique, *(one for row in names.rows for one in row["operation"])])
     allowed = ", ".join(list(candidates)[:12]) + (", ..." if len(candidates) > 12 else "")
     raise user_error(
         "unknown operation",
@@ -106,25 +106,25 @@ def chosen(data: Mapping[str, Any], name: str) -> Chosen:
     )
 
 
-def _found(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
+def _named_kernels(data: Mapping[str, Any], names: Names, asked: str) -> NamedKernels | None:
     """The kernels of a name; None if unknown."""
     rows = names.rows
-    of_kernel = names.asked(asked)
+    of_kernel = names.kernels_named(asked)
     if len(of_kernel) == 1 and asked.endswith("]") and of_kernel[0]["name"] != asked:
         return _numbered(data, names, asked)
     if of_kernel:
-        return Chosen(of_kernel, "" if len(of_kernel) == 1 else f"it has {len(of_kernel)} kernels")
-    known = known_names(data)
+        return NamedKernels(of_kernel, "" if len(of_kernel) == 1 else f"it has {len(of_kernel)} kernels")
+    known = names_of_operations(data)
     inside = [row for row in rows if any(one == asked or source_of(one, known) == asked for one in row["operation"])]
     if inside:
         kernels = ", ".join(row["name"] for row in inside[:3]) + (", ..." if len(inside) > 3 else "")
-        return Chosen(
+        return NamedKernels(
             inside, f"it is part of the kernel{'s' if len(inside) > 1 else ''} {kernels}, which the answer covers"
         )
     if one := _numbered(data, names, asked):
         return one
     if layers := _matching(names, asked):
-        return Chosen(layers, f"{len(layers)} kernels of repeated layers together" if len(layers) > 1 else "")
+        return NamedKernels(layers, f"{len(layers)} kernels of repeated layers together" if len(layers) > 1 else "")
     start = asked.rstrip("*.").rstrip("/")
     below = [
         row
@@ -132,12 +132,12 @@ def _found(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
         if any(one.startswith((start + ".", start + "/")) for one in (row["name"], *row["operation"]))
     ]
     if start and below:
-        return Chosen(below, f"{len(below)} kernels with this prefix together")
+        return NamedKernels(below, f"{len(below)} kernels with this prefix together")
     behind = [row for row in rows if row["name"].endswith("." + asked)] if asked else []
     if behind:
-        return Chosen(behind, f"{len(behind)} kernels with this suffix together")
+        return NamedKernels(behind, f"{len(behind)} kernels with this suffix together")
     sources = {row["operation"] for row in (data.get("bounds") or {}).get("operations", ())}
-    return _of_layer(data, names, sources, asked)
+    return _layer_kernels(data, names, sources, asked)
 
 
 def _close(asked: str, names: list[str]) -> list[str]:

@@ -19,12 +19,12 @@ def picture(study: Any) -> str:
     elif study.result is not None and study.baseline is not None:
         before, after = figures.count(study.baseline.cycles), figures.count(study.result.cycles)
         cards.append(Card("gain", figures.ratio(study.gain), f"{before} cycles before, {after} after"))
-    rows = [{key: _plain(value) for key, value in row.items()} for row in study.operations]
+    rows = [{key: _axis_text(value) for key, value in row.items()} for row in study.operations]
     table = rows_of("operations", rows, {"gap": "percent", "gain": "ratio", "lower_bound": "count"}, "operations")
     sections = [Section("", [Cards(cards)]), Section("Operations", [table])]
     sections += [Section("Notes", [Notes(study.notes[:12])])] if study.notes else []
     return fragment(f"tuning of {study.graph.name} on {study.machine.name}", sections)
 
 
-def _plain(value: object) -> object:
+def _axis_text(value: object) -> object:
     return value if isinstance(value, (int, float, str, type(None))) else figures.short(str(value), 60)

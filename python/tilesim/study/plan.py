@@ -17,7 +17,7 @@ from ..machine.machine import Machine
 from ..mapping import MappingTable
 from .points import Axes
 
-__all__ = ["Plan", "graphs_of", "mapping_of", "planned", "portable", "reason_of", "several_of"]
+__all__ = ["StudyPlan", "graphs_of", "mapping_of", "planned", "portable", "reason_of", "several_of"]
 
 
 def reason_of(error: BaseException) -> str:
@@ -38,13 +38,13 @@ def mapping_of(sent: Any) -> Any:
 
 
 @dataclass
-class Plan:
+class StudyPlan:
     """Points of one call: rows in order, with a machine for each legal one."""
 
     rows: list[dict[str, Any]]
     settings: list[dict[str, Any]]
     changes: list[dict[str, Any]]
-    same: list[tuple[int, int, int]]
+    duplicates: list[tuple[int, int, int]]
     machines: list[Machine | None]
     errors: list[Exception | None]
 
@@ -83,9 +83,9 @@ def planned(
     axes: Axes,
     columns: tuple[bool, bool, bool],
     where: Callable[[dict[str, Any]], Any] | None,
-) -> Plan:
+) -> StudyPlan:
     """Rows of settings in order, with a status for illegal and excluded ones."""
-    plan, seen = Plan([], [], [], [], [], []), set()
+    plan, seen = StudyPlan([], [], [], [], [], []), set()
     axes.check_names(machines[0])
     hashes = [base.core.hash() for base in machines]
     ways = [repr(portable(way)) for _, way in named]
@@ -103,12 +103,12 @@ def planned(
                 plan.rows.append(row)
                 plan.settings.append(settings)
                 plan.changes.append(change)
-                plan.same.append((g, m, p))
-                _replaced(plan, base, change, _kept(where, row))
+                plan.duplicates.append((g, m, p))
+                _replaced(plan, base, change, _passes_filter(where, row))
     return plan
 
 
-def _kept(where: Callable[[dict[str, Any]], Any] | None, row: dict[str, Any]) -> bool:
+def _passes_filter(where: Callable[[dict[str, Any]], Any] | None, row: dict[str, Any]) -> bool:
     if where is None:
         return True
     try:
@@ -120,9 +120,9 @@ def _kept(where: Callable[[dict[str, Any]], Any] | None, row: dict[str, Any]) ->
         ) from error
 
 
-def _replaced(plan: Plan, base: Machine, change: dict[str, Any], kept: bool) -> None:
+def _replaced(plan: StudyPlan, base: Machine, change: dict[str, Any], cache: bool) -> None:
     machine, error, status = None, None, "excluded"
-    if kept:
+    if cache:
         try:
             machine, status = (base.replace(change) if change else base), ""
         except _core.UserError as refused:

@@ -15,7 +15,7 @@ from ..loading import GraphLike, as_graph
 from ..machine.machine import Machine, MachineLike
 from ..machine.settings import SHORT, Setting, find_setting, shown_value
 from ..results.result import Result, Table
-from ..timing.options import CompileOptions, SimulateOptions, divided
+from ..timing.options import CompileOptions, SimulateOptions, by_call
 from ..timing.simulate import compile, simulate
 from .page.play import page
 
@@ -254,7 +254,7 @@ def play(
             workload.
     """
     start, workload = Machine.load(machine), as_graph(graph)
-    compiled, simulated = divided(options, CompileOptions, SimulateOptions)
+    compiled, simulated = by_call(options, CompileOptions, SimulateOptions)
     given = settings if isinstance(settings, Mapping) else dict.fromkeys(USUAL if settings is None else settings)
     offered: dict[str, list[Any]] = {}
     notes: list[str] = []

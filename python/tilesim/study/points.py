@@ -19,7 +19,7 @@ __all__ = ["MOST_POINTS", "Axes", "Axis", "axes_of", "better", "readable", "unit
 
 MOST_POINTS = 1 << 22  # combinations of one sweep
 
-_SAID = "`changes` maps a setting's path to its values."
+_CHANGES_HELP = "`changes` maps a setting's path to its values."
 _FORMS = (
     '{"core.array.count": [1, 2], ("core.array.rows", "core.array.columns"): [(64, 64), (128, 128)], path: function}'
 )
@@ -52,7 +52,7 @@ def _kinds() -> dict[str, str]:
     return {path: unit for path, unit, _ in _core.machine_settings()}
 
 
-def _of_core(path: str) -> str:
+def _core_path(path: str) -> str:
     """Resolves short names and settings of a core type to the core's path."""
     path = SHORT.get(path, path)
     parts = path.split(".")
@@ -63,7 +63,7 @@ def _of_core(path: str) -> str:
 
 def unit_of(path: str) -> str:
     """The base unit of a setting."""
-    found = _UNITS.get(_kinds().get(_of_core(path), ""))
+    found = _UNITS.get(_kinds().get(_core_path(path), ""))
     return found[0] if found else ""
 
 
@@ -80,7 +80,7 @@ def readable(value: Any, unit: str) -> str:
 
 def better(path: str) -> int:
     """1 if a larger value is more of a resource, -1 if less, 0 if neither."""
-    name = _of_core(path)
+    name = _core_path(path)
     kind = _kinds().get(name, "")
     if kind in ("bandwidth (B/s)", "frequency (Hz)") or name in (*_MORE_COUNTS, *_MORE_SIZES):
         return 1
@@ -89,7 +89,7 @@ def better(path: str) -> int:
 
 def _number(path: str, value: Any) -> tuple[Any, Any]:
     """A value for a row (a number in the base unit), and for a machine."""
-    found = _UNITS.get(_kinds().get(_of_core(path), ""))
+    found = _UNITS.get(_kinds().get(_core_path(path), ""))
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
     if found is None:
@@ -172,7 +172,7 @@ def _listed(name: Any, values: Any) -> Sequence[Any]:
         values = values.tolist()
     if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
         raise user_error("a wrong entry", place=f"sweep: changes[{shown(name)}]", value=shown(values),
-                         allowed="a list, or a function of the other settings", suggestion=_SAID)  # fmt: skip
+                         allowed="a list, or a function of the other settings", suggestion=_CHANGES_HELP)  # fmt: skip
     if len(values) == 0:
         raise user_error("an empty list has nothing to try", place=f"sweep: changes[{shown(name)}]",
                          allowed="at least one value")  # fmt: skip
@@ -183,13 +183,13 @@ def axes_of(changes: Any) -> Axes:
     """Reads the `changes` of a sweep."""
     if not isinstance(changes, Mapping):
         raise user_error("not a dict", place="sweep: changes", value=shown(changes), allowed="a dict by name",
-                         suggestion=_SAID)  # fmt: skip
+                         suggestion=_CHANGES_HELP)  # fmt: skip
     found = Axes([], {})
     for key, values in changes.items():
         paths = key if isinstance(key, tuple) else (key,)
         if not paths or not all(is_text(path) for path in paths):
             raise user_error("not a setting", place="sweep: changes", value=shown(key), allowed=_FORMS,
-                             suggestion=_SAID)  # fmt: skip
+                             suggestion=_CHANGES_HELP)  # fmt: skip
         if callable(values) and not isinstance(values, Sequence) and not hasattr(values, "tolist"):
             if len(paths) > 1:
                 raise user_error(

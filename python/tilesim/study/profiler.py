@@ -116,7 +116,9 @@ def profile(
     return OperationTimes(rows, result)
 
 
-def _rows(graph: Graph, measured: list[dict[str, Any]], found: Attribution, result: Result) -> list[dict[str, Any]]:
+def _rows(
+    graph: Graph, measured: list[dict[str, Any]], attribution: Attribution, result: Result
+) -> list[dict[str, Any]]:
     calls, scale = runs_of(graph), 1e3 / result.data["hertz"]
     rows = []
     for row in measured:
@@ -130,8 +132,8 @@ def _rows(graph: Graph, measured: list[dict[str, Any]], found: Attribution, resu
                 "kind": row["kind"],
                 "calls": calls.get(row["function"], 1),
                 "reference_ms": row["seconds"] * 1e3,
-                "simulated_ms": found.cycles.get(key, 0) * scale,
-                "kernel": ", ".join(dict.fromkeys(found.kernels.get(key, []))),
+                "simulated_ms": attribution.cycles.get(key, 0) * scale,
+                "kernel": ", ".join(dict.fromkeys(attribution.kernels.get(key, []))),
             }
         )
     rows += [
@@ -144,7 +146,7 @@ def _rows(graph: Graph, measured: list[dict[str, Any]], found: Attribution, resu
             "simulated_ms": row["exclusive"] * scale,
             "kernel": row["name"],
         }
-        for row in found.others
+        for row in attribution.others
     ]
     return rows
 

@@ -20,7 +20,7 @@ TRIES = 64  # draws per candidate; most of them do not fit the scratchpad
 Candidate = tuple[Nest, dict[str, Any]]
 
 
-def _given(kernel: Product | VectorKernel) -> list[Nest]:
+def _first_nests(kernel: Product | VectorKernel) -> list[Nest]:
     """The first candidates: the default nest, and the heuristic's if different."""
     if isinstance(kernel, VectorKernel):
         return [kernel.nest]
@@ -33,10 +33,10 @@ class ModelSampler:
 
     def __init__(self, kernel: Product | VectorKernel, budget: int) -> None:
         found, self.lower_bound = kernel.candidates(max(1, budget - 1))
-        given = _given(kernel)
+        given = _first_nests(kernel)
         listed = [(nest, kernel.cost(nest)) for nest in given]
         listed += [(nest, cost) for nest, cost in found if nest not in given]
-        divided = _divided(kernel, budget // 4)
+        divided = _split_over_contexts(kernel, budget // 4)
         self._left = listed[: budget - len(divided)] + divided
 
     def ask(self, count: int) -> list[Candidate]:
@@ -48,7 +48,7 @@ class ModelSampler:
         """Receives simulated cycles of the last batch."""
 
 
-def _divided(kernel: Product | VectorKernel, count: int) -> list[Candidate]:
+def _split_over_contexts(kernel: Product | VectorKernel, count: int) -> list[Candidate]:
     """The best nests of the kernel split over contexts, without a bound because contexts share units."""
     chosen: list[Candidate] = []
     for other in kernel.divided:
@@ -66,10 +66,10 @@ class DrawnSampler:
         self.space = kernel.problem.space()
         self.lower_bound = float(kernel.problem.search()["lower_bound"])
         self._seen: set[str] = set()
-        self._draws = self._drawn(random.Random(seed))
-        self._given = _given(kernel)
+        self._draws = self._random_nests(random.Random(seed))
+        self._given = _first_nests(kernel)
 
-    def _drawn(self, rng: random.Random) -> Iterator[Nest]:
+    def _random_nests(self, rng: random.Random) -> Iterator[Nest]:
         while True:
             yield self.space.sample(rng.getrandbits(60))
 

@@ -1,4 +1,4 @@
-"""The result of tuning."""
+"""The result of `tune`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.checked import checked_class
-from ..base.drawing import plain
+from ..base.drawing import no_math
 from ..base.errors import user_error
 from ..base.table import Tabled
 from ..graph import Graph
@@ -150,7 +150,7 @@ class Study(Tabled):
         for operation in dict.fromkeys(row["operation"] for row in self.rows):
             rows = [row for row in self.rows if row["operation"] == operation and row["cycles"] is not None]
             modelled = [row["modelled"] for row in rows]
-            axes.loglog([row["cycles"] for row in rows], modelled, "o", label=plain(operation), ms=4)
+            axes.loglog([row["cycles"] for row in rows], modelled, "o", label=no_math(operation), ms=4)
         axes.set_xlabel("simulated cycles")
         axes.set_ylabel("modelled cycles")
         if len(self.operations) <= 8:
@@ -165,7 +165,7 @@ class Study(Tabled):
             own = [row for row in rows if row["operation"] == name]
             first = max(1, own[0]["cycles"])
             best = [row["best"] / first for row in own]
-            axes.step([row["candidate"] for row in own], best, where="post", label=plain(name))
+            axes.step([row["candidate"] for row in own], best, where="post", label=no_math(name))
         axes.set_xlabel("candidate")
         axes.set_ylabel("least cycles so far / default mapping")
         if len(self.operations) <= 8:

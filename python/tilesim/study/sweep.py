@@ -17,19 +17,19 @@ from ..base import figures
 from ..base.checked import checked
 from ..base.errors import shown
 from ..base.executors import in_order, opened, shares_memory
-from ..base.progress import Bar
+from ..base.progress import ProgressBar
 from ..base.store import Store
 from ..graph import Graph, user_error
 from ..loading import GraphLike
 from ..machine.machine import Machine, MachineLike
 from ..timing.latencies import TileLatencies
-from ..timing.options import CompileOptions, SimulateOptions, divided
+from ..timing.options import CompileOptions, SimulateOptions, by_call
 from .flags import flagged
-from .metrics import DEFAULT, UNITS, Metric, asked, check_portable, metric_name
-from .plan import Plan, graphs_of, planned, portable, several_of
+from .metrics import DEFAULT, UNITS, Metric, check_portable, metric_name, metrics_of
+from .plan import StudyPlan, graphs_of, planned, portable, several_of
 from .points import MOST_POINTS, Axes, axes_of, unit_of
 from .sweep_table import Sweep
-from .work import Kept, Options, Work, divided_work, named, points_of, sent
+from .work import LruCache, Options, StudyWork, grouped_points, named, points_of, sent
 
 __all__ = ["sweep"]
 
@@ -138,7 +138,7 @@ def sweep(
     if mappings is not None and not len(mappings):
         raise user_error("an empty list has nothing to try", place="sweep: mappings", allowed="one or more")
     ways = list(mappings.items()) if isinstance(mappings, Mapping) else [(m, m) for m in mappings or ["profile"]]
-    axes, wanted = axes_of({} if changes is None else changes), asked(metrics)
+    axes, wanted = axes_of({} if changes is None else changes), metrics_of(metrics)
     if on_error not in (None, "row", "raise"):
         raise user_error("unknown error mode", place="on_error", value=shown(on_error), allowed="row, raise")
     count = math.prod([len(graphs), len(machines), len(ways), axes.count])
@@ -148,7 +148,7 @@ def sweep(
         raise user_error("a sweep has no option mapping", place="mapping", suggestion="Use mappings=[...]")
     if "timeline" in options:
         raise user_error("a sweep cannot record timelines", place="timeline", suggestion="Simulate one combination")
-    compiled, simulated = divided(options, CompileOptions, SimulateOptions)
+    compiled, simulated = by_call(options, CompileOptions, SimulateOptions)
     if memory is not None:
         simulated["memory"] = memory
     columns = (several_graphs, several_machines, mappings is not None)
@@ -169,10 +169,12 @@ def sweep(
 
 
 def _progress(progress: Any) -> Progress | None:
-    return Bar() if progress is True else progress or None
+    return ProgressBar() if progress is True else progress or None
 
 
-def _table(plan: Plan, outcomes: dict[int, dict[str, Any]], axes: Axes, metrics: Sequence[Metric], cut: bool) -> Sweep:
+def _table(
+    plan: StudyPlan, outcomes: dict[int, dict[str, Any]], axes: Axes, metrics: Sequence[Metric], cut: bool
+) -> Sweep:
     """Rows with their metrics, status and flags."""
     names = [metric_name(metric) for metric in metrics]
     points = []
@@ -181,7 +183,7 @@ def _table(plan: Plan, outcomes: dict[int, dict[str, Any]], axes: Axes, metrics:
         own = outcome.get("metrics", {})
         status = row.pop("status") or outcome.get("status", "ok")
         row |= {name: own.get(name) for name in names} | {"status": status, "flag": ""}
-        points.append({"same": plan.same[i], "settings": plan.settings[i], "seconds": None, **outcome})
+        points.append({"same": plan.duplicates[i], "settings": plan.settings[i], "seconds": None, **outcome})
     for i, text in flagged(points, axes.paths).items():
         plan.rows[i]["flag"] = text
     units = {path: unit_of(path) for path in axes.paths} | {name: UNITS.get(name, "") for name in names}
@@ -193,7 +195,7 @@ class _Call:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: StudyPlan,
         graphs: list[Graph],
         machines: list[Machine],
         mappings: list[Any],
@@ -231,26 +233,28 @@ class _Call:
         texts = [graph.core.to_json() for graph in self.graphs]
         return {
             i: Store.key(graph=texts[g], machine=machine.core.hash(), mapping=self.mappings[p], **same)
-            for i, ((g, _, p), machine) in enumerate(zip(self.plan.same, self.plan.machines, strict=True))
+            for i, ((g, _, p), machine) in enumerate(zip(self.plan.duplicates, self.plan.machines, strict=True))
             if machine is not None
         }
 
-    def _simulated(self, executor: Any, kept: Store | None, jobs: int | None) -> None:
-        keys = self._keys() if kept is not None else {}
-        if kept is not None:
-            found = kept.get(keys.values(), _is_point)
+    def _simulated(self, executor: Any, cache: Store | None, jobs: int | None) -> None:
+        keys = self._keys() if cache is not None else {}
+        if cache is not None:
+            found = cache.get(keys.values(), _is_point)
             self.known = {i: found[key] for i, key in keys.items() if key in found}
         all_points = [i for i, machine in enumerate(self.plan.machines) if machine is not None]
         resumed = len(self.known)
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:
             work = self._work(pool, folder)
             for attempt in range(1, ATTEMPTS + 1):
-                missing = [(i, self.plan.same[i], self.plan.changes[i]) for i in all_points if i not in self.known]
-                tasks = divided_work(missing, together=not shares_memory(pool))
+                missing = [
+                    (i, self.plan.duplicates[i], self.plan.changes[i]) for i in all_points if i not in self.known
+                ]
+                tasks = grouped_points(missing, together=not shares_memory(pool))
                 sent_ = [(work[same], [self.plan.changes[i] for i in points]) for same, points in tasks]
                 try:
                     for (_, points), rows in zip(tasks, in_order(pool, points_of, sent_), strict=True):
-                        self._take(dict(zip(points, rows, strict=True)), keys, kept)
+                        self._take(dict(zip(points, rows, strict=True)), keys, cache)
                         self._tell(len(all_points), resumed)
                     break
                 except concurrent.futures.BrokenExecutor:
@@ -258,16 +262,16 @@ class _Call:
                         raise
                     pool.restart()
 
-    def _take(self, rows: dict[int, dict[str, Any]], keys: dict[int, str], kept: Store | None) -> None:
+    def _take(self, rows: dict[int, dict[str, Any]], keys: dict[int, str], cache: Store | None) -> None:
         """Stores the outcomes of a task."""
         self.known |= rows
-        found = {keys[i]: row for i, row in rows.items() if _stored(row)} if kept is not None else {}
-        if kept is not None and found:
-            kept.put(found)
+        found = {keys[i]: row for i, row in rows.items() if _is_storable(row)} if cache is not None else {}
+        if cache is not None and found:
+            cache.put(found)
 
-    def _work(self, pool: Any, folder: str) -> dict[tuple[int, int, int], Work]:
+    def _work(self, pool: Any, folder: str) -> dict[tuple[int, int, int], StudyWork]:
         """Shared data of points, by graph, machine and mapping."""
-        local, programs = shares_memory(pool), Kept(16)
+        local, programs = shares_memory(pool), LruCache(16)
         graphs: list[Any] = list(self.graphs)
         machines: list[Any] = list(self.machines)
         if not local:
@@ -278,10 +282,10 @@ class _Call:
                 graphs[i] = sent(graph, own)
             machines = [machine.core.to_json() for machine in self.machines]
         found = {}
-        for same in set(self.plan.same):
+        for same in set(self.plan.duplicates):
             g, m, p = same
-            work = Work(graphs[g], machines[m], self.mappings[p], self.options, self.metrics, self.rows)
-            work.name, work.kept = (str(same), programs) if local else (named(work), None)
+            work = StudyWork(graphs[g], machines[m], self.mappings[p], self.options, self.metrics, self.rows)
+            work.name, work.cache = (str(same), programs) if local else (named(work), None)
             found[same] = work
         return found
 
@@ -295,7 +299,7 @@ class _Call:
         self.told(done, count, f"{figures.duration(left)} left" if done < count else "done")
 
 
-def _stored(outcome: dict[str, Any]) -> bool:
+def _is_storable(outcome: dict[str, Any]) -> bool:
     """Whether an outcome can be stored: a result with finite numbers."""
     numbers = [one for one in outcome.get("metrics", {}).values() if isinstance(one, float)]
     return "status" not in outcome and all(math.isfinite(one) for one in numbers)

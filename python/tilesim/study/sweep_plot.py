@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import figures, palette
-from ..base.drawing import plain
+from ..base.drawing import no_math
 from ..base.errors import user_error
 from .metrics import LARGER_IS_BETTER
 
@@ -16,7 +16,7 @@ _LABELS = 10  # most lines with a legend
 
 def _labelled(sweep: Any, name: str) -> str:
     unit = sweep.units.get(name, "")
-    return plain(f"{name} ({unit})" if unit else name)
+    return no_math(f"{name} ({unit})" if unit else name)
 
 
 def _setting(sweep: Any, name: str | None, taken: tuple[str, ...] = ()) -> str:
@@ -30,14 +30,14 @@ def _setting(sweep: Any, name: str | None, taken: tuple[str, ...] = ()) -> str:
     return str(found[0])
 
 
-def _said(sweep: Any, axes: Any, drawn: int, *more: str) -> None:
+def _title(sweep: Any, axes: Any, drawn: int, *more: str) -> None:
     """A title about points that a chart omits or merges."""
     texts = [text for text in (*more, sweep.left_out(drawn)) if text]
     if texts:
-        axes.set_title(plain("\n".join(texts)), fontsize=9)
+        axes.set_title(no_math("\n".join(texts)), fontsize=9)
 
 
-def _others(sweep: Any, row: dict[str, Any], taken: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def _line_key(sweep: Any, row: dict[str, Any], taken: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """The values that identify a row's line."""
     names = [key for key in ("graph", "machine", "mapping") if key in row] + sweep.settings
     return tuple((name, sweep.shown(name, row[name])) for name in names if name not in taken)
@@ -49,11 +49,11 @@ def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None
     groups: dict[Any, list[dict[str, Any]]] = {}
     points = sweep.rows_with([x, y])
     for row in points:
-        groups.setdefault(_others(sweep, row, (x,)), []).append(row)
+        groups.setdefault(_line_key(sweep, row, (x,)), []).append(row)
     same = set.intersection(*(set(key) for key in groups)) if groups else set()
     for i, (key, rows) in enumerate(groups.items()):
         rows.sort(key=lambda row: row[x])
-        label = plain(", ".join(f"{name} {text}" for name, text in key if (name, text) not in same))
+        label = no_math(", ".join(f"{name} {text}" for name, text in key if (name, text) not in same))
         colour = palette.SERIES[i % len(palette.SERIES)]
         axes.plot([row[x] for row in rows], [row[y] for row in rows], "o-", ms=4, color=colour, label=label or None)
         flags = [row for row in rows if row["flag"]]
@@ -64,7 +64,7 @@ def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None
     if 1 < len(groups) <= _LABELS:
         axes.legend(fontsize=8)
     many = f"{len(groups)} combinations of the other settings" if len(groups) > _LABELS else ""
-    _said(sweep, axes, len(points), many)
+    _title(sweep, axes, len(points), many)
 
 
 def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
@@ -85,16 +85,16 @@ def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | No
     cells = [[best.get((i, j), float("nan")) for j in range(len(across))] for i in range(len(up))]
     image = axes.imshow(cells, origin="lower", aspect="auto", cmap="cividis")
     axes.figure.colorbar(image, ax=axes, label=_labelled(sweep, value))
-    axes.set_xticks(range(len(across)), [plain(sweep.shown(x, one)) for one in across], rotation=45, ha="right")
-    axes.set_yticks(range(len(up)), [plain(sweep.shown(y, one)) for one in up])
-    axes.set_xlabel(plain(x))
-    axes.set_ylabel(plain(y))
+    axes.set_xticks(range(len(across)), [no_math(sweep.shown(x, one)) for one in across], rotation=45, ha="right")
+    axes.set_yticks(range(len(up)), [no_math(sweep.shown(y, one)) for one in up])
+    axes.set_xlabel(no_math(x))
+    axes.set_ylabel(no_math(y))
     many = len(rows) // max(1, len(best))
-    _said(sweep, axes, len(rows), "cells show the best of the other settings and machines" if many > 1 else "")
+    _title(sweep, axes, len(rows), "cells show the best of the other settings and machines" if many > 1 else "")
     if len(best) <= 100:
         for (i, j), number in best.items():
             share = (number - min(best.values())) / ((max(best.values()) - min(best.values())) or 1)
-            axes.text(j, i, plain(sweep.shown(value, number)), ha="center", va="center", fontsize=8,
+            axes.text(j, i, no_math(sweep.shown(value, number)), ha="center", va="center", fontsize=8,
                       color="black" if share > 0.5 else "white")  # fmt: skip
 
 
@@ -106,15 +106,15 @@ def pareto(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | Non
     if y is None:
         raise user_error("a Pareto front needs two metrics", allowed='sweep(..., metrics=["seconds", "bytes"])')
     rows, best = sweep.rows_with([x, y]), sweep.pareto([x, y]).rows
-    axes.plot([row[x] for row in rows], [row[y] for row in rows], "o", ms=4, color=palette.OTHER,
+    axes.plot([row[x] for row in rows], [row[y] for row in rows], "o", ms=4, color=palette.OTHER_COLOUR,
               label=f"{figures.count(len(rows))} points")  # fmt: skip
     graphs = list(dict.fromkeys(row.get("graph") for row in rows))
     for i, graph in enumerate(graphs):
         front = [row for row in best if row.get("graph") == graph]
         colour = palette.SERIES[i % len(palette.SERIES)] if len(graphs) > 1 else palette.BLUE
-        label = "front" if len(graphs) == 1 else plain(f"front of {graph}") if i < _LABELS else None
+        label = "front" if len(graphs) == 1 else no_math(f"front of {graph}") if i < _LABELS else None
         axes.plot([row[x] for row in front], [row[y] for row in front], "o-", ms=5, color=colour, label=label)
-    _said(sweep, axes, len(rows))
+    _title(sweep, axes, len(rows))
     axes.set_xlabel(_labelled(sweep, x))
     axes.set_ylabel(_labelled(sweep, y))
     axes.legend(fontsize=8)

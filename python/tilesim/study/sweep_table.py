@@ -18,7 +18,7 @@ from .points import readable
 __all__ = ["Sweep"]
 
 PLOTS = ("lines", "heatmap", "pareto")
-_SHOWN = 200  # rows in a notebook
+_NOTEBOOK_ROWS = 200  # rows in a notebook
 _KINDS = ("ok", "illegal", "failed", "excluded")
 _PREFERRED = ("seconds", "cycles", "joules", "bytes")
 
@@ -269,11 +269,11 @@ class Sweep(Table):
         keys = list(self.rows[0]) if self.rows else []
         head = "".join(f"<th>{escape(str(key))}</th>" for key in keys)
         lines = []
-        for row in self.rows[:_SHOWN]:
+        for row in self.rows[:_NOTEBOOK_ROWS]:
             mark = f' style="border-left:4px solid {palette.RED}"' if row["flag"] or row["status"] != "ok" else ""
             cells = "".join(f"<td>{escape(self.shown(key, row[key]))}</td>" for key in keys)
             lines.append(f"<tr{mark}>{cells}</tr>")
-        left = len(self.rows) - _SHOWN
+        left = len(self.rows) - _NOTEBOOK_ROWS
         more = f"<p>and {left:,} more rows</p>" if left > 0 else ""
         return f"<p><b>{escape(self.summary())}</b></p><table><tr>{head}</tr>{''.join(lines)}</table>{more}"
 

@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from .. import _core
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.checked import checked
 from ..base.executors import in_order, opened, shares_memory, stop
-from ..base.progress import Bar
+from ..base.progress import ProgressBar
 from ..base.store import Store
 from ..graph import Graph, nearest, user_error
 from ..loading import GraphLike, as_graph
@@ -107,7 +107,7 @@ class _Tuner:
                 self.store.put(fresh)
         return [(int(known[key][0]), str(known[key][1])) for key in keys]
 
-    def one(self, product: Kernel, names: list[str]) -> None:
+    def tune_kernel(self, product: Kernel, names: list[str]) -> None:
         """Tunes one distinct kernel, and updates rows and entry."""
         sampler = sampler_of(self.sampler, product, self.budget, self.seed)
         listed: list[tuple[Nest, dict[str, Any]]] = []
@@ -343,7 +343,7 @@ def tune(
     Raises:
         UserError: for a budget below 1, an unknown sampler, or as `compile`.
     """
-    budget = whole("budget", budget, 1)
+    budget = integer("budget", budget, 1)
     if sampler not in SAMPLERS:
         raise user_error(
             "unknown sampler", value=f"'{sampler}'", allowed=", ".join(SAMPLERS), suggestion=nearest(sampler, SAMPLERS)
@@ -359,7 +359,7 @@ def tune(
     kept = store if isinstance(store, Store) or store is None else Store(store)
     groups = _distinct(kernels(workload, target, fuse=fuse, mapping=mapping), study.notes)
     _divide(groups, workload, target, fuse)
-    bar = Bar() if progress is True else progress or None
+    bar = ProgressBar() if progress is True else progress or None
     try:
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:
             tuner = _Tuner(study, budget, fuse, confirm, kept, pool)
@@ -392,7 +392,7 @@ def _tune_all(
             total, before = tuner.budget * len(groups), tuner.budget * index
             bar(before, total, product.operation)
             tuner.tell = lambda done, name, before=before, total=total: bar(before + done, total, name)  # type: ignore[misc]
-        tuner.one(product, names)
+        tuner.tune_kernel(product, names)
 
 
 def tuned_nests(graph: Graph, machine: Machine, fuse: str) -> MappingTable:

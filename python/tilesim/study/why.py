@@ -16,10 +16,10 @@ from ..graph import Graph
 from ..results.advice import change_text
 from ..results.names import Names
 from ..results.result import Result
-from ..timing.again import Again
+from ..timing.rerun import Rerun
 from .alternatives import LARGEST, offers, simulated, tuned
 from .ground import RECORDED, Ground
-from .origins import Chosen, chosen
+from .origins import NamedKernels, chosen
 from .page.why import page, picture
 from .terms import terms_of
 from .why_text import lines_of
@@ -86,7 +86,7 @@ class Why:
         Rows with kernel (its unique name for `Result.why`), cycles (they add up to `cycles`), share and runs.
         """
         names, total = Names(self.result.data), max(1, self.cycles)
-        own = {id(row): name for name, row in zip(names.own, names.rows, strict=True)}
+        own = {id(row): name for name, row in zip(names.unique, names.rows, strict=True)}
         return Table(
             [
                 {
@@ -224,17 +224,17 @@ class Why:
 
     def __str__(self) -> str:
         """The explanation as text of 80 columns, with alternatives if they take seconds or were simulated."""
-        return "\n".join(lines_of(self._shown))
+        return "\n".join(lines_of(self._available))
 
     def __repr__(self) -> str:
         """Operation, time and bound."""
         return f"<Why {self.name}: {self.cycles:,} cycles, at least {self.bound_cycles:,.0f}>"
 
     def _repr_html_(self) -> str:
-        return picture(self._shown)
+        return picture(self._available)
 
     @property
-    def _shown(self) -> dict[str, Any]:
+    def _available(self) -> dict[str, Any]:
         known = "alternatives" in vars(self) or self.result.data["tile_operations"] <= RECORDED
         return self.data if known else self.answer
 
@@ -243,7 +243,7 @@ def _ranked(rows: Iterable[dict[str, Any]]) -> Table:
     return Table(sorted(rows, key=lambda row: int(row["cycles"])))
 
 
-def _chosen(result: Result, name: str, again: Again | None) -> Chosen:
+def _chosen(result: Result, name: str, again: Rerun | None) -> NamedKernels:
     """The kernels of a name; for an operation in a loop or branch, those of the loop."""
     try:
         return chosen(result.data, name)
@@ -256,7 +256,7 @@ def _chosen(result: Result, name: str, again: Again | None) -> Chosen:
             for row in graph.operations(function):
                 if row["kind"] != "call" and any(_within(graph, body, inner) for body in row["functions"]):
                     found = chosen(result.data, row["name"])
-                    return Chosen(
+                    return NamedKernels(
                         found.rows, f"it is part of the loop or branch '{row['name']}', which the answer covers"
                     )
         raise

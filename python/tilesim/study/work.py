@@ -21,7 +21,7 @@ from .flags import longest
 from .metrics import Metric, metric_name, value_of
 from .plan import mapping_of, reason_of
 
-__all__ = ["Kept", "Options", "Work", "divided_work", "points_of", "sent", "travelling"]
+__all__ = ["LruCache", "Options", "StudyWork", "grouped_points", "points_of", "sent", "travelling"]
 
 Options = tuple[dict[str, Any], dict[str, Any]]  # of compile, of simulate
 SENT = 1 << 24  # largest weights in bytes to send inline
@@ -30,7 +30,7 @@ _TASKS = 64  # least number of tasks
 _NOT_COMPILED = "energy."  # settings that do not affect programs
 
 
-class Kept:
+class LruCache:
     """A small thread-safe LRU cache that creates each value once."""
 
     def __init__(self, most: int) -> None:
@@ -52,7 +52,7 @@ class Kept:
 
 
 @dataclass
-class Work:
+class StudyWork:
     """Shared data of a task's points.
 
     `graph` and `machine` are objects, or for other processes a graph's name and contents and a machine's JSON. Programs
@@ -66,18 +66,18 @@ class Work:
     metrics: tuple[Metric, ...]
     rows: bool
     name: str = ""
-    kept: Kept | None = None
+    cache: LruCache | None = None
 
 
-_GRAPHS, _MACHINES, _PROGRAMS = Kept(8), Kept(8), Kept(16)  # caches of a worker process
+_GRAPHS, _MACHINES, _PROGRAMS = LruCache(8), LruCache(8), LruCache(16)  # caches of a worker process
 
 
-def points_of(work: Work, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def points_of(work: StudyWork, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Figures of some points."""
     return [_point(work, change) for change in changes]
 
 
-def _point(work: Work, change: dict[str, Any]) -> dict[str, Any]:
+def _point(work: StudyWork, change: dict[str, Any]) -> dict[str, Any]:
     """Figures of one point."""
     status = "illegal"
     try:
@@ -104,10 +104,10 @@ def _point(work: Work, change: dict[str, Any]) -> dict[str, Any]:
     return {**figures, "metrics": values}
 
 
-def _here(work: Work) -> tuple[Graph, Machine, Kept]:
+def _here(work: StudyWork) -> tuple[Graph, Machine, LruCache]:
     """Graph, machine and programs of this process."""
-    if work.kept is not None:
-        return work.graph, work.machine, work.kept
+    if work.cache is not None:
+        return work.graph, work.machine, work.cache
     name, contents = work.graph
     graph = _GRAPHS.get(name, lambda: _received(contents))
     text = work.machine
@@ -145,13 +145,13 @@ def travelling(graph: Graph, folder: str) -> str:
     return path
 
 
-def named(work: Work) -> str:
+def named(work: StudyWork) -> str:
     """Cache key of a work's programs in other processes, besides changed settings."""
     parts = (work.graph[0], work.machine, work.mapping, work.options)
     return hashlib.sha256(pickle.dumps(parts)).hexdigest()
 
 
-def divided_work(points: Sequence[tuple[int, Any, dict[str, Any]]], together: bool) -> list[tuple[Any, list[int]]]:
+def grouped_points(points: Sequence[tuple[int, Any, dict[str, Any]]], together: bool) -> list[tuple[Any, list[int]]]:
     """Points grouped into tasks by work, then by program."""
     if not together:
         return [(common, [index]) for index, common, _ in points]

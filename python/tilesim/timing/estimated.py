@@ -1,4 +1,4 @@
-"""Estimates of `run` on a device."""
+"""Estimates for `run` when the target is a device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..base.errors import nearest, shown, user_error
 from ..graph import Graph
 from ..graph.cast import CASTS
 from ..machine.device import Device
-from .options import divided
+from .options import by_call
 from .quantize import ALIASES
 from .quantize import quantize as cast
 
@@ -62,7 +62,7 @@ def estimated(
     quantize: str | None = None,
 ) -> Estimate:
     """The estimate of `run` on a device."""
-    given, *others = divided(options, estimate, *stages)
+    given, *others = by_call(options, estimate, *stages)
     if refused := [*asked, *(name for part in others for name in part)]:
         raise only_simulated(device, refused)
     return quantized_estimate(graph, device, quantize, **given)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..base.arguments import LARGEST, as_array, one_of, unused, whole
+from ..base.arguments import LARGEST, as_array, integer, one_of, unused
 from ..base.checked import checked, is_bool
 from ..base.errors import shown
-from ..base.screen import page, plain
+from ..base.screen import page, without_styles
 from ..base.table import Tabled
 from ..cluster.executing import execute_together
 from ..cluster.spmd import Spmd
@@ -151,7 +151,7 @@ def execute(
     Raises:
         UserError: for wrong inputs, unknown numerics, an unknown order, or a race.
     """
-    seed = whole("seed", seed, -LARGEST)
+    seed = integer("seed", seed, -LARGEST)
     if isinstance(program, Spmd):
         unused("the option does not apply to a program of several devices", "inputs and seed",
                numerics=(numerics, "machine"), find_races=(find_races, False), order=(order, "text"),
@@ -170,13 +170,13 @@ def execute(
                 part.program, given, seed=seed, find_races=find_races, order=order, poison=poison, level=level
             )
 
-        return execute_parts(program, _whole_inputs(program, inputs, seed), on_machine)
+        return execute_parts(program, _global_inputs(program, inputs, seed), on_machine)
     found = dict(_core.execute(program.core, _arrays(program, inputs, seed), order, seed, find_races, poison, core))
     names = [row["name"] for row in program.graph.core.outputs] if program.graph is not None else []
     return {name: found[name] for name in [*(name for name in names if name in found), *found]}
 
 
-def _whole_inputs(program: MixedProgram, inputs: Any, seed: int) -> dict[str, Any]:
+def _global_inputs(program: MixedProgram, inputs: Any, seed: int) -> dict[str, Any]:
     assert program.graph is not None
     names = [row["name"] for row in program.graph.core.inputs]
     return dict(zip(names, inputs_of(program.graph, inputs, seed), strict=True))
@@ -243,7 +243,7 @@ class Verification(Tabled):
     def __repr__(self) -> str:
         """The verdict and the rows: errors first, then by closeness to their bound."""
         lines = verified_lines(self.rows, room=page(), how="`.rows` has all")
-        return f"{self.verdict}\n{plain(lines)}"
+        return f"{self.verdict}\n{without_styles(lines)}"
 
 
 @checked()
@@ -302,7 +302,7 @@ def verify(
         graph = program.workload
         assert graph is not None
         return Verification(found.rows + source_rows(graph, inputs_of(graph, inputs, seed)))
-    seed = whole("seed", seed, -LARGEST)
+    seed = integer("seed", seed, -LARGEST)
     program = _for_inputs(program, inputs, seed)
     if isinstance(program, MixedProgram):
 
@@ -310,7 +310,7 @@ def verify(
             assert part.program is not None
             return verify(part.program, given, exact=exact, level=level).rows
 
-        return Verification(verify_parts(program, _whole_inputs(program, inputs, seed), part_rows))
+        return Verification(verify_parts(program, _global_inputs(program, inputs, seed), part_rows))
     if program.graph is None or program.target is None:
         raise user_error("a program without its graph cannot be verified")
     arrays, kernels = _arrays(program, inputs, seed), _kernels(program, level) is not None

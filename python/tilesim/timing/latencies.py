@@ -103,10 +103,12 @@ class TileLatencies:
         with self._lock:
             if prefix not in self._books:
                 found = self._store.scan(prefix) if self._store is not None else {}
-                self._books[prefix] = {key[len(prefix) :]: self._kept(key, prefix, row) for key, row in found.items()}
+                self._books[prefix] = {
+                    key[len(prefix) :]: self._verified_row(key, prefix, row) for key, row in found.items()
+                }
             return self._books[prefix]
 
-    def _kept(self, key: str, prefix: str, row: Any) -> dict[str, Any]:
+    def _verified_row(self, key: str, prefix: str, row: Any) -> dict[str, Any]:
         """A verified row of the file."""
         place = self._store.path if self._store is not None else ""
         found = _checked_row(row, key[len(prefix) :], place)

@@ -18,7 +18,7 @@ from .simulate import compile, simulate
 
 __all__ = ["Levels", "levels"]
 
-FAR = 0.15  # difference beyond which a row has an explanation
+EXPLAINED_FROM = 0.15  # difference beyond which a row has an explanation
 
 
 class Levels(Tabled):
@@ -104,7 +104,7 @@ def _cycles_of(result: Result) -> dict[str, int]:
 
 def _why(row: dict[str, Any], own: dict[str, Any] | None, limit: str) -> str:
     """Overhead of the kernel's busiest unit, and the counts of the closed form; "" for a small difference."""
-    if own is None or row["difference"] is None or abs(row["difference"]) <= FAR:
+    if own is None or row["difference"] is None or abs(row["difference"]) <= EXPLAINED_FROM:
         return ""
     kernel = own.get("why") or f"most of the time: {own['limit']}"
     return f"{kernel}; counted by the closed form: {limit}"

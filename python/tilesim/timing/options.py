@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.arguments import is_size
 from ..base.declared import Stage, option, pairs
-from ..base.errors import nearest, of_workload, shown, user_error
+from ..base.errors import nearest, shown, user_error, workload_hint
 from ..loading import Sizes
 
 if TYPE_CHECKING:
     from .latencies import TileLatencies
 
-__all__ = ["CompileOptions", "SimulateOptions", "WorkloadOptions", "divided", "said"]
+__all__ = ["CompileOptions", "SimulateOptions", "WorkloadOptions", "by_call", "options_text"]
 
 
 MACHINE, COMPILE = "Machine", "Compile"
@@ -40,11 +40,11 @@ def _off(_: bool) -> bool:
     return False
 
 
-def _residency(words: list[str]) -> str | dict[str, str]:
+def _residency(texts: list[str]) -> str | dict[str, str]:
     """A strategy, or levels by tensor."""
-    if len(words) == 1 and "=" not in words[0]:
-        return words[0]
-    return pairs(words, "--residency", "missing level of a tensor", "auto, none, or several tensor=level")
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    return pairs(texts, "--residency", "missing level of a tensor", "auto, none, or several tensor=level")
 
 
 def _trips(texts: list[str]) -> dict[str, int]:
@@ -152,7 +152,7 @@ class SimulateOptions(Stage):
     )
     level: str = option("tile", "tile (closed forms), instruction (standalone kernels) or live (concurrent kernels).")
 
-    def again(self) -> SimulateOptions:
+    def without_recording(self) -> SimulateOptions:
         """The options of a comparable run without recording."""
         return replace(self, timeline=False, replay=self.replay and not self.timeline)
 
@@ -169,7 +169,7 @@ class SimulateOptions(Stage):
         return {name: value for name, value in super().given().items() if name != "timeline"}
 
 
-def said(options: Mapping[str, Any]) -> dict[str, str]:
+def options_text(options: Mapping[str, Any]) -> dict[str, str]:
     """Options as text for a result."""
     empty = (type(None), str, tuple, dict)
     return {name: _text(value) for name, value in options.items() if value or not isinstance(value, empty)}
@@ -187,7 +187,7 @@ def _text(value: Any) -> str:
     return str(getattr(value, "source", None) or shown(value))
 
 
-def divided(
+def by_call(
     options: Mapping[str, Any], *stages: type | Callable[..., Any], own: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """Splits options over several calls, each to the first that has it; `own`: names of the caller."""
@@ -200,7 +200,7 @@ def divided(
                 break
         else:
             known = list(dict.fromkeys([*own, *(one for names in taken for one in names)]))
-            hint = of_workload(name, value) or nearest(name, known)
+            hint = workload_hint(name, value) or nearest(name, known)
             raise user_error("unknown option", value=f"'{name}'", allowed=", ".join(known), suggestion=hint)
     return parts
 

@@ -45,7 +45,7 @@ class _Observer(Rewriter):
                     self.seen.add(key)
                     if not probabilities(function, value["name"]):
                         function.given.append((site_of(value), self._peak(function, x)))
-        return self.plain(function, row, operands)
+        return self.unchanged(function, row, operands)
 
     def _peak(self, function: Function, x: Tensor) -> Tensor:
         size = function.b.apply("abs", x.convert("f32"))
@@ -133,7 +133,7 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     made.remove_dead_code()
     if not quantizer.count:
         raise user_error("the graph has no products to quantize", place=plain.name, value="no product has a weight")
-    made.assumptions.append(_said(quantizer, calibrate))
+    made.assumptions.append(_note(quantizer, calibrate))
     made.setting = f"{made.setting}, quantized to {name}" if made.setting else f"quantized to {name}"
     return made
 
@@ -150,7 +150,7 @@ def _cast(graph: Graph, dtype: str, calibrate: Any) -> Graph:
         reference(graph, calibrate[0] if _several(calibrate) else calibrate)  # checks the data
     made = cast.run()
     made.remove_dead_code()
-    made.assumptions.append(cast.said(made))
+    made.assumptions.append(cast.note(made))
     made.setting = f"{made.setting}, cast to {dtype}" if made.setting else f"cast to {dtype}"
     return made
 
@@ -189,7 +189,7 @@ def sample(graph: GraphLike, inputs: Any = None, seed: int = 0) -> list[Any]:
     return [inputs_of(as_graph(graph), inputs, seed)]
 
 
-def _said(quantizer: Quantizer, calibrate: Any) -> str:
+def _note(quantizer: Quantizer, calibrate: Any) -> str:
     scheme = quantizer.scheme
     count = len({source for source, row in quantizer.narrow_values.values() if not source.function})
     text = f"quantized to {scheme.name}: {count} weight{'s' if count != 1 else ''}"

@@ -14,7 +14,7 @@ from ..graph import Graph
 from ..machine.foreign import SCALE_SIM
 from ..machine.machine import Machine, MachineLike
 
-__all__ = ["counts_of", "scale_sim_latency", "told"]
+__all__ = ["counts_of", "scale_sim_latency", "scale_sim_note"]
 
 _LISTED = 12
 """Most layers in the note."""
@@ -80,7 +80,7 @@ def counts_of(graph: Graph, machine: Machine) -> dict[str, tuple[int, int]]:
     return found
 
 
-def told(data: Mapping[str, Any], graph: Graph | None, machine: Machine) -> list[str]:
+def scale_sim_note(data: Mapping[str, Any], graph: Graph | None, machine: Machine) -> list[str]:
     """The line about SCALE-Sim's counts among the approximations of a result on its machine."""
     if graph is None or not machine.description.startswith(SCALE_SIM) or not (counts := counts_of(graph, machine)):
         return []

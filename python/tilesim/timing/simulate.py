@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import _core
 from ..analytic.lower_bound import bound_knowing
-from ..base.arguments import whole
+from ..base.arguments import integer
 from ..base.checked import checked, is_iterable
 from ..base.errors import path_text, shown, unsupported
 from ..base.progress import counter
@@ -27,27 +27,27 @@ from ..machine.target import load as load_target
 from ..memory import Part
 from ..network import topology_of
 from ..program.data_roles import attention_data
-from ..program.data_sources import data_of_parts, known_data, opened
+from ..program.data_sources import data_of_parts, opened, tensors_that_timing_reads
 from ..program.footprint import over_capacity
 from ..program.jobs import Job, cores_of, simulate_jobs
 from ..program.mixed import MixedProgram, Turn
 from ..program.program import Program
-from ..results.checks import LINE, told
+from ..results.checks import LINE, check_note
 from ..results.result import Result
 from .accuracy import accuracy as accuracy_of
-from .again import Again
-from .by_hand import machine_of, program_of
 from .estimated import estimated
 from .execution import inputs_of
 from .execution import verify as verify_program
 from .latencies import CLOSED_FORM, INSTRUCTION, TileLatencies
 from .level import kernel_latencies
+from .manual_programs import machine_of, program_of
 from .mixed_run import simulate_parts
-from .options import CompileOptions, SimulateOptions, divided, said
+from .options import CompileOptions, SimulateOptions, by_call, options_text
 from .quantize import quantize as quantized
 from .quantize import sample
+from .rerun import Rerun
 from .residency import capacity_of, residency
-from .scale_sim import told as scale_sim_told
+from .scale_sim import scale_sim_note
 
 __all__ = ["compile", "run", "simulate"]
 
@@ -55,7 +55,7 @@ FIDELITIES = ("ideal", "simple", "bank")
 logger = logging.getLogger("tilesim")
 
 LIMIT = 4_000_000  # tile operations, on all cores together, beyond which steady loops are replayed
-SAID = 40_000_000  # tile operations beyond which a warning is logged
+WARNED_FROM = 40_000_000  # tile operations beyond which a warning is logged
 RATE = 5_000_000  # lower estimate of tile operations per second
 
 
@@ -147,7 +147,7 @@ def simulate(
         network,
         timeline,
         opened(tensors or {}),
-        whole("seed", seed, 0),
+        integer("seed", seed, 0),
         replay,
         dict(placement or {}),
         kernel_latencies(level, latencies),
@@ -171,7 +171,7 @@ def simulate(
 
 def _expected(simulated: int, whole: int) -> None:
     """Warns before a long run."""
-    if simulated < SAID:
+    if simulated < WARNED_FROM:
         return
     of = f" of {whole:,}, the others are extrapolated" if simulated < whole else ", without extrapolation"
     seconds = simulated / RATE
@@ -206,7 +206,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         if options.placement:
             raise user_error("placement is not supported with a host part", place="placement")
         return _simulate_mixed(program, target, options)
-    data_of = known_data(program, options.tensors, options.seed)
+    data_of = tensors_that_timing_reads(program, options.tensors, options.seed)
     names = list(
         residency(program, target, tensors=data_of.arrays) if options.resident == "auto" else _names(options.resident)
     )
@@ -251,10 +251,14 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         bound = bound_knowing(program.graph, target.replace({"memory.kind": "bank"}) if banks else target, known)
         data["bounds"] = bound.and_further(data_of.further_bytes(data["operations"])).data
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
-    if named := said({**program.changed_options, **options.given()}):
+    if named := options_text({**program.changed_options, **options.given()}):
         data["options"] = named
-    data["approximations"] += [*left_open(target.to_dict()), *scale_sim_told(data, program.graph, target), *told(data)]
-    return Result(data, Again(program, target, options, _simulate))
+    data["approximations"] += [
+        *left_open(target.to_dict()),
+        *scale_sim_note(data, program.graph, target),
+        *check_note(data),
+    ]
+    return Result(data, Rerun(program, target, options, _simulate))
 
 
 def _unlike(program: Program, target: Machine, fabric: str) -> list[str]:
@@ -319,7 +323,7 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
         assert part.program is not None
         own = given.of_part(part)
         data = _simulate(part.program, target, options.of_part(own)).data
-        sources.update(given.told(data.get("data_sources", {})))
+        sources.update(given.sources(data.get("data_sources", {})))
         return data
 
     data = simulate_parts(program, target, part_result, options.timeline)
@@ -327,14 +331,14 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
         data["data_sources"] = sources
     data["approximations"] += [*(program.graph.assumptions if program.graph is not None else []), *program.loops_said]
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
-    if named := said({**program.changed_options, **options.given()}):
+    if named := options_text({**program.changed_options, **options.given()}):
         data["options"] = named
     data["approximations"] = [line for line in data["approximations"] if not line.startswith(LINE)]  # of parts
-    data["approximations"] += told(data)
-    return Result(data, Again(program, target, options, _simulate))
+    data["approximations"] += check_note(data)
+    return Result(data, Rerun(program, target, options, _simulate))
 
 
-_OWN = ("args", "machine", "verify", "timeline", "memory", "network", "accuracy", "quantize", "batch", "context",
+_RUN_NAMES = ("args", "machine", "verify", "timeline", "memory", "network", "accuracy", "quantize", "batch", "context",
         "phase", "dtype", "passes")  # fmt: skip
 
 
@@ -390,7 +394,7 @@ def run(
         UserError: as `compile` and `simulate`; for an unknown machine or option; when verification fails.
     """
     if (by_hand := program_of(model)) is not None:
-        compiled, simulated = divided(options, CompileOptions, SimulateOptions)
+        compiled, simulated = by_call(options, CompileOptions, SimulateOptions)
         other = {"verify": verify, "accuracy": accuracy, "quantize": quantize, "args": args, "passes": passes}
         own = machine_of(by_hand, machine, {**compiled, **other})
         return simulate(by_hand, own, memory=memory, network=network, timeline=timeline, **simulated)
@@ -401,7 +405,7 @@ def run(
     target = load_target(machine)
     sizes = Sizes.of(batch, context, options.pop("sequence", None), phase, dtype)
     compiled, simulated = (
-        ({}, {}) if isinstance(target, Device) else divided(options, CompileOptions, SimulateOptions, own=_OWN)
+        ({}, {}) if isinstance(target, Device) else by_call(options, CompileOptions, SimulateOptions, own=_RUN_NAMES)
     )
     graph = as_graph(model, args, sizes, passes)
     if isinstance(target, Device):

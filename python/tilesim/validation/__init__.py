@@ -1,1 +1,1 @@
-"""Predictions beside measured tables."""
+"""Compares predictions with measured tables."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from ..analytic.families import family, row_key
-from ..analytic.measured.tables import Measured, cells_of, group_key, read
+from ..analytic.measured.tables import MeasuredRow, cells_of, group_key, read
 from ..analytic.predict import PREDICTORS, Batch
 from ..analytic.profile import Profile
 from ..base.errors import Unsupported, UserError
@@ -20,7 +20,7 @@ from ..machine.device import Device
 __all__ = ["validate"]
 
 
-def predictions(table: str, rows: Sequence[Measured], profile: Profile | None) -> list[float | None]:
+def predictions(table: str, rows: Sequence[MeasuredRow], profile: Profile | None) -> list[float | None]:
     """Seconds per ok row; sets status and reason of rows that cannot be predicted."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     predictor = PREDICTORS[table]
@@ -75,7 +75,7 @@ def validate(
     return envelope(table, settings, out, group_key)
 
 
-def judged(rows: Sequence[Measured], predicted: Sequence[float]) -> list[dict[str, Any]]:
+def judged(rows: Sequence[MeasuredRow], predicted: Sequence[float]) -> list[dict[str, Any]]:
     """Rows of a validation file from given predictions."""
     return [
         {
@@ -88,10 +88,10 @@ def judged(rows: Sequence[Measured], predicted: Sequence[float]) -> list[dict[st
     ]
 
 
-def _fitted(table: str, profile: Profile | None) -> Callable[[Measured], bool]:
+def _fitted(table: str, profile: Profile | None) -> Callable[[MeasuredRow], bool]:
     families: dict[str, frozenset[int]] = {}
 
-    def known(row: Measured) -> bool:
+    def known(row: MeasuredRow) -> bool:
         key = row_key(cells_of(table, row))
         if profile is not None and key in profile.fitted_rows:
             return True

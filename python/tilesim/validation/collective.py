@@ -12,24 +12,20 @@ from ..analytic.families import row_key
 from ..base.arguments import dtype_name
 from ..base.errors import Unsupported, UserError, unknown, user_error
 from ..base.progress import followed
-from ..base.validation import envelope, graded, positive, read_cases, whole
-from ..cluster.library import OPERATIONS, PROTOCOLS, Library, System, load
+from ..base.validation import MeasuredCase, envelope, graded, integer, positive, read_cases
+from ..cluster.library import OPERATIONS, PROTOCOLS, Library, LibraryLinks, load
 from ..machine.device import Device
 
-__all__ = ["ROW_COLUMNS", "Case", "cases_of", "collective"]
+__all__ = ["ROW_COLUMNS", "CollectiveCase", "cases_of", "collective"]
 
 ROW_COLUMNS = ("source", "protocol", "device", "library", "op", "dtype", "devices", "nodes", "bytes", "measured_ms")
 _MOST = 1 << 20  # devices
 
 
 @dataclass
-class Case:
-    """One measured row: its cells, its numbers, its links, and its result."""
+class CollectiveCase(MeasuredCase):
+    """One measured collective: its row, its numbers, its links, and its result."""
 
-    row: dict[str, Any]
-    status: str = "ok"
-    reason: str = ""
-    measured_ms: float = 0.0
     op: str = ""
     dtype: str = ""
     protocol: str = ""
@@ -46,14 +42,14 @@ def _text(row: dict[str, Any], column: str) -> str:
     return str(row[column] or "").strip()
 
 
-def _word(row: dict[str, Any], column: str, known: tuple[str, ...]) -> str:
+def _word(row: dict[str, Any], column: str, allowed: tuple[str, ...]) -> str:
     text = _text(row, column)
-    if text not in known:
-        raise unknown(column, text, known)
+    if text not in allowed:
+        raise unknown(column, text, allowed)
     return text
 
 
-def _system(case: Case, library: Library) -> System:
+def _system(case: CollectiveCase, library: Library) -> LibraryLinks:
     label = _text(case.row, "device")
     try:
         case.device = Device.named(label).name
@@ -68,10 +64,10 @@ def _system(case: Case, library: Library) -> System:
     return found
 
 
-def _read(case: Case, library: Library) -> None:
+def _read(case: CollectiveCase, library: Library) -> None:
     row = case.row
     case.measured_ms, case.bytes = positive(row, "measured_ms"), positive(row, "bytes")
-    case.devices, case.nodes = whole(row, "devices", _MOST), whole(row, "nodes", _MOST)
+    case.devices, case.nodes = integer(row, "devices", _MOST), integer(row, "nodes", _MOST)
     if case.devices % case.nodes or case.devices < 2:
         raise user_error(
             "the devices are not a multiple of the nodes, or a single one",
@@ -99,11 +95,11 @@ def _read(case: Case, library: Library) -> None:
         case.node_link = min(fabric["per_device"], fabric["per_node"] / local)
 
 
-def cases_of(path: str | os.PathLike[str], library: str = "nccl") -> list[Case]:
+def cases_of(path: str | os.PathLike[str], library: str = "nccl") -> list[CollectiveCase]:
     """The rows of a table, with the reason for rows without prediction."""
     opened, found = load(library), []
     for row in read_cases(path, ROW_COLUMNS):
-        case = Case(row)
+        case = CollectiveCase(row)
         with graded(vars(case)):
             _read(case, opened)
         found.append(case)

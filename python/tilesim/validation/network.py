@@ -1,26 +1,25 @@
-"""Comparison of estimates of whole networks with measured ones: a GPU, eager torch or torch.compile."""
+"""Compares estimated with measured times of complete networks on GPUs, eager or compiled."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from .. import _core
 from ..analytic.families import family, row_key
 from ..analytic.gpu.backward import backward_seconds
-from ..analytic.gpu.compiled import Counted, count, price_kernels
+from ..analytic.gpu.compiled import CompiledKernels, count, price_kernels
 from ..analytic.profile import Profile
 from ..base.errors import UserError, nearest
 from ..base.progress import followed
-from ..base.validation import envelope, graded, positive, read_cases, whole
+from ..base.validation import MeasuredCase, envelope, graded, integer, positive, read_cases
 from ..graph import user_error
 from ..machine.device import Device
 from ..models._published import TextSizes, spelled_out
 
-__all__ = ["ROW_COLUMNS", "Case", "cases_of", "network", "seconds_of"]
+__all__ = ["ROW_COLUMNS", "cases_of", "network", "seconds_of"]
 
 _SIZES = ("layers", "width", "heads", "ffn", "vocabulary", "positions")
 _ENGINES = {"eager": "eager", "compiled": "torch", "torch": "torch", "xla": "xla"}
@@ -34,26 +33,16 @@ _MOST = 1 << 20  # of any extent: larger graphs exceed every device
 _MOST_LAYERS = 1024
 
 
-@dataclass
-class Case:
-    """One measured row: its cells and its result."""
-
-    row: dict[str, Any]
-    status: str = "ok"
-    reason: str = ""
-    measured_ms: float = 0.0
+def _integer(row: Mapping[str, Any], column: str) -> int:
+    return integer(dict(row), column, _MOST_LAYERS if column == "layers" else _MOST)
 
 
-def _whole(row: Mapping[str, Any], column: str) -> int:
-    return whole(dict(row), column, _MOST_LAYERS if column == "layers" else _MOST)
-
-
-def _choice(row: Mapping[str, Any], column: str, known: Mapping[str, str]) -> str:
+def _choice(row: Mapping[str, Any], column: str, allowed: Mapping[str, str]) -> str:
     text = str(row[column] or "").strip().lower()
-    if text not in known:
-        close = nearest(text, known)
-        raise user_error(f"unknown {column}", value=f"'{text}'", allowed=", ".join(known), suggestion=close)
-    return known[text]
+    if text not in allowed:
+        close = nearest(text, allowed)
+        raise user_error(f"unknown {column}", value=f"'{text}'", allowed=", ".join(allowed), suggestion=close)
+    return allowed[text]
 
 
 def _trains(row: Mapping[str, Any]) -> bool:
@@ -61,28 +50,30 @@ def _trains(row: Mapping[str, Any]) -> bool:
 
 
 @functools.lru_cache(maxsize=32)  # devices share networks
-def _counted(sizes: TextSizes, batch: int, sequence: int, dtype: str, compiler: str, training: bool) -> Counted:
+def _counted(sizes: TextSizes, batch: int, sequence: int, dtype: str, compiler: str, training: bool) -> CompiledKernels:
     return count(spelled_out(sizes, batch, sequence, dtype, training), compiler)
 
 
-def _kernels_of(row: Mapping[str, Any]) -> Counted:
-    sizes = TextSizes(str(row["family"] or "").strip().lower(), *(_whole(row, name) for name in _SIZES))
+def _kernels_of(row: Mapping[str, Any]) -> CompiledKernels:
+    sizes = TextSizes(str(row["family"] or "").strip().lower(), *(_integer(row, name) for name in _SIZES))
     compiler, dtype = _choice(row, "engine", _ENGINES), _choice(row, "dtype", _DTYPES)
-    return _counted(sizes, _whole(row, "batch"), _whole(row, "sequence"), dtype, compiler, _trains(row))
+    return _counted(sizes, _integer(row, "batch"), _integer(row, "sequence"), dtype, compiler, _trains(row))
 
 
-def seconds_of(case: Case, constants: Mapping[str, float] | None = None, profile: Profile | None = None) -> float:
+def seconds_of(
+    case: MeasuredCase, constants: Mapping[str, float] | None = None, profile: Profile | None = None
+) -> float:
     """Predicted seconds of a row's forward pass."""
     device = Device.named(str(case.row["device"] or ""))
     found = price_kernels(_kernels_of(case.row), device, constants=constants, profile=profile)
     return sum(cost.seconds for cost in found.costs)
 
 
-def cases_of(path: str | os.PathLike[str]) -> list[Case]:
+def cases_of(path: str | os.PathLike[str]) -> list[MeasuredCase]:
     """The rows of a table, with the reason for rows without prediction."""
     found = []
     for row in read_cases(path, ROW_COLUMNS):
-        case = Case(row)
+        case = MeasuredCase(row)
         with graded(vars(case)):
             case.measured_ms = positive(row, "total_ms")
             if str(row["mode"] or "").strip().lower() not in ("inference", "training"):
@@ -99,7 +90,7 @@ def _fitted(row: Mapping[str, Any]) -> bool:
     return row_key(row[key] for key in ROW_COLUMNS) in known
 
 
-def _predict(case: Case, profile: Profile | None) -> dict[str, float]:
+def _predict(case: MeasuredCase, profile: Profile | None) -> dict[str, float]:
     device = Device.named(str(case.row["device"] or ""))
     counted = _kernels_of(case.row)
     priced = price_kernels(counted, device, profile=profile)

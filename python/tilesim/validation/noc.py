@@ -19,7 +19,7 @@ _LOAD = "offered_flits_per_node_per_cycle"
 _LATENCY, _ACCEPTED = "packet_latency_cycles", "accepted_flits_per_node_per_cycle"
 _COLUMNS = ("network", "traffic", "packet_flits", _LOAD, _LATENCY, _ACCEPTED, "state")
 _PREDICTED = ("latency", "network_latency", "accepted", "hops", "state")
-_NEAR = 0.9  # of the saturation throughput: beyond it, runs of the reference itself differ by tens of percent
+_SATURATING = 0.9  # of the saturation throughput: beyond it, runs of the reference itself differ by tens of percent
 
 
 def _runs(row: dict[str, Any], load: float, seeds: int, **options: Any) -> list[NetworkResult]:
@@ -67,7 +67,7 @@ def _find_near(rows: list[dict[str, Any]]) -> None:
     settled = set()
     for row in sorted((row for row in rows if row["group"] == "stable"), key=lambda row: -float(row[_LOAD])):
         key = (row["network"], row["traffic"], row["packet_flits"])
-        load = float(row[_LOAD]) / _NEAR
+        load = float(row[_LOAD]) / _SATURATING
         if key not in settled and (load > 1 or not _carries(row, load)):
             row["group"] = "stable near saturation"
         else:
@@ -96,5 +96,5 @@ def noc(cases: str | os.PathLike[str], seeds: int = 3) -> dict[str, Any]:
             row.update(status="invalid", reason=str(error), measured_latency=None, measured_accepted=None, error=None)
         rows.append(row)
     _find_near(rows)
-    settings = {"seeds": seeds, "virtual_channels": 4, "buffer_flits": 8, "near_saturation": _NEAR}
+    settings = {"seeds": seeds, "virtual_channels": 4, "buffer_flits": 8, "near_saturation": _SATURATING}
     return envelope("noc", settings, rows, lambda row: str(row["group"]))

@@ -18,7 +18,7 @@ __all__ = ["rvv"]
 _COLUMNS = ("core", "instruction", "sew", "lmul", "vl", "cycles")
 _LMULS = {"mf8": -3, "mf4": -2, "mf2": -1, "m1": 0, "m2": 1, "m4": 2, "m8": 3}
 _CAP = 0.5  # of a row's error in the capped mean
-_NEAR = 0.1
+_TOLERANCE = 0.1
 _TOGETHER = 256  # rows in one call of the core
 _Row = dict[str, Any]
 _FITTED = """
@@ -99,12 +99,12 @@ def _predict(name: str, rows: list[_Row]) -> None:
             row["error"] = cycles / row["measured_cycles"] - 1
 
 
-def _near(rows: list[_Row]) -> dict[str, float]:
+def _accuracy(rows: list[_Row]) -> dict[str, float]:
     """Share of rows within 10 %, and the mean of errors capped at 50 %, which is the error of rows that are not ok."""
     errors = [abs(row["error"]) if row["status"] == "ok" else 1.0 for row in rows]
     n = max(len(errors), 1)
     capped = sum(min(error, _CAP) for error in errors) / n
-    return {"within_10_percent": sum(error <= _NEAR for error in errors) / n, "mean_capped_error": capped}
+    return {"within_10_percent": sum(error <= _TOLERANCE for error in errors) / n, "mean_capped_error": capped}
 
 
 def rvv(cases: str | os.PathLike[str]) -> dict[str, Any]:
@@ -125,5 +125,5 @@ def rvv(cases: str | os.PathLike[str]) -> dict[str, Any]:
     settings = {"copies": 8, "trips": 512, "cores": sorted(by_core)}
     report = envelope("rvv", settings, rows, lambda row: str(row["core"] or ""))
     for name, members in by_core.items():
-        report["groups"][name].update(_near(members))
-    return {**report, **_near(rows)}
+        report["groups"][name].update(_accuracy(members))
+    return {**report, **_accuracy(rows)}

@@ -9,7 +9,7 @@ from typing import Any
 from ..analytic.sparse import SparseCore, density, reference_patterns
 from ..base.errors import Unsupported, shown, user_error
 from ..base.progress import followed
-from ..base.validation import envelope, graded, positive, read_cases, whole
+from ..base.validation import envelope, graded, integer, positive, read_cases
 
 __all__ = ["sparse"]
 
@@ -60,7 +60,7 @@ def _predict(kind: str, row: _Row, relative: bool) -> float:
 
 
 def _shape(row: _Row) -> tuple[int, int, int]:
-    return whole(row, "m", _MOST), whole(row, "n", _MOST), whole(row, "k", _MOST)
+    return integer(row, "m", _MOST), integer(row, "n", _MOST), integer(row, "k", _MOST)
 
 
 def _sigma(row: _Row, a_density: float, b_density: float) -> float:
@@ -68,7 +68,7 @@ def _sigma(row: _Row, a_density: float, b_density: float) -> float:
     if missing:
         raise user_error(f"{missing[0]} is missing", value=shown(row.get(missing[0])), allowed="a value in a sigma row")
     core = SparseCore(
-        whole(row, "multipliers", _MOST), whole(row, "read_ports", _MOST), whole(row, "write_ports", _MOST)
+        integer(row, "multipliers", _MOST), integer(row, "read_ports", _MOST), integer(row, "write_ports", _MOST)
     )
     m, n, k = _shape(row)
     if k * max(m, n) > 1 << 28:

@@ -7,8 +7,8 @@ from typing import Any
 
 from .. import _core
 from ..base.errors import shown, user_error
-from ..base.validation import envelope, graded, positive, read_cases, read_csv, whole
-from ..cluster.fabric import Fabric, fabric_of, of_size
+from ..base.validation import envelope, graded, integer, positive, read_cases, read_csv
+from ..cluster.fabric import Fabric, fabric_of, sized_fabric
 from ..cluster.frameworks import Framework
 from ..cluster.plan import Plan
 from ..cluster.stepping import framework_of, priced
@@ -52,9 +52,9 @@ def _read(given: _Row) -> tuple[_Row, tuple[Layered, Plan] | None]:
         row["measured_ms"] = positive(given, "measured_ms")
         row["system"] = str(given["system"]).strip()
         workload, plan = _workload(given), _plan(given)
-        devices = _whole(given, "devices")
+        devices = _integer(given, "devices")
         plan.check(workload, devices)
-        _check_nodes(given, devices, of_size(fabric_of(row["system"], devices), devices))
+        _check_nodes(given, devices, sized_fabric(fabric_of(row["system"], devices), devices))
         return row, (workload, plan)
     return row, None
 
@@ -80,10 +80,10 @@ def _is_fitted(row: _Row, framework: Framework) -> bool:
     return any(str(row["source"]).strip() in text.split() for text in fits)
 
 
-def _whole(row: _Row, name: str, standard: int | None = None) -> int:
+def _integer(row: _Row, name: str, standard: int | None = None) -> int:
     if standard is not None and not str(row.get(name) or "").strip():
         return standard
-    return whole(row, name)
+    return integer(row, name)
 
 
 def _flag(row: _Row, name: str) -> bool:
@@ -98,7 +98,7 @@ def _check_nodes(row: _Row, devices: int, fabric: Fabric) -> None:
     """Checks the devices per node, or chips of a slice, of the system."""
     if not str(row.get("nodes") or "").strip():
         return
-    nodes, wanted = whole(row, "nodes"), -(-devices // fabric.per_node)
+    nodes, wanted = integer(row, "nodes"), -(-devices // fabric.per_node)
     if nodes != wanted:
         raise user_error("devices and nodes do not match the system", value=f"{devices} devices, {nodes} nodes",
                          allowed=f"{wanted} nodes of {fabric.per_node}")  # fmt: skip
@@ -106,8 +106,8 @@ def _check_nodes(row: _Row, devices: int, fabric: Fabric) -> None:
 
 def _workload(row: _Row) -> Layered:
     needed = ("layers", "hidden", "heads", "vocab", "sequence", "global_batch")
-    sizes: dict[str, Any] = {name: _whole(row, name) for name in needed}
-    rest: dict[str, Any] = {name: _whole(row, name, 0) for name in ("ffn", "kv_heads", "head_size")}
+    sizes: dict[str, Any] = {name: _integer(row, name) for name in needed}
+    rest: dict[str, Any] = {name: _integer(row, name, 0) for name in ("ffn", "kv_heads", "head_size")}
     return Layered(
         **sizes, **rest, gated=_flag(row, "gated"), dtype=str(row["dtype"]).strip(),
         attention=str(row["attention"]).strip() or "flash", name=str(row.get("model") or "transformer"),
@@ -116,7 +116,7 @@ def _workload(row: _Row) -> Layered:
 
 def _plan(row: _Row) -> Plan:
     counts = ("tensor", "pipeline", "virtual", "data", "context", "micro_batch")
-    sizes: dict[str, Any] = {name: _whole(row, name, 1) for name in counts}
+    sizes: dict[str, Any] = {name: _integer(row, name, 1) for name in counts}
     recompute = str(row["recompute"]).strip() or "none"
     # Megatron's selective recompute came with sequence parallelism (arXiv 2205.05198, measured on DGX A100)
     dgx = str(row["system"]).strip().lower().startswith("dgx-")

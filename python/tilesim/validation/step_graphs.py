@@ -1,4 +1,4 @@
-"""Comparison of predicted steps of whole graphs with measured ones: Llama-3 under FSDP, ResNets with data parallel."""
+"""Compares predicted with measured steps of complete graphs: Llama 3 with FSDP, ResNets with data parallelism."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from ..base.errors import unknown
-from ..base.validation import graded, positive, whole
+from ..base.validation import graded, integer, positive
 from ..cluster.cluster import Cluster
 from ..cluster.partition import partition
 from ..cluster.spmd import Spmd
@@ -35,8 +35,8 @@ def predicted(given: _Row, overlap: str = "library") -> _Row:
     row["fitted"] = False
     with graded(row):
         row["measured_ms"] = positive(given, "measured_seconds") * 1e3
-        devices, model = whole(given, "devices"), str(given["model"]).strip()
-        images = whole(given, "images_per_device") if str(given.get("images_per_device") or "").strip() else 256
+        devices, model = integer(given, "devices"), str(given["model"]).strip()
+        images = integer(given, "images_per_device") if str(given.get("images_per_device") or "").strip() else 256
         cluster, library = _system(str(given["system"]).strip(), devices)
         found = step(_program(model, devices, images), cluster, overlap=overlap, library=library, check_memory=False)
         row.update(

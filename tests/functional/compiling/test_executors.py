@@ -71,8 +71,8 @@ def test_tasks_have_every_point_once_and_equal_programs_together() -> None:
             (i, random_.choice("ab"), {"core.array.count": random_.randint(1, 4), "energy.mac": f"{i} pJ"})
             for i in range(count)
         ]
-        assert work.divided_work(points, together=False) == [(common, [i]) for i, common, _ in points]
-        tasks = work.divided_work(points, together=True)
+        assert work.grouped_points(points, together=False) == [(common, [i]) for i, common, _ in points]
+        tasks = work.grouped_points(points, together=True)
         assert sorted(i for _, own in tasks for i in own) == list(range(count))
         assert all(0 < len(own) <= max(1, min(32, count // 64)) for _, own in tasks)
         order = [(common, points[i][2]["core.array.count"]) for common, own in tasks for i in own]
@@ -100,7 +100,7 @@ def test_points_with_one_program_compile_it_once(together: bool, monkeypatch: py
 
 
 def test_what_is_kept_is_made_once() -> None:
-    kept, made = work.Kept(2), []
+    kept, made = work.LruCache(2), []
 
     def make(name: str) -> Any:
         return lambda: (time.sleep(0.01), made.append(name), name.upper())[2]

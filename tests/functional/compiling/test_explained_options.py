@@ -132,7 +132,7 @@ def test_no_argument_is_left_out() -> None:
     fields = {field.name for field in dataclasses.fields(SimulateOptions)}
     assert arguments == fields
     values: dict[str, Any] = {name: object() for name in fields} | {"timeline": False, "replay": False}
-    assert SimulateOptions(**values).again() == SimulateOptions(**values)
+    assert SimulateOptions(**values).without_recording() == SimulateOptions(**values)
     assert SimulateOptions(**values).of_part(values["tensors"]) == SimulateOptions(**values)
 
 

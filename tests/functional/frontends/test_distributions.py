@@ -12,7 +12,7 @@ import pytest
 import tilesim as ts
 from tilesim.models import decoder as decoders
 from tilesim.models.experts import Experts
-from tilesim.program.distributions import Counts, Distribution, Indices
+from tilesim.program.distributions import Distribution, GroupRows, Indices
 
 SMALL = {"vocabulary": 50, "width": 32, "layers": 2, "heads": 4, "key_heads": 2, "hidden": 48, "head_width": 8}
 MIXTRAL = dataclasses.replace(decoders.MIXTRAL_8X7B, **SMALL, experts=Experts(count=5, chosen=2))
@@ -37,7 +37,7 @@ def test_counts_sum_to_the_rows(text: str, rows: int, groups: int, chosen: int) 
     if chosen > groups or (chosen and rows % chosen):
         chosen = 0
     for seed in range(3):
-        counts = of(text).draw(Counts(rows, groups, chosen), seed, "x")
+        counts = of(text).draw(GroupRows(rows, groups, chosen), seed, "x")
         assert counts.shape == (groups,) and counts.sum() == rows and (counts >= 0).all()
         if chosen:
             assert text == "balanced" or counts.max(initial=0) <= rows // chosen  # a row goes to different groups
@@ -75,7 +75,7 @@ def test_counts_by_name_or_word(key: str, machine: str) -> None:
     """What is drawn takes the time of the same numbers given."""
     program = ts.compile(ragged(), machine)
     drawn = ts.simulate(program, tensors={key: "zipf:1.1"}, seed=5)
-    numbers = of("zipf:1.1").draw(Counts(512, 8), 5, "sizes").astype(np.int32)
+    numbers = of("zipf:1.1").draw(GroupRows(512, 8), 5, "sizes").astype(np.int32)
     assert drawn.cycles == ts.simulate(program, tensors={"sizes": numbers}).cycles
     assert set(drawn.data_sources.values()) == {"computed from sizes (zipf:1.1, seed 5)"}
     spread = ts.simulate(program, tensors={key: "balanced"})

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...base.errors import Unsupported
 from ..operations import Cost
-from .compiled import Counted, Priced
+from .compiled import CompiledKernels, Priced
 from .kernels import Kernel
 
 __all__ = ["backward_kernels", "backward_seconds"]
@@ -25,18 +25,18 @@ _PRODUCTS = {"contract": 2.0, "attention": 2.5}
 _FREE = ("iota",)
 
 
-def backward_kernels(counted: Counted) -> list[tuple[Kernel, float]]:
+def backward_kernels(counted: CompiledKernels) -> list[tuple[Kernel, float]]:
     """Kernels of the backward pass."""
     if counted.compiler != "eager":
         raise Unsupported("the closed form of backward passes covers eager torch only")
     operations = {op["name"]: op for op in counted.core.operations()}
     found: list[tuple[Kernel, float]] = []
     for kernel in counted.kernels:
-        found += _of(kernel, operations[kernel.operations[0]])
+        found += _backward_kernels(kernel, operations[kernel.operations[0]])
     return [*found, *_sums(counted.kernels)]
 
 
-def _of(kernel: Kernel, op: Mapping[str, Any]) -> list[tuple[Kernel, float]]:
+def _backward_kernels(kernel: Kernel, op: Mapping[str, Any]) -> list[tuple[Kernel, float]]:
     kind, function = op["kind"], op["attributes"].get("function", "")
     name = f"{kernel.name} (backward)"
     written, copies = kernel.written, "(copy" in kernel.name
@@ -75,15 +75,15 @@ def _sums(kernels: Sequence[Kernel]) -> list[tuple[Kernel, float]]:
     ]
 
 
-def backward_seconds(counted: Counted, priced: Priced) -> float:
+def backward_seconds(counted: CompiledKernels, priced: Priced) -> float:
     """Seconds of the backward pass."""
     calls = {kernel.call: cost for kernel, cost in zip(priced.kernels, priced.costs, strict=True) if kernel.call >= 0}
     total = 0.0
     for kernel, times in backward_kernels(counted):
-        total += times * _plain(calls[kernel.call]) if kernel.call >= 0 else priced.stream(kernel)
+        total += times * _without_wait(calls[kernel.call]) if kernel.call >= 0 else priced.stream(kernel)
     return total
 
 
-def _plain(cost: Cost) -> float:
+def _without_wait(cost: Cost) -> float:
     """A call of the forward pass without its wait for the host."""
     return cost.seconds - cost.terms.get("host", 0.0)

@@ -19,10 +19,10 @@ from ..schemes import Scheme
 from ..vector import CONSTANTS as STREAM
 from ..vector import stream_model
 from . import serving
-from .groups import Group
+from .groups import KernelGroup
 from .kernels import COMPILERS, Kernel, check_compiler, kernels, kernels_of
 
-__all__ = ["CONSTANTS", "Counted", "Priced", "count", "network_constants", "price_kernels"]
+__all__ = ["CONSTANTS", "CompiledKernels", "Priced", "count", "network_constants", "price_kernels"]
 
 #: Constants of whole networks beside the models of their kernels, each of hardware or library.
 CONSTANTS: dict[str, dict[str, float | str]] = {
@@ -55,13 +55,13 @@ DISPATCH = {"eager": 8e-6, "torch": 4e-6, "xla": 2e-6}
 
 
 @dataclass
-class Counted:
+class CompiledKernels:
     """A graph's kernels under a compiler, and the graph without calls that they index."""
 
     core: _core.Graph
     kernels: list[Kernel]
     compiler: str
-    groups: list[Group] = field(default_factory=list)  # for an engine: one per kernel
+    groups: list[KernelGroup] = field(default_factory=list)  # for an engine: one per kernel
 
 
 @dataclass
@@ -106,20 +106,20 @@ class NetworkCosts(Costs):
         self.model.give_product(form, dtype, model, how.name, "", rate)
 
 
-def count(graph: Graph, compiler: str, tpu: bool = False) -> Counted:
+def count(graph: Graph, compiler: str, tpu: bool = False) -> CompiledKernels:
     """Counts the kernels of a graph, which `price_kernels` prices on any device."""
     check_compiler(compiler)
     core = inlined(graph)
     if compiler == serving.FRAMEWORK:
         nodes, kept = serving.engine_nodes(list(core.operations()), core)
         groups = serving.grouped(nodes)
-        return Counted(core, kernels_of(groups, nodes, kept), compiler, groups)
+        return CompiledKernels(core, kernels_of(groups, nodes, kept), compiler, groups)
     outputs = [value["name"] for value in core.outputs]
-    return Counted(core, kernels(list(core.operations()), outputs, compiler, tpu), compiler)
+    return CompiledKernels(core, kernels(list(core.operations()), outputs, compiler, tpu), compiler)
 
 
 def price_kernels(
-    counted: Counted,
+    counted: CompiledKernels,
     device: Device,
     *,
     scheme: str | None = None,

@@ -6,29 +6,29 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from .nodes import Node
+from .nodes import KernelNode
 
-__all__ = ["Group", "grouped"]
+__all__ = ["KernelGroup", "grouped"]
 
 EPILOGUES = ("relu", "gelu_tanh")
 
 
-class Group:
+class KernelGroup:
     """Nodes that run as one kernel: `first`, `level` above all groups that it reads, `nodes`; `kind`, `elements` and
     `rows` of its loop; `again` by written storage, nodes recomputed here."""
 
-    def __init__(self, first: Node, level: int, number: int = 0) -> None:
+    def __init__(self, first: KernelNode, level: int, number: int = 0) -> None:
         """A group of one node."""
         self.first, self.level, self.number = first, level, number
-        self.nodes: deque[Node] = deque()
-        self.again: dict[str, Node] = {}
+        self.nodes: deque[KernelNode] = deque()
+        self.again: dict[str, KernelNode] = {}
         self.kind, self.elements, self.rows = first.kind, first.elements, first.rows
-        self.made: dict[str, Node] = {}  # by written storage
-        self.into: Group | None = None  # the group that it was merged into
-        self.readers: list[Group] = []  # readers of its results, without itself
+        self.made: dict[str, KernelNode] = {}  # by written storage
+        self.into: KernelGroup | None = None  # the group that it was merged into
+        self.readers: list[KernelGroup] = []  # readers of its results, without itself
         self.add(first)
 
-    def add(self, node: Node) -> None:
+    def add(self, node: KernelNode) -> None:
         """Adds a node."""
         self.nodes.append(node)
         if node.writes is not None:
@@ -36,7 +36,7 @@ class Group:
         if node.kind == "reduction":
             self.kind, self.rows = "library" if self.first.kind == "library" else "reduction", node.rows
 
-    def now(self) -> Group:
+    def now(self) -> KernelGroup:
         """The group that it was merged into, or itself."""
         group = self
         while group.into is not None:
@@ -53,11 +53,11 @@ class Group:
         return not self.readers
 
 
-def grouped(nodes: Sequence[Node], xla: bool, around: bool = False) -> list[Group]:
+def grouped(nodes: Sequence[KernelNode], xla: bool, around: bool = False) -> list[KernelGroup]:
     """Groups of nodes, as compilers fuse loops over the same elements."""
-    groups: list[Group] = []
-    maker: dict[str, Group] = {}
-    readers: dict[str, list[Group]] = {}
+    groups: list[KernelGroup] = []
+    maker: dict[str, KernelGroup] = {}
+    readers: dict[str, list[KernelGroup]] = {}
     uses: dict[str, int] = {}
     for node in nodes:
         for view in node.reads:
@@ -67,7 +67,7 @@ def grouped(nodes: Sequence[Node], xla: bool, around: bool = False) -> list[Grou
         group = _behind_product(node, sources) if around else None
         group = group or _join(node, sources, readers, xla, uses)
         if group is None:
-            group = Group(node, 1 + max((g.level for g in sources), default=-1), len(groups))
+            group = KernelGroup(node, 1 + max((g.level for g in sources), default=-1), len(groups))
             groups.append(group)
         else:
             # groups of one level are independent: those that the node reads are merged
@@ -87,7 +87,7 @@ def grouped(nodes: Sequence[Node], xla: bool, around: bool = False) -> list[Grou
     return sorted(alone, key=lambda group: (group.level, group.number))
 
 
-def _merge(group: Group, other: Group) -> None:
+def _merge(group: KernelGroup, other: KernelGroup) -> None:
     """Merges loops of one level over the same elements, nodes of `other` last; the smaller is merged into the larger,
     so that the total cost stays near the number of nodes."""
     small, large = (group, other) if len(group.nodes) < len(other.nodes) else (other, group)
@@ -103,7 +103,7 @@ def _merge(group: Group, other: Group) -> None:
     small.into = large
 
 
-def _behind_product(node: Node, sources: list[Group]) -> Group | None:
+def _behind_product(node: KernelNode, sources: list[KernelGroup]) -> KernelGroup | None:
     """The product whose elements the node runs over; it then waits for everything that the node reads."""
     for group in sources:
         alike = node.elements == group.elements and (node.kind != "reduction" or group.rows in (0, node.rows))
@@ -115,8 +115,12 @@ def _behind_product(node: Node, sources: list[Group]) -> Group | None:
 
 
 def _join(
-    node: Node, sources: list[Group], readers: Mapping[str, list[Group]], xla: bool, uses: Mapping[str, int]
-) -> Group | None:
+    node: KernelNode,
+    sources: list[KernelGroup],
+    readers: Mapping[str, list[KernelGroup]],
+    xla: bool,
+    uses: Mapping[str, int],
+) -> KernelGroup | None:
     """The group that takes the node: the last producer, then a reader of the same values."""
     if node.kind == "library":
         return None
@@ -138,7 +142,7 @@ def _join(
     return None
 
 
-def _behind_reduction(node: Node, group: Group) -> bool:
+def _behind_reduction(node: KernelNode, group: KernelGroup) -> bool:
     """Whether a loop over all elements would read a reduction of the same kernel: XLA reduces last."""
     if not group.rows or (node.kind != "reduction" and node.elements == group.rows):
         return False
@@ -146,12 +150,12 @@ def _behind_reduction(node: Node, group: Group) -> bool:
     return any(part.kind == "reduction" or part.elements != group.elements for part in sources)
 
 
-def _alike(node: Node, group: Group, other: Group) -> bool:
+def _alike(node: KernelNode, group: KernelGroup, other: KernelGroup) -> bool:
     """Whether two groups of one level are loops over the same elements as the node."""
     return group.kind == other.kind == "pointwise" and group.elements == other.elements == node.elements
 
 
-def _in_epilogue(node: Node, group: Group, uses: Mapping[str, int]) -> bool:
+def _in_epilogue(node: KernelNode, group: KernelGroup, uses: Mapping[str, int]) -> bool:
     return (
         len(group.nodes) == 1
         and group.first.activates
@@ -162,7 +166,7 @@ def _in_epilogue(node: Node, group: Group, uses: Mapping[str, int]) -> bool:
     )
 
 
-def _same_elements(node: Node, group: Group) -> bool:
+def _same_elements(node: KernelNode, group: KernelGroup) -> bool:
     """Whether one loop serves both; a reduction's result can only be read in its order."""
     for view in node.reads:
         if view.base in group.made and group.kind == "reduction" and view.turned:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import unknown
-from .groups import Group, grouped
-from .nodes import Node, nodes_of
+from .groups import KernelGroup, grouped
+from .nodes import KernelNode, nodes_of
 
 __all__ = ["COMPILERS", "ON_TPU", "Kernel", "kernels", "kernels_of"]
 
@@ -70,20 +70,20 @@ def kernels(
     """The kernels of a graph without calls, in a valid order."""
     eager = check_compiler(compiler) == "eager"
     nodes, kept = nodes_of(operations, outputs, eager, tpu)
-    groups = [Group(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla", tpu)
+    groups = [KernelGroup(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla", tpu)
     if compiler == "xla":
-        groups = _made_again(groups, kept, tpu)
+        groups = _recompute(groups, kept, tpu)
     return kernels_of(groups, nodes, kept)
 
 
-def kernels_of(groups: list[Group], nodes: Sequence[Node], kept: set[str]) -> list[Kernel]:
+def kernels_of(groups: list[KernelGroup], nodes: Sequence[KernelNode], stored: set[str]) -> list[Kernel]:
     """Groups as kernels, with the bytes that each reads and writes."""
     read_by = _read_by(groups)
     between = {node.writes.base for node in nodes if node.writes is not None}
-    return [_kernel(group, index, read_by, kept, between) for index, group in enumerate(groups)]
+    return [_kernel(group, index, read_by, stored, between) for index, group in enumerate(groups)]
 
 
-def _read_by(groups: Sequence[Group]) -> dict[str, set[int]]:
+def _read_by(groups: Sequence[KernelGroup]) -> dict[str, set[int]]:
     """The groups that read each storage."""
     found: dict[str, set[int]] = {}
     for index, group in enumerate(groups):
@@ -97,7 +97,7 @@ def _read_by(groups: Sequence[Group]) -> dict[str, set[int]]:
 _AGAIN = 32  # most operations to recompute for one value
 
 
-def _made_again(groups: list[Group], kept: set[str], tpu: bool) -> list[Group]:
+def _recompute(groups: list[KernelGroup], stored: set[str], tpu: bool) -> list[KernelGroup]:
     """Recomputes elementwise results in their readers, where that reads fewer bytes than the result has.
 
     On TPUs products also recompute their operands. The saving then includes the kernel that would compute the result,
@@ -120,7 +120,7 @@ def _made_again(groups: list[Group], kept: set[str], tpu: bool) -> list[Group]:
             inner = {part.writes.base for part in cone if part.writes is not None}
             more = sum(bytes_ for base, bytes_ in leaves.items() if base not in inner and base not in read)
             saved = view.base_bytes
-            if tpu and view.base not in kept:
+            if tpu and view.base not in stored:
                 saved += (saved + sum(leaves.values())) / len(readers[view.base])
             if cone and more < saved:
                 group.again.update({part.writes.base: part for part in cone if part.writes is not None})
@@ -131,13 +131,13 @@ def _made_again(groups: list[Group], kept: set[str], tpu: bool) -> list[Group]:
         group
         for index, group in enumerate(groups)
         if not (bases := {node.writes.base for node in group.nodes if node.writes is not None}) & gone
-        or any(base in kept or read_by.get(base, set()) - {index} for base in bases)
+        or any(base in stored or read_by.get(base, set()) - {index} for base in bases)
     ]
 
 
-def _cone(node: Node, maker: Mapping[str, Node], own: set[str]) -> list[Node]:
+def _cone(node: KernelNode, maker: Mapping[str, KernelNode], own: set[str]) -> list[KernelNode]:
     """An elementwise node and the elementwise nodes before it; empty if there are too many."""
-    found: dict[int, Node] = {}
+    found: dict[int, KernelNode] = {}
     waiting = [node]
     while waiting:
         one = waiting.pop()
@@ -151,7 +151,9 @@ def _cone(node: Node, maker: Mapping[str, Node], own: set[str]) -> list[Node]:
     return list(found.values())
 
 
-def _kernel(group: Group, index: int, read_by: Mapping[str, set[int]], kept: set[str], between: set[str]) -> Kernel:
+def _kernel(
+    group: KernelGroup, index: int, read_by: Mapping[str, set[int]], stored: set[str], between: set[str]
+) -> Kernel:
     made = {node.writes.base: node.writes for node in group.nodes if node.writes is not None}
     views: dict[str, dict[str, float]] = {}
     whole: dict[str, float] = {}
@@ -161,13 +163,13 @@ def _kernel(group: Group, index: int, read_by: Mapping[str, set[int]], kept: set
                 views.setdefault(view.base, {})[view.name] = amount
                 whole[view.base] = view.base_bytes
     reads = {base: min(sum(parts.values()), whole[base]) for base, parts in views.items()}
-    written = {base: view for base, view in made.items() if base in kept or read_by.get(base, set()) - {index}}
+    written = {base: view for base, view in made.items() if base in stored or read_by.get(base, set()) - {index}}
     if len(group.nodes) == 1:
         written = made
     last = group.nodes[-1]
     passes = last.passes if len(group.nodes) == 1 else 1.0
     passed = [(passes * amount, whole[base]) for base, amount in reads.items() if base in between]
-    passed += [(passes * view.bytes, view.base_bytes) for base, view in written.items() if base not in kept]
+    passed += [(passes * view.bytes, view.base_bytes) for base, view in written.items() if base not in stored]
     call = next((node for node in group.nodes if node.kind == "library"), None)
     made_of = sum(reads.values())
     return Kernel(

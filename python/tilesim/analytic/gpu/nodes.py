@@ -13,7 +13,7 @@ from typing import Any
 
 from .strides import Numbers, View, compact, contiguous, viewed
 
-__all__ = ["Node", "nodes_of"]
+__all__ = ["KernelNode", "nodes_of"]
 
 _VIEWS = ("reshape", "transpose", "slice", "broadcast", "dynamic_slice")
 _LOOPS = (
@@ -31,7 +31,7 @@ _BYTES = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, 
 
 
 @dataclass
-class Node:
+class KernelNode:
     """One step with its reads and writes."""
 
     name: str
@@ -62,7 +62,7 @@ def nodes_of(
     eager: bool,
     tpu: bool = False,
     engine: bool = False,
-) -> tuple[list[Node], set[str]]:
+) -> tuple[list[KernelNode], set[str]]:
     """The steps of a graph in order."""
     found, outputs = _Reader(eager, tpu, engine), list(outputs)
     for index, op in enumerate(operations):
@@ -79,7 +79,7 @@ def _size(dtype: str) -> float:
 class _Reader:
     def __init__(self, eager: bool, tpu: bool, engine: bool) -> None:
         self.eager, self.tpu, self.engine = eager, tpu, engine
-        self.nodes: list[Node] = []
+        self.nodes: list[KernelNode] = []
         self.values: dict[str, View] = {}
 
     def step(self, index: int, op: Mapping[str, Any]) -> None:
@@ -103,7 +103,7 @@ class _Reader:
         cache, new = self.value(op["operands"][0]), self.value(op["operands"][1])
         name = op["results"][0]["name"]
         written = cache.of(name, new.shape, contiguous(new.shape))
-        self.nodes.append(Node(op["name"], "pointwise", (op["name"],), [new], [new.bytes], written, new.elements))
+        self.nodes.append(KernelNode(op["name"], "pointwise", (op["name"],), [new], [new.bytes], written, new.elements))
         self.values[name] = cache.of(name, cache.shape, cache.strides)
 
     def keep(self, outputs: Iterable[str]) -> None:
@@ -137,7 +137,7 @@ class _Reader:
         wanted = source.shape if shape is None else shape
         bytes_ = source.size * source.elements
         made = View(name, name, bytes_, wanted, contiguous(wanted), source.size, False)
-        node = Node(
+        node = KernelNode(
             f"{op} (copy of {source.name})", "pointwise", (op,), [source], [source.bytes], made, source.elements
         )
         self.nodes.append(node)
@@ -192,7 +192,7 @@ class _Reader:
         spelled = _SPELLED if self.eager else _ON_TPU if self.tpu else {}
         launches, passes = spelled.get(kind, (1, 1.0))
         self.nodes.append(
-            Node(
+            KernelNode(
                 op["name"],
                 "reduction" if reduces else "pointwise",
                 (op["name"],),
@@ -233,7 +233,7 @@ class _Reader:
             for other in op["results"][1:]:
                 if other is not None:
                     self.fresh(other)
-        node = Node(
+        node = KernelNode(
             op["name"], "library", (op["name"],), reads, [view.bytes for view in reads], written,
             0 if written is None else written.elements, call=index,
             epilogue=tail and _outputs_by_inputs(reads[1], attributes), activates=product or kind == "convolution",
@@ -243,7 +243,7 @@ class _Reader:
         if kind == "convolution" and biased and self.eager and written is not None:
             bias = [written, reads[2]]
             self.nodes.append(
-                Node(f"{op['name']} (bias)", "pointwise", (op["name"],), bias, [v.bytes for v in bias], written,
+                KernelNode(f"{op['name']} (bias)", "pointwise", (op["name"],), bias, [v.bytes for v in bias], written,
                      written.elements)
             )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Language models in serving engines: captured graphs with one fused kernel between two library calls.
+"""Kernels of language models in serving engines, which capture graphs and fuse operations between two library calls.
 
 Products that read the same activations are merged (query, key and value; gate and up). The operations between them
 (residual sum and normalization; rotation and the write of keys and values; activation; choice of experts) are one
@@ -22,9 +22,9 @@ from ...graph import Graph, GraphBuilder
 from ...machine.device import Device
 from ..operations import SCHEME_OF_DTYPE, Cost, Costs, rows_of
 from ..vector import constants_of
-from .groups import Group
+from .groups import KernelGroup
 from .kernels import Kernel
-from .nodes import Node, nodes_of
+from .nodes import KernelNode, nodes_of
 from .strides import View
 
 __all__ = [
@@ -41,7 +41,7 @@ def is_served(graph: Graph, device: Device) -> bool:
     logits over the same vocabulary, with causal attention or caches as additional outputs.
     """
     core = graph.core
-    asked = _asked(core.operations(), core) if device.kind in ("gpu", "tpu") else None
+    asked = _request_of(core.operations(), core) if device.kind in ("gpu", "tpu") else None
     if asked is None or not any(one["shape"][-1:] == (asked.vocabulary,) for one in core.outputs):
         return False
     rows = [row for name in core.functions for row in core.operations(name)]
@@ -51,7 +51,7 @@ def is_served(graph: Graph, device: Device) -> bool:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     """Sequences and total tokens that a model reads, its vocabulary, and whether it has caches."""
 
     sequences: int
@@ -60,20 +60,20 @@ class _Asked:
     keeps: bool
 
 
-def _asked(operations: Iterable[Mapping[str, Any]], core: Any) -> _Asked | None:
+def _request_of(operations: Iterable[Mapping[str, Any]], core: Any) -> _Request | None:
     inputs = {one["name"] for one in core.inputs}
     for op in operations:
         if op["kind"] == "embedding" and op["operands"][1]["name"] in inputs:
             shape = op["operands"][1]["shape"]
             vocabulary = int(op["operands"][0]["shape"][0])
-            return _Asked(int(shape[0]), math.prod(shape), vocabulary, len(core.outputs) > 1)
+            return _Request(int(shape[0]), math.prod(shape), vocabulary, len(core.outputs) > 1)
     return None
 
 
-def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[list[Node], set[str]]:
+def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[list[KernelNode], set[str]]:
     """Steps of a graph, with the extents of products."""
     nodes, kept = nodes_of(operations, [value["name"] for value in core.outputs], False, engine=True)
-    asked = _asked(operations, core)
+    asked = _request_of(operations, core)
     for node in nodes:
         if node.call < 0 or asked is None:
             continue
@@ -88,7 +88,7 @@ def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[li
     return nodes, kept
 
 
-def _extents(op: Mapping[str, Any], asked: _Asked) -> Extents | None:
+def _extents(op: Mapping[str, Any], asked: _Request) -> Extents | None:
     """Extents of a product of rows by weights; products of experts count the experts that tokens reach on average."""
     if op["kind"] not in ("contract", "ragged_contract"):
         return None
@@ -120,10 +120,10 @@ def in_the_mean(count: Any, price: Callable[[Any], Any]) -> Any:
     return seconds + (count - less) * (price(less + (count > less)) - seconds)
 
 
-def grouped(nodes: Sequence[Node]) -> list[Group]:
+def grouped(nodes: Sequence[KernelNode]) -> list[KernelGroup]:
     """Kernels: library calls, merged products of the same rows, and one kernel for the operations between calls."""
     level: dict[str, int] = {}  # by storage: library calls before it, on the longest path
-    found: dict[tuple[int, bool, str], Group] = {}
+    found: dict[tuple[int, bool, str], KernelGroup] = {}
     for number, node in enumerate(nodes):
         called = node.kind == "library"
         own = max((level.get(view.base, 0) for view in node.reads), default=0) + called
@@ -135,7 +135,7 @@ def grouped(nodes: Sequence[Node]) -> list[Group]:
         if key in found:
             found[key].add(node)
         else:
-            found[key] = Group(node, own, number)
+            found[key] = KernelGroup(node, own, number)
         for view in (*([node.writes] if node.writes is not None else []), *node.also):
             level[view.base] = max(own, level.get(view.base, 0))
     return sorted(found.values(), key=lambda one: (one.level, one.first.kind != "library", one.number))
@@ -152,7 +152,9 @@ def launch(device: Device, dtype: str) -> float:
     return float(constants_of(device, "rms", dtype).constants["launch"])
 
 
-def priced(groups: Sequence[Group], kernels: Sequence[Kernel], core: Any, costs: Costs) -> tuple[list[Cost], list[str]]:
+def priced(
+    groups: Sequence[KernelGroup], kernels: Sequence[Kernel], core: Any, costs: Costs
+) -> tuple[list[Cost], list[str]]:
     """Costs of kernels, and the assumptions."""
     operations = list(core.operations())
     found, notes = costs.price(core)
@@ -175,7 +177,7 @@ def priced(groups: Sequence[Group], kernels: Sequence[Kernel], core: Any, costs:
     return rows, notes
 
 
-def _products(groups: Sequence[Group], operations: Sequence[Mapping[str, Any]], costs: Costs) -> dict[str, Cost]:
+def _products(groups: Sequence[KernelGroup], operations: Sequence[Mapping[str, Any]], costs: Costs) -> dict[str, Cost]:
     """Costs of products with an engine's extents, by the name of a group's first step."""
     asked: dict[tuple[Any, ...], list[str]] = {}
     for group in groups:
@@ -184,7 +186,7 @@ def _products(groups: Sequence[Group], operations: Sequence[Mapping[str, Any]], 
             (count, m, _, k), n = every[0], sum(one[2] for one in every)
             dtypes = tuple(one["dtype"] for one in operations[group.first.call]["operands"][:2])
             asked.setdefault((*dtypes, count, m, n, k), []).append(group.first.name)
-    wholes = sorted({(*key[:2], count, *key[3:]) for key in asked for count in _around(key[2])})
+    wholes = sorted({(*key[:2], count, *key[3:]) for key in asked for count in _floor_and_ceiling(key[2])})
     if not wholes:
         return {}
     b = GraphBuilder("products")
@@ -195,12 +197,12 @@ def _products(groups: Sequence[Group], operations: Sequence[Mapping[str, Any]], 
     found = dict(zip(wholes, rows_of(costs.price(b.build().core)[0]), strict=True))
     out = {}
     for key, names in asked.items():
-        less, more = (found[key[:2] + (whole,) + key[3:]] for whole in _around(key[2]))  # noqa: RUF005
+        less, more = (found[key[:2] + (whole,) + key[3:]] for whole in _floor_and_ceiling(key[2]))  # noqa: RUF005
         out.update(dict.fromkeys(names, _mixed(less, more, key[2] % 1.0)))
     return out
 
 
-def _around(count: float) -> tuple[int, int]:
+def _floor_and_ceiling(count: float) -> tuple[int, int]:
     return math.floor(round(count, 9)), math.ceil(round(count, 9))
 
 

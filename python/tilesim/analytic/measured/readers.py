@@ -19,8 +19,8 @@ _ENGINES = {"trtllm": "TensorRT-LLM", "vllm": "vLLM", "sglang": "SGLang"}
 REFUSED = "refused"  #: column of a converted row with the reason why no model can predict it
 
 Row = dict[str, str]
-Found = tuple[str, Row]  # kind of table, cells
-Converter = Callable[[Row, str], list[Found]]
+KindAndRow = tuple[str, Row]  # kind of table, cells
+Converter = Callable[[Row, str], list[KindAndRow]]
 
 
 def label_of(name: str) -> str:
@@ -45,7 +45,7 @@ def _row(table: str, source: str, device: str, dtype: str, latency_ms: str, **ce
     return table, {**head, **cells, "latency_ms": latency_ms}
 
 
-def _configurator_gemm(row: Row, place: str) -> list[Found]:
+def _configurator_gemm(row: Row, place: str) -> list[KindAndRow]:
     shape = {key: row[key] for key in ("m", "n", "k")}
     found = _row(
         "gemm", "AIConfigurator", row["device"], row["gemm_dtype"], row["latency"], engine=_engine(row), **shape
@@ -55,7 +55,7 @@ def _configurator_gemm(row: Row, place: str) -> list[Found]:
     return [found]
 
 
-def _configurator_attention(row: Row, place: str) -> list[Found]:
+def _configurator_attention(row: Row, place: str) -> list[KindAndRow]:
     kept = ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "attn_dtype", "kv_cache_dtype", "step")
     phase = "generation" if "generation" in row.get("op_name", "") else "context"
     cells = {key: row[key] for key in kept} | {"window_size": row.get("window_size") or "0"}
@@ -63,14 +63,14 @@ def _configurator_attention(row: Row, place: str) -> list[Found]:
     return [_row("attention", "AIConfigurator", row["device"], "", row["latency"], engine=engine, phase=phase, **cells)]
 
 
-def _configurator_quantize(row: Row, place: str) -> list[Found]:
+def _configurator_quantize(row: Row, place: str) -> list[KindAndRow]:
     """Casts of activations: computing the scale only reads them, the cast reads two bytes and writes one."""
     name = row.get("op_name", "") + row.get("kernel_source", "")
     cells = {"op": "compute_scale" if "compute_scale" in name else "quantize", "rows": row["m"], "width": row["k"]}
     return [_row("vector", "AIConfigurator", row["device"], "bf16", row["latency"], engine=_engine(row), **cells)]
 
 
-def _neusight(row: Row, place: str) -> list[Found]:
+def _neusight(row: Row, place: str) -> list[KindAndRow]:
     """Linear layers (B, M, N) with weights of N by K, and batched products (B, M, N) by (B, N, K)."""
     linear = row["OPName"].strip().lower() == "linear"
     rows, batch = (int(row["B"]) * int(row["M"]), 1) if linear else (int(row["M"]), int(row["B"]))
@@ -82,7 +82,7 @@ def _neusight(row: Row, place: str) -> list[Found]:
 _VECTOR = {"layernorm": "ln", "layer_norm": "ln", "div": "div", "true_divide": "div"}
 
 
-def _neusight_vector(row: Row, place: str) -> list[Found]:
+def _neusight_vector(row: Row, place: str) -> list[KindAndRow]:
     """Operations over B rows of H elements."""
     name = row["OPName"].strip().lower()
     cells = {"op": _VECTOR.get(name, name), "rows": row["B"], "width": row["H"]}
@@ -100,7 +100,7 @@ _CONV = {
 }
 
 
-def _neusight_conv(row: Row, place: str) -> list[Found]:
+def _neusight_conv(row: Row, place: str) -> list[KindAndRow]:
     cells = {key.strip().lower().replace(" ", "_"): value for key, value in row.items() if key}
     shape = {}
     for column, spellings in _CONV.items():
@@ -117,7 +117,7 @@ def _milliseconds(cells: Mapping[str, str], ms: str, us: str) -> str:
     return f"{float(cells[us]) / 1e3:.9g}"
 
 
-def _deepbench(row: Row, place: str) -> list[Found]:
+def _deepbench(row: Row, place: str) -> list[KindAndRow]:
     """Device and dtype come from the workbook's file name and sheet, or from columns of a CSV file."""
     cells = {key.strip().lower(): (value or "").strip() for key, value in row.items() if key}
     head = ("DeepBench", cells["device"], cells["dtype"])
@@ -141,7 +141,7 @@ def _deepbench(row: Row, place: str) -> list[Found]:
     return [found]
 
 
-def _mlsim(row: Row, place: str) -> list[Found]:
+def _mlsim(row: Row, place: str) -> list[KindAndRow]:
     """Square products on a T4, unless the file names another device."""
     shape = dict.fromkeys(("m", "n", "k"), row["matrix_size"])
     return [_row("gemm", "mlsim", row.get("device") or "T4", row["dtype"], row["runtime_ms"], batch="1", **shape)]
@@ -155,7 +155,7 @@ def _in_path(place: str, what: str) -> str:
     raise ValueError(f"missing device: keep {what}'s folders above the file, or add a column device")
 
 
-def _vidur_mlp(row: Row, place: str) -> list[Found]:
+def _vidur_mlp(row: Row, place: str) -> list[KindAndRow]:
     """Products of one transformer layer in fp16, sharded over `num_tensor_parallel_workers`."""
     tokens, width, wide = (int(float(row[key])) for key in ("num_tokens", "n_embd", "n_expanded_embd"))
     heads, key_heads = int(float(row["n_head"])), int(float(row["n_kv_head"]))
@@ -168,7 +168,7 @@ def _vidur_mlp(row: Row, place: str) -> list[Found]:
         "mlp_down_proj": (width, wide // workers),
     }
     head = ("Vidur", row.get("device") or _in_path(place, "Vidur"), "fp16")
-    out: list[Found] = []
+    out: list[KindAndRow] = []
     for name, (n, k) in shapes.items():
         if time := row.get(f"time_stats.{name}.median", ""):
             out.append(_row("gemm", *head, time, batch="1", m=str(tokens), n=str(n), k=str(k)))
@@ -178,7 +178,7 @@ def _vidur_mlp(row: Row, place: str) -> list[Found]:
     return out
 
 
-def _vidur_attention(row: Row, place: str) -> list[Found]:
+def _vidur_attention(row: Row, place: str) -> list[KindAndRow]:
     """Attention of one layer: a chunk of one prompt, or a step of a batch."""
     heads, key_heads, width, workers = (
         int(float(row[key])) for key in ("n_q_head", "n_kv_head", "n_embd", "num_tensor_parallel_workers")
@@ -200,7 +200,7 @@ def _vidur_attention(row: Row, place: str) -> list[Found]:
     return [_row("attention", "Vidur", device, "", time, **cells)]
 
 
-def _compass(row: Row, place: str) -> list[Found]:
+def _compass(row: Row, place: str) -> list[KindAndRow]:
     cells = [row[f"column{index}"] for index in range(sum(key.startswith("column") for key in row))]
     head = ("LLMCompass", row["device"], "fp16")
     if row["compass"] == "matmul":
@@ -221,7 +221,7 @@ _SERVED = {
 }
 
 
-def _serving(row: Row, place: str) -> list[Found]:
+def _serving(row: Row, place: str) -> list[KindAndRow]:
     """Layers of a served model, times in nanoseconds; folders name model and device."""
     parts = [part.lower() for part in Path(place).parts]
     model = next((name for name in _SERVED if name in parts), None)
@@ -251,7 +251,7 @@ def _serving(row: Row, place: str) -> list[Found]:
 _XLA = {"bf16": "bf16", "f16": "fp16", "f32": "tf32", "f8e4m3fn": "fp8_nocast", "f8e5m2": "fp8_e5m2_nocast"}
 
 
-def _xla(row: Row, place: str) -> list[Found]:
+def _xla(row: Row, place: str) -> list[KindAndRow]:
     """Rates in FLOP/s. float32 products run in tf32 there by default; fp8 operands need no cast."""
     operands = row["xla"].split("->")[0].split("x")
     shape = {"batch": row["b"], **{key: row[key] for key in ("m", "n", "k")}}
@@ -264,7 +264,7 @@ def _xla(row: Row, place: str) -> list[Found]:
     return [_row("gemm", "XLA", row["device"], dtype, ms, **shape, **more)]
 
 
-def _pedia(row: Row, place: str) -> list[Found]:
+def _pedia(row: Row, place: str) -> list[KindAndRow]:
     """Wall-clock times of products on TPUs in microseconds, including a dispatch of about 130 us."""
     shape = {key: row[key] for key in ("m", "n", "k")}
     return [_row("gemm", "gpu-tpu-pedia", row["device"], row["dtype"], f"{float(row['time_us']) / 1e3:.9g}", **shape)]

@@ -13,7 +13,7 @@ from ...machine.device import Device
 from .formats import Line, cells_of_file
 from .readers import REFUSED, Converter, recognise
 
-__all__ = ["Measured", "group_key", "kinds_of", "read"]
+__all__ = ["MeasuredRow", "group_key", "kinds_of", "read"]
 
 # Per kind of table: required columns, then optional ones.
 COLUMNS: dict[str, tuple[list[str], list[str]]] = {
@@ -40,7 +40,7 @@ _MAY_BE_EMPTY = {"ta", "tb", "source", "engine"}
 
 
 @dataclass
-class Measured:
+class MeasuredRow:
     """One row: cells as read, numbers, status and reason."""
 
     line: int
@@ -84,7 +84,7 @@ def _number(column: str, text: Any) -> float:
     return value
 
 
-def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") -> list[Measured]:
+def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") -> list[MeasuredRow]:
     """Reads a measured table."""
     name = path_text(path)
     if table not in COLUMNS:
@@ -107,10 +107,10 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
     return rows
 
 
-def _measured(table: str, number: int, cells: dict[Any, Any], header: Sequence[str]) -> Measured:
+def _measured(table: str, number: int, cells: dict[Any, Any], header: Sequence[str]) -> MeasuredRow:
     more = cells.pop(None, None)
     refused = cells.pop(REFUSED, "")
-    row = Measured(number, dict(cells), {})
+    row = MeasuredRow(number, dict(cells), {})
     for column in [*COLUMNS[table][0], *COLUMNS[table][1]]:
         if column in _TEXT or column not in header:
             continue
@@ -152,7 +152,7 @@ def kinds_of(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
     return [table for table in COLUMNS if table in found], header
 
 
-def _one_device(rows: Sequence[Measured], path: str, device: str | None) -> None:
+def _one_device(rows: Sequence[MeasuredRow], path: str, device: str | None) -> None:
     if device in (None, "auto"):
         return
     wanted = Device.load(str(device)).name
@@ -173,6 +173,6 @@ def group_key(cells: Mapping[str, Any]) -> str:
     return "|".join(str(cells.get(name) or "").strip() for name in names if name in cells)
 
 
-def cells_of(table: str, row: Measured) -> list[Any]:
+def cells_of(table: str, row: MeasuredRow) -> list[Any]:
     """The cells that identify a measurement, in a fixed order."""
     return [table, *(row.cells.get(name) for part in COLUMNS[table] for name in part)]

@@ -9,8 +9,8 @@ from html import escape
 from typing import Any
 
 from .. import figures
-from ..palette import OTHER, SERIES
-from .elements import picks, said
+from ..palette import OTHER_COLOUR, SERIES
+from .elements import as_text, picks
 
 __all__ = ["Boxes", "Points", "Steps"]
 
@@ -61,11 +61,15 @@ def _frame(
     for value in across.ticks():
         x = across.at(value)
         parts.append(f'<path class="grid" d="M{x:.1f} {_TOP}V{bottom}"/>')
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 15}" text-anchor="middle">{escape(said(forms[0], value))}</text>')
+        parts.append(
+            f'<text x="{x:.1f}" y="{bottom + 15}" text-anchor="middle">{escape(as_text(forms[0], value))}</text>'
+        )
     for value in up.ticks(5) if up else ():
         y = up.at(value) if up else 0.0
         parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}"/>')
-        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(said(forms[1], value))}</text>')
+        parts.append(
+            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(as_text(forms[1], value))}</text>'
+        )
     middle = (_LEFT + right) / 2
     parts.append(f'<text x="{middle}" y="{height - 8}" text-anchor="middle">{escape(titles[0])}</text>')
     if titles[1]:
@@ -135,9 +139,9 @@ class Points:
             parts.append(f'<text {end} text-anchor="end">{escape(name)}</text>')
         x, y, name, sort = self.keys_of
         for row in self.rows[: 150 if live else 200]:
-            tip = f"{row[name]}: {said(self.forms[0], row[x])}, {said(self.forms[1], row[y])}, {row[sort]}"
+            tip = f"{row[name]}: {as_text(self.forms[0], row[x])}, {as_text(self.forms[1], row[y])}, {row[sort]}"
             place = f'cx="{across.at(row[x]):.1f}" cy="{up.at(row[y]):.1f}"'
-            fill = self.colours.get(str(row[sort]), OTHER)
+            fill = self.colours.get(str(row[sort]), OTHER_COLOUR)
             pick = picks(self.table, [row["row"]]) if live and self.table and "row" in row else ""
             parts.append(f'<circle {place} r="4" fill="{fill}"{pick}><title>{escape(tip)}</title></circle>')
         return _figure(self, _svg(parts, self.height(), self.caption), live)
@@ -146,7 +150,7 @@ class Points:
         """Lines, and points unless a table holds them."""
         found: dict[str, Any] = {"kind": "points", "name": self.name, "titles": self.titles, "forms": self.forms}
         found |= {"lines": [[name, list(xs), list(ys)] for name, xs, ys in self.lines], "keys": list(self.keys_of)}
-        found |= {"colours": dict(self.colours), "other": OTHER, "height": self.height(), "table": self.table}
+        found |= {"colours": dict(self.colours), "other": OTHER_COLOUR, "height": self.height(), "table": self.table}
         across, up = self._spans()
         found |= {"ranges": [[across.low, across.high], [up.low, up.high]]}
         return found if self.table else found | {"points": [[row[key] for key in self.keys_of] for row in self.rows]}

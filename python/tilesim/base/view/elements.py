@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from .. import figures
 from ..folding import pattern
-from ..palette import OTHER
+from ..palette import OTHER_COLOUR
 
 __all__ = [
     "Bar",
@@ -23,11 +23,11 @@ __all__ = [
     "Picture",
     "Rows",
     "Section",
+    "as_text",
     "indexed",
     "packed",
     "picks",
     "rows_of",
-    "said",
 ]
 
 _FORMS = {
@@ -41,14 +41,14 @@ _NOTHING = "–"
 _TIP = 240  # characters of a full name
 
 
-def said(form: str, value: Any) -> str:
+def as_text(form: str, value: Any) -> str:
     """A value as text."""
     if value is None:
         return _NOTHING
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     if form.startswith("+"):
-        return figures.signed(value, lambda one: said(form[1:], one))
+        return figures.signed(value, lambda one: as_text(form[1:], one))
     if form.startswith("rate:"):
         return figures.rate(value, form.removeprefix("rate:")).rstrip()
     return _FORMS[form](value) if form in _FORMS else str(value)
@@ -63,7 +63,7 @@ def picks(table: str, rows: Sequence[int], name: str = "") -> str:
 
 
 class Element(Protocol):
-    """One thing in a section."""
+    """One element of a section."""
 
     def html(self, live: bool = False) -> str:
         """Its HTML."""
@@ -128,7 +128,7 @@ class Bars:
         whole = self.whole or max((math.fsum(row.parts.values()) for row in self.rows), default=0.0) or 1.0
         used = dict.fromkeys(name for row in self.rows for name, number in row.parts.items() if number > 0)
         legend = "".join(
-            f'<span class="key"><i style="background:{self.colours.get(name, OTHER)}"></i>'
+            f'<span class="key"><i style="background:{self.colours.get(name, OTHER_COLOUR)}"></i>'
             f"{escape(name.replace('_', ' '))}</span>"
             for name in [*(name for name in self.colours if name in used), *(n for n in used if n not in self.colours)]
         )
@@ -136,8 +136,8 @@ class Bars:
         for row in self.rows:
             tip = escape(figures.short(row.name, _TIP))
             pieces = "".join(
-                f'<i style="width:{100 * number / whole:.3f}%;background:{self.colours.get(name, OTHER)}" title="'
-                f'{tip}: {escape(name.replace("_", " "))} {escape(said(self.form, number))}"></i>'
+                f'<i style="width:{100 * number / whole:.3f}%;background:{self.colours.get(name, OTHER_COLOUR)}" '
+                f'title="{tip}: {escape(name.replace("_", " "))} {escape(as_text(self.form, number))}"></i>'
                 for name, number in row.parts.items()
                 if number > 0
             )
@@ -218,15 +218,15 @@ class Rows:
 
     def _cell(self, column: Column, row: Mapping[str, Any]) -> str:
         value = column.value(row)
-        text = escape(said(column.form, value))
+        text = escape(as_text(column.form, value))
         if column.form != "text":
             return f"<td>{text}</td>"
         dot = self.colours.get(str(value), "") if column.key == self.choice else ""
         mark = f'<i class="dot" style="background:{dot}"></i>' if dot else ""
         if column.whole:
             return f'<td class="left sentence">{mark}{text}</td>'
-        tip = escape(figures.short(said("text", value), _TIP))
-        return f'<td class="left" title="{tip}">{mark}{escape(figures.short(said("text", value), 60))}</td>'
+        tip = escape(figures.short(as_text("text", value), _TIP))
+        return f'<td class="left" title="{tip}">{mark}{escape(figures.short(as_text("text", value), 60))}</td>'
 
     def data(self) -> dict[str, Any] | None:
         """Columns with their values; repeated texts are stored once."""

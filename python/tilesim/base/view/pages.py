@@ -1,4 +1,4 @@
-"""Sections as a whole page, or as a fragment for a notebook."""
+"""Renders sections as an HTML page or as a fragment for a notebook."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LIBRARY", "document", "fragment"]
 #: The package that draws zooming charts, and its scripts.
 LIBRARY = "bokeh"
 _SCRIPTS = ("server/static/js/bokeh.min.js", "server/static/js/bokeh-api.min.js")
-_OWN = ("figures.js", "table.js", "reasons.js", "charts.js", "page.js")
+_BUNDLED = ("figures.js", "table.js", "reasons.js", "charts.js", "page.js")
 _STILL = ("table", "reasons")  # kinds other than charts
 
 
@@ -72,7 +72,7 @@ def document(title: str, sections: Sequence[Section], subtitle: str = "") -> str
     data = json.dumps({"units": figures.units(), "parts": found}, separators=(",", ":"), ensure_ascii=False)
     title = short(title, 300)
     links = "".join(f'<a href="#{escape(one.anchor)}">{escape(one.title)}</a>' for one in sections if one.anchor)
-    own = "\n".join(_inline(_asset(name)) for name in _OWN)
+    own = "\n".join(_inline(_asset(name)) for name in _BUNDLED)
     return "".join(
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',

@@ -1,4 +1,4 @@
-"""Why each row of a table takes its time, shown in a page when a row is selected."""
+"""Explanations of table rows, which a page shows when a row is selected."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Reasons:
         """The data, with equal shares stored once."""
         given = [row or Reason(()) for row in self.rows]
         places: dict[tuple[int, ...], int] = {}
-        packs = {id(row): _whole(row.shares) for row in {id(row): row for row in given}.values()}
+        packs = {id(row): _integer_terms(row.shares) for row in {id(row): row for row in given}.values()}
         at = [places.setdefault(packs[id(row)], len(places)) if row.shares else -1 for row in given]
         found: dict[str, Any] = {
             "kind": "reasons",
@@ -74,7 +74,7 @@ class Reasons:
         return found | {key: indexed(values) for key, values in texts.items()}
 
 
-def _whole(shares: Sequence[tuple[int, float]]) -> tuple[int, ...]:
+def _integer_terms(shares: Sequence[tuple[int, float]]) -> tuple[int, ...]:
     """Terms with integer parts that add up as the shares do."""
     exact = [(term, share * _PARTS) for term, share in shares]
     parts = [int(value) for _, value in exact]

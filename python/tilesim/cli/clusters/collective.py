@@ -13,25 +13,25 @@ from ...cluster.communication import OPERATIONS, collective
 from ..load import write
 from ..options import Only, Quiet
 from ..screen import say
-from .options import On, StepOptions
+from .options import ClusterOption, StepOptions
 
 
-def _devices(words: str | None) -> list[int] | list[list[int]] | int | None:
+def _devices(texts: str | None) -> list[int] | list[list[int]] | int | None:
     """`8`, `0,2,4` or groups `0,1;2,3`."""
-    if words is None:
+    if texts is None:
         return None
     try:
-        groups = [[int(one) for one in group.split(",")] for group in words.split(";")]
+        groups = [[int(one) for one in group.split(",")] for group in texts.split(";")]
     except ValueError:
         raise user_error(
-            "not a list of devices", place="--devices", value=words, allowed="8, or 0,2,4, or 0,1;2,3"
+            "not a list of devices", place="--devices", value=texts, allowed="8, or 0,2,4, or 0,1;2,3"
         ) from None
     if len(groups) > 1:
         return groups
-    return groups[0] if "," in words else groups[0][0]
+    return groups[0] if "," in texts else groups[0][0]
 
 
-def _each(given: list[int] | list[list[int]] | int | None, devices: int) -> str:
+def _device_counts(given: list[int] | list[list[int]] | int | None, devices: int) -> str:
     """The number of devices, or of groups and their sizes."""
     sizes = sorted(len(group) for group in given if isinstance(group, list)) if isinstance(given, list) else []
     most = sizes[-1] if sizes else devices
@@ -44,7 +44,7 @@ def collective_(
     size: Annotated[
         str, typer.Argument(metavar="BYTES", help="Size of the larger of a device's input and output: 1GiB.")
     ],
-    on: On,
+    on: ClusterOption,
     how: Annotated[StepOptions, Only("library", "network_model", "symmetry")],
     devices: Annotated[
         str | None, typer.Option(help="Number of devices (8), their indices (0,2,4) or groups (0,1;2,3).")
@@ -71,6 +71,6 @@ def collective_(
         write(found.to_dict(), out.json)
     if out.silent:
         return
-    line = found.headline(_each(given, found.devices))
+    line = found.headline(_device_counts(given, found.devices))
     wire = f"each device sends {found.wire_bytes:,.0f} bytes, {found.bus_bytes_per_second / 1e9:.1f} GB/s"
     say([*wrapped(line, hang="  "), *([] if out.quiet else wrapped(wire, hang="  "))])

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from ...base.errors import user_error
-from ..compare import shown
-from ..options import SEVERAL, Only, Output, Without, combinations
+from ..compare import show
+from ..options import SEVERAL, ExcludedOptions, Only, Output, combinations
 from ..show import step as shown_step
-from .options import AnyWorkload, LayeredSizes, On, StepOptions
+from .options import AnyWorkload, ClusterOption, LayeredSizes, StepOptions
 
 
 def compare(
     workload: AnyWorkload,
-    on: Annotated[On, SEVERAL],
+    on: Annotated[ClusterOption, SEVERAL],
     sizes: Annotated[LayeredSizes, SEVERAL],
-    how: Annotated[StepOptions, SEVERAL, Without("symmetry")],
+    how: Annotated[StepOptions, SEVERAL, ExcludedOptions("symmetry")],
     out: Annotated[Output, Only("json", "html")],
 ) -> None:
     from ...cluster.stepping import step as run
@@ -33,4 +33,4 @@ def compare(
         own = {name: options.pop(name) for name in ("phase", "batch", "context", "dtype") if name in options}
         with shown_step(f"pricing {workload} on {cluster}"):
             results.append(run(LayeredSizes(**own).of(workload), cluster, **options))
-    shown(beside(results[0], results[1], *results[2:]), out.html, out.json)
+    show(beside(results[0], results[1], *results[2:]), out.html, out.json)

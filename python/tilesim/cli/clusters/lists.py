@@ -1,4 +1,4 @@
-"""`tilesim cluster list` and `show`."""
+"""The commands `tilesim cluster list` and `tilesim cluster show`."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ AnyWorkload = Annotated[
 
 
 @dataclass(frozen=True)
-class On(Stage):
+class ClusterOption(Stage):
     """The cluster."""
 
     panel = MACHINE

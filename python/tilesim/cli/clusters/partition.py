@@ -38,7 +38,7 @@ def partition(
         unused("the option does not apply to a partitioned program", "a graph", **given)
         spmd = Spmd.load(file)
     else:
-        spmd = divided(load_graph(file), mesh, _given(shardings or []), by)
+        spmd = divided(load_graph(file), mesh, _shardings(shardings or []), by)
     rows = spmd.collectives()
     if out.json is not None:
         data = {"name": spmd.name, "devices": spmd.devices, "collectives": rows.rows, "records": spmd.records}
@@ -47,7 +47,7 @@ def partition(
         say([f"{spmd.name}: {spmd.devices} devices", *([] if out.quiet else str(rows).splitlines())])
 
 
-def _given(texts: list[str]) -> dict[str, Any]:
+def _shardings(texts: list[str]) -> dict[str, Any]:
     """Shardings by name, as `ts.partition` expects."""
     found: dict[str, Any] = {}
     for text in texts:

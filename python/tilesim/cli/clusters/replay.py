@@ -12,12 +12,12 @@ from ...base.screen import notes, wrapped
 from ..load import write
 from ..options import Only, Output
 from ..screen import say
-from .options import On, StepOptions
+from .options import ClusterOption, StepOptions
 
 
 def replay(
     folder: Annotated[str, typer.Argument(help="Folder of Chakra traces: NAME.<device>.et, comm_group.json.")],
-    on: On,
+    on: ClusterOption,
     how: Annotated[StepOptions, Only("library", "network_model", "symmetry")],
     algorithm: Annotated[
         str, typer.Option(help="Algorithm, as in `cluster collective`; auto is the fastest.")

@@ -12,13 +12,13 @@ from ..load import write
 from ..options import OUTPUT, Only, Output
 from ..screen import say
 from ..show import step as shown_step
-from .options import LayeredSizes, On, StepOptions, WorkloadFile
+from .options import ClusterOption, LayeredSizes, StepOptions, WorkloadFile
 from .step import explained
 
 
 def search(
     workload: WorkloadFile,
-    on: On,
+    on: ClusterOption,
     sizes: LayeredSizes,
     how: Annotated[StepOptions, Only("framework")],
     budget: Annotated[int | None, typer.Option(min=1, help="Largest number of plans; default: all.")] = None,
@@ -30,7 +30,7 @@ def search(
     *,
     out: Annotated[Output, Only("json", "store", "quiet")],
 ) -> None:
-    from ...cluster.searches.frameworks import said
+    from ...cluster.searches.frameworks import summary_lines
     from ...cluster.searching import search as run
 
     with shown_step("pricing plans"):
@@ -53,7 +53,7 @@ def search(
     for row in study.confirmed:
         say(wrapped(f"{row['plan']}: {row['seconds'] * 1e3:,.1f} ms closed, {row['flows_seconds'] * 1e3:,.1f} ms where "
                     "messages share links (flows)", hang="  "))  # fmt: skip
-    say([line for words in said(table) for line in wrapped(words, hang="  ")])
+    say([line for words in summary_lines(table) for line in wrapped(words, hang="  ")])
     if map_:
         from ...cluster.views.plan_map import lines
 

@@ -9,17 +9,17 @@ import typer
 from ...base.errors import user_error
 from ...base.screen import wrapped
 from ..load import write
-from ..options import MACHINE, Only, Output, Without
+from ..options import MACHINE, ExcludedOptions, Only, Output
 from ..screen import say
 from ..show import step as shown_step
-from .options import AnyWorkload, LayeredSizes, On, StepOptions
+from .options import AnyWorkload, ClusterOption, LayeredSizes, StepOptions
 
 
 def step(
     workload: AnyWorkload,
-    on: On,
+    on: ClusterOption,
     sizes: LayeredSizes,
-    how: Annotated[StepOptions, Without("symmetry")],
+    how: Annotated[StepOptions, ExcludedOptions("symmetry")],
     devices: Annotated[
         str | None,
         typer.Option(
@@ -60,7 +60,7 @@ def explained(result: Any, quiet: bool = False) -> None:
         lines_ = result.explain().split("\n")
         say([line for words in lines_[: 1 if quiet else None] for line in wrapped(words, hang="    ")])
         return
-    from ...cluster.advice import told
+    from ...cluster.advice import advice_lines
     from ...cluster.views.breakdown import lines
     from ...cluster.views.text import filled, heading
 
@@ -68,7 +68,7 @@ def explained(result: Any, quiet: bool = False) -> None:
     if quiet:
         return
     say(lines(result.breakdown.rows))
-    advice = told(result.advice(), result.memory_bytes)
+    advice = advice_lines(result.advice(), result.memory_bytes)
     say([line for words in (*filled(result), *advice) for line in wrapped(words, hang="    ")])
 
 

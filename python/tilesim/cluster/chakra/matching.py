@@ -1,4 +1,4 @@
-"""Matches nodes across devices, and finds devices with one timeline."""
+"""Matches communication nodes across devices and groups devices with equal timelines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...base.errors import user_error
 from ..trace import Trace, TraceClass, TraceNode
 from .sharing import Demand, Sharing, Use
 
-__all__ = ["Price", "Quotient", "Unit", "quotient"]
+__all__ = ["DeviceGroup", "Price", "Quotient", "quotient"]
 
 #: operation, bytes, devices in their order, recorded picoseconds, place for messages -> picoseconds
 Price = Callable[[str, int, "tuple[int, ...]", int, str], int]
@@ -21,7 +21,7 @@ _Group = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Unit:
+class DeviceGroup:
     """Devices of a class in the same groups; with sends or receives, each device separately."""
 
     part: TraceClass
@@ -39,7 +39,7 @@ class Unit:
 class Quotient:
     """One unit per class of timelines. `joined` has, per collective, all its (class, place)."""
 
-    units: list[Unit]
+    units: list[DeviceGroup]
     devices: list[int]  # devices per class
     joined: dict[tuple[int, int], list[tuple[int, int]]]
     partner: dict[tuple[int, int], tuple[int, int]]
@@ -86,7 +86,7 @@ def quotient(trace: Trace, price: Price, symmetry: bool, sharing: Sharing | None
     return Quotient(stand, list(map(len, of_each)), joined, partner, of_each, demands, groups)
 
 
-def _find_uses(units: list[Unit], sharing: Sharing) -> None:
+def _find_uses(units: list[DeviceGroup], sharing: Sharing) -> None:
     for unit in units:
         for at, node in enumerate(unit.part.nodes):
             use = None
@@ -96,7 +96,7 @@ def _find_uses(units: list[Unit], sharing: Sharing) -> None:
                 use = sharing.message(node, unit.devices[0], node.peers[unit.at], unit.cost[at])
             if use is not None:
                 unit.use[at] = use
-    sharing.found()
+    sharing.count_loads()
     for unit in units:
         for at, (load, scale) in list(unit.use.items()):
             most = float(sharing.most[load])
@@ -106,7 +106,7 @@ def _find_uses(units: list[Unit], sharing: Sharing) -> None:
                 del unit.use[at]
 
 
-def _demands(units: list[Unit], sharing: Sharing, loads: list[int]) -> dict[tuple[int, int], Demand]:
+def _demands(units: list[DeviceGroup], sharing: Sharing, loads: list[int]) -> dict[tuple[int, int], Demand]:
     """Use of links by each communication, by class and place."""
     links = sharing.demands(np.array(loads, np.int64))
     found: dict[tuple[int, int], Demand] = {}
@@ -121,11 +121,11 @@ def _demands(units: list[Unit], sharing: Sharing, loads: list[int]) -> dict[tupl
     return found
 
 
-def _units(trace: Trace, groups: dict[_Group, tuple[int, ...]], symmetry: bool) -> tuple[list[Unit], list[int]]:
+def _units(trace: Trace, groups: dict[_Group, tuple[int, ...]], symmetry: bool) -> tuple[list[DeviceGroup], list[int]]:
     of_device: dict[str, dict[int, _Group]] = {}
     for group, devices in groups.items():
         of_device.setdefault(group[0], {}).update(dict.fromkeys(devices, group))
-    units: list[Unit] = []
+    units: list[DeviceGroup] = []
     unit_of = [0] * trace.devices
     for part in trace.classes:
         kinds = sorted({node.group for node in part.nodes if node.kind == "collective"})
@@ -136,7 +136,7 @@ def _units(trace: Trace, groups: dict[_Group, tuple[int, ...]], symmetry: bool) 
             key = (device,) if alone else tuple(own.values())
             if key not in numbers:
                 numbers[key] = len(units)
-                units.append(Unit(part, [], own, at))
+                units.append(DeviceGroup(part, [], own, at))
             units[numbers[key]].devices.append(device)
             unit_of[device] = numbers[key]
     return units, unit_of
@@ -144,7 +144,7 @@ def _units(trace: Trace, groups: dict[_Group, tuple[int, ...]], symmetry: bool) 
 
 def _match_collectives(
     trace: Trace,
-    units: list[Unit],
+    units: list[DeviceGroup],
     groups: dict[_Group, tuple[int, ...]],
     members: dict[_Group, Counter[int]],
     price: Price,
@@ -169,7 +169,7 @@ def _match_collectives(
                 units[one].cost[at] = asked[key]
 
 
-def _alike(trace: Trace, first: Unit, row: list[TraceNode], other: Unit, group: _Group) -> None:
+def _alike(trace: Trace, first: DeviceGroup, row: list[TraceNode], other: DeviceGroup, group: _Group) -> None:
     """Checks that two devices run the same collectives on a group, in the same order."""
     theirs = [other.part.nodes[at] for at in other.sequence.get(group, [])]
     named = f"group {group[0]!r}" if group[0] else "all devices"
@@ -185,7 +185,7 @@ def _alike(trace: Trace, first: Unit, row: list[TraceNode], other: Unit, group: 
         raise user_error(what, place=trace.place(part.part, node))
 
 
-def _match_messages(trace: Trace, units: list[Unit], unit_of: list[int], price: Price) -> None:
+def _match_messages(trace: Trace, units: list[DeviceGroup], unit_of: list[int], price: Price) -> None:
     ends: dict[tuple[str, int, int, int], list[tuple[int, int]]] = {}
     for number, unit in enumerate(units):
         device = unit.devices[0]
@@ -217,7 +217,7 @@ def _match_messages(trace: Trace, units: list[Unit], unit_of: list[int], price: 
 
 
 def _colours(
-    units: list[Unit], members: dict[_Group, Counter[int]], sharing: Sharing | None
+    units: list[DeviceGroup], members: dict[_Group, Counter[int]], sharing: Sharing | None
 ) -> tuple[list[int], list[int]]:
     """Units of one colour do the same at the same times with the same partners and link loads; splits colours until
     they are stable. Returns colours of units, and of loads."""

@@ -25,14 +25,14 @@ RECORDED = ("reduce", "gather", "scatter")
 
 @dataclass
 class Communication:
-    """Times communication on a cluster, each alone, and once for equal communications."""
+    """Standalone times of communication on a cluster, computed once for equal communications."""
 
     cluster: Cluster
     network: str
     library: Any
     symmetry: bool
     algorithm: Any = "auto"  # or one by operation, a dict
-    known: dict[Any, int] = field(default_factory=dict)
+    cached: dict[Any, int] = field(default_factory=dict)
     messages: dict[tuple[int, int, int], int] = field(default_factory=dict)
     dtypes: dict[tuple[str, int], str] = field(default_factory=dict)  # of the elements, by operation and bytes
     ways: dict[Any, Any] = field(default_factory=dict)  # algorithms of collectives, as `known`
@@ -48,11 +48,11 @@ class Communication:
         if op == "send" and (size, *devices) in self.messages:
             return self.messages[size, devices[0], devices[1]]
         key = (op, size, devices)
-        if key not in self.known:
-            self.known[key] = 0 if len(set(devices)) < 2 else self.alone(op, size, devices)
-        return self.known[key]
+        if key not in self.cached:
+            self.cached[key] = 0 if len(set(devices)) < 2 else self.standalone_time(op, size, devices)
+        return self.cached[key]
 
-    def alone(self, op: str, size: int, devices: Sequence[int]) -> int:
+    def standalone_time(self, op: str, size: int, devices: Sequence[int]) -> int:
         """Computes the time."""
         if op == "send":
             return collective("permute_devices", size, self.cluster, devices, network_model=self.network,
@@ -73,9 +73,9 @@ class Communication:
         self.ways[op, size, tuple(devices)] = (
             "auto" if found.model == "library" else found.algorithm if named else algorithm
         )
-        return self.taken((op, size, tuple(devices)), size, priced)
+        return self.picoseconds((op, size, tuple(devices)), size, priced)
 
-    def taken(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
+    def picoseconds(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
         """Picoseconds of a collective by its bytes: the network's time, or the simulated time inside a device on a
         network that was not slower."""
         found = priced(size).picoseconds
@@ -85,7 +85,7 @@ class Communication:
     def permute(self, size: int, pairs: Sequence[Sequence[int]]) -> None:
         """Times all messages of a permute together; all end with the last one."""
         key = permute_key(size, pairs)
-        if key not in self.known:
+        if key not in self.cached:
             members = sorted({device for pair in pairs for device in pair})
             at = {device: number for number, device in enumerate(members)}
 
@@ -95,9 +95,9 @@ class Communication:
                     pairs=[(at[a], at[b]) for a, b in key[2]], symmetry=self.symmetry,
                 )  # fmt: skip
 
-            self.known[key] = self.taken(key, size, priced)
+            self.cached[key] = self.picoseconds(key, size, priced)
         for a, b in pairs:
-            self.messages[size, a, b] = max(self.messages.get((size, a, b), 0), self.known[key])
+            self.messages[size, a, b] = max(self.messages.get((size, a, b), 0), self.cached[key])
 
 
 def permute_key(size: int, pairs: Iterable[Sequence[int]]) -> Any:

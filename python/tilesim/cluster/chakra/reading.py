@@ -1,4 +1,4 @@
-"""`ts.cluster.from_chakra`: reads files of traces."""
+"""Reads Chakra traces (`ts.cluster.from_chakra`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...base.errors import listed, path_text, user_error
 from ...base.files import read_json
 from ..trace import Trace, TraceClass, TraceNode
 from . import wire
-from .writing import FILE, GROUPS, OWN, STREAM
+from .writing import FILE, GROUPS, RESERVED, STREAM
 
 __all__ = ["from_chakra"]
 
@@ -118,7 +118,7 @@ def _messages(data: bytes, path: str) -> list[tuple[int, bytes]]:
     while at < len(data):
         try:
             size, at = wire.read_varint(data, at, len(data))
-        except wire.Torn as error:
+        except wire.MalformedMessage as error:
             raise user_error(f"the file is truncated: {error}", place=f"{path}: {_which(count)}") from None
         if at + size > len(data):
             raise user_error("the file is truncated", place=f"{path}: {_which(count)}",
@@ -140,7 +140,7 @@ def _which(count: int) -> str:
 def _is_metadata(body: bytes) -> bool:
     try:
         first = next(wire.fields(body), (1, b""))
-    except wire.Torn:
+    except wire.MalformedMessage:
         return False
     return isinstance(first[1], bytes)
 
@@ -161,7 +161,7 @@ def _node(body: bytes, path: str, count: int, devices: list[int], groups: dict[s
                 values[field] = value
         name = values.get(2, b"").decode(errors="replace")
         number, sort, micros = (int(values.get(field, 0)) for field in (1, 3, 7))
-    except (wire.Torn, AttributeError, TypeError, ValueError) as error:
+    except (wire.MalformedMessage, AttributeError, TypeError, ValueError) as error:
         raise user_error(f"not a node of a trace: {error}", place=place) from None
     place = f"{path}: node {number} ({name})"
     if sort not in wire.NODES:
@@ -174,7 +174,7 @@ def _node(body: bytes, path: str, count: int, devices: list[int], groups: dict[s
         kind = "memory"
     kind = "none" if kind == "metadata" else kind
     spent = _number(attributes, "duration_ps", place, micros * 10**6)
-    kept = {key: found for key, found in attributes.items() if key not in OWN}
+    kept = {key: found for key, found in attributes.items() if key not in RESERVED}
     node = TraceNode(number, name, kind, list(dict.fromkeys(deps)), spent, attributes=kept)
     node.stream = str(attributes.get(STREAM, ("", ""))[1])
     if kind == "collective":

@@ -1,4 +1,4 @@
-"""Result of a replay."""
+"""The result of a trace replay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..pipelines.result import PICO, write_events
 from ..trace import Trace, TraceClass
 from .matching import Quotient
 from .pricing import INSIDE, NETWORK
-from .running import Ran
+from .running import ExecutedNodes
 
 __all__ = ["Replay", "length", "recorded", "union"]
 
@@ -38,18 +38,23 @@ class Replay(Tabled):
     classes: list[dict[str, Any]]
     trace: Trace = field(repr=False)
     found: Quotient = field(repr=False)
-    ran: list[Ran] = field(repr=False)
+    ran: list[ExecutedNodes] = field(repr=False)
     notes: list[str] = field(default_factory=list)
 
     @staticmethod
     def of(
-        trace: Trace, found: Quotient, ran: list[Ran], cluster: str, network: str, notes: list[str] | None = None
+        trace: Trace,
+        quotient: Quotient,
+        ran: list[ExecutedNodes],
+        cluster: str,
+        network: str,
+        notes: list[str] | None = None,
     ) -> Replay:
         """The result of a run.
 
         Args:
             trace: the trace.
-            found: its classes of devices.
+            quotient: its classes of devices.
             ran: their nodes with times.
             cluster: name of the cluster.
             network: network model.
@@ -59,11 +64,11 @@ class Replay(Tabled):
             The result.
         """
         end = max((one.end for one in ran), default=0)
-        rows = [_row(number, found, one) for number, one in enumerate(ran)]
+        rows = [_row(number, quotient, one) for number, one in enumerate(ran)]
         last = max(range(len(ran)), key=lambda number: (ran[number].end, rows[number]["exposed_seconds"]), default=None)
         exposed, compute, idle = (0.0 if last is None else float(rows[last][name]) for name in _PARTS)
         return Replay(trace.name, cluster, network, trace.devices, end / PICO, exposed, compute, idle, rows, trace,
-                      found, ran, notes or [])  # fmt: skip
+                      quotient, ran, notes or [])  # fmt: skip
 
     def table(self) -> Table:
         """A row per class of devices.
@@ -142,14 +147,14 @@ def recorded(replay: Replay) -> Trace:
 _PARTS = ("exposed_seconds", "compute_seconds", "idle_seconds")
 
 
-def _row(number: int, found: Quotient, ran: Ran) -> dict[str, Any]:
+def _row(number: int, quotient: Quotient, ran: ExecutedNodes) -> dict[str, Any]:
     compute = union([(begin, done) for stream, _, begin, done in ran.intervals if stream in ("compute", "memory")])
     talking = union([(begin, done) for stream, _, begin, done in ran.intervals
                       if stream not in ("compute", "memory", "none")])  # fmt: skip
     busy, said = length(compute), length(talking)
     exposed = length(union(compute + talking)) - busy
     return {
-        "class": number, "devices": found.devices[number], "first_device": found.units[number].devices[0],
+        "class": number, "devices": quotient.devices[number], "first_device": quotient.units[number].devices[0],
         "seconds": ran.end / PICO, "compute_seconds": busy / PICO, "exposed_seconds": exposed / PICO,
         "idle_seconds": (ran.end - busy - exposed) / PICO, "communication_seconds": said / PICO,
     }  # fmt: skip

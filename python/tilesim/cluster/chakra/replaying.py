@@ -1,4 +1,4 @@
-"""`ts.cluster.replay`: traces of devices on the network of a cluster."""
+"""Replays device traces on the network of a cluster (`ts.cluster.replay`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...base.checked import checked
 from ...base.errors import user_error
 from ..cluster import Cluster
 from ..hosts.faults import computing
-from ..networks.astra import System, computed, system_of
+from ..networks.astra import AstraSystem, computed, system_of
 from ..trace import Trace, TraceClass
 from .matching import Price, quotient
 from .pricing import SLOWED, Communication, learn
@@ -104,7 +104,7 @@ def replay(
         notes.append(f"{timeless} compute nodes have no recorded time and take no time")
     trace = ordered(trace)
     if price is not None:
-        found = quotient(trace, _own(price), symmetry)
+        found = quotient(trace, _custom_price(price), symmetry)
         return Replay.of(trace, found, run(trace, found), name, "price", notes)
     trace = slowed(trace, {device: 1 / share for device, share in computing(cluster.faults, cluster.devices)})
     known = Communication(cluster, network_model, library, symmetry, algorithm)
@@ -113,7 +113,7 @@ def replay(
     return Replay.of(trace, found, run(trace, found), name, network_model, notes)
 
 
-def _own(own: Callable[[str, int, tuple[int, ...]], float]) -> Price:
+def _custom_price(own: Callable[[str, int, tuple[int, ...]], float]) -> Price:
     def price(op: str, size: int, devices: tuple[int, ...], recorded: int, place: str) -> int:
         seconds = own(op, size, devices)
         if not 0 <= seconds < math.inf:
@@ -123,7 +123,7 @@ def _own(own: Callable[[str, int, tuple[int, ...]], float]) -> Price:
     return price
 
 
-def rooflined(trace: Trace, system: System) -> Trace:
+def rooflined(trace: Trace, system: AstraSystem) -> Trace:
     """The same trace with computing times from a system's roofline."""
     classes = []
     for part in trace.classes:

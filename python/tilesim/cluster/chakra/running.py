@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from ...base.errors import user_error
 from ..trace import Trace, TraceClass, TraceNode
 from .matching import Quotient
-from .pace import Pace
+from .rates import ConcurrentRates
 
-__all__ = ["Ran", "ordered", "run"]
+__all__ = ["ExecutedNodes", "ordered", "run"]
 
 _At = tuple[int, int]
 
@@ -50,7 +50,7 @@ def _ordered(trace: Trace, part: TraceClass) -> TraceClass:
 
 
 @dataclass(slots=True)
-class Ran:
+class ExecutedNodes:
     """Nodes that a class of devices ran: (stream, place of the node, begin, end) in picoseconds; by place, the delay by
     concurrent nodes."""
 
@@ -62,11 +62,11 @@ class Ran:
 class _Run:
     """Runs in rounds: all nodes that end at one time end before another begins."""
 
-    def __init__(self, trace: Trace, found: Quotient, slowing: float) -> None:
-        self.trace, self.found = trace, found
-        self.pace = Pace(found, slowing)
-        self.nodes = [unit.part.nodes for unit in found.units]
-        self.ran = [Ran() for _ in found.units]
+    def __init__(self, trace: Trace, quotient: Quotient, slowing: float) -> None:
+        self.trace, self.found = trace, quotient
+        self.pace = ConcurrentRates(quotient, slowing)
+        self.nodes = [unit.part.nodes for unit in quotient.units]
+        self.ran = [ExecutedNodes() for _ in quotient.units]
         self.heap: list[tuple[int, int, int]] = []
         self.left: list[list[int]] = []
         self.after: list[list[list[int]]] = []
@@ -100,7 +100,7 @@ class _Run:
             return node.stream if node.kind == "collective" else f"{node.kind} {node.stream}"
         return f"collectives {node.group}".rstrip() if node.kind == "collective" else node.kind
 
-    def run(self) -> list[Ran]:
+    def run(self) -> list[ExecutedNodes]:
         for number, left in enumerate(self.left):
             for place, count in enumerate(left):
                 if not count:
@@ -215,6 +215,6 @@ class _Run:
                 raise user_error(f"deadlock between devices; {what}", place=self.trace.place(unit.part, node))
 
 
-def run(trace: Trace, found: Quotient, slowing: float = 0.0) -> list[Ran]:
+def run(trace: Trace, quotient: Quotient, slowing: float = 0.0) -> list[ExecutedNodes]:
     """Runs a trace."""
-    return _Run(trace, found, slowing).run()
+    return _Run(trace, quotient, slowing).run()

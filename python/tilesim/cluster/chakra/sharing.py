@@ -125,7 +125,7 @@ class Sharing:
         self.parts.append(part)
         self.requests.append(request(op, size, list(group), way, {"pairs": pairs}))
 
-    def found(self) -> None:
+    def count_loads(self) -> None:
         """Counts the requested loads."""
         loads = self.cluster.core.loads(self.requests)
         sizes = [len(links) for links, _ in loads]

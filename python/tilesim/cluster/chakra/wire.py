@@ -6,8 +6,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["ATTRIBUTES", "COLLECTIVES", "NODES", "Torn", "attribute", "bytes_field", "fields", "message", "number",
-           "packed", "read_attribute", "repeated", "varint"]  # fmt: skip
+__all__ = ["ATTRIBUTES", "COLLECTIVES", "NODES", "MalformedMessage", "attribute", "bytes_field", "fields", "message",
+           "number", "packed", "read_attribute", "repeated", "varint"]  # fmt: skip
 
 #: NodeType by number
 NODES = {1: "metadata", 2: "memory load", 3: "memory store", 4: "compute", 5: "send", 6: "recv", 7: "collective"}
@@ -26,7 +26,7 @@ _FIXED = {"double": "<d", "float": "<f", "fixed32": "<I", "fixed64": "<Q", "sfix
 _MASK = (1 << 64) - 1
 
 
-class Torn(ValueError):
+class MalformedMessage(ValueError):
     """Bytes that are not a message: truncated, or of another format."""
 
 
@@ -90,7 +90,7 @@ def _value(field: int, value: Any, kind: str) -> bytes:
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A number and the place of the next byte; `Torn` if the number does not end."""
+    """A number and the place of the next byte; `MalformedMessage` if the number does not end."""
     value = shift = 0
     while at < end:
         byte = data[at]
@@ -100,8 +100,8 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
             return value & _MASK, at
         shift += 7
         if shift > 63:
-            raise Torn("a number that does not end")
-    raise Torn("the bytes end within a number")
+            raise MalformedMessage("a number that does not end")
+    raise MalformedMessage("the bytes end within a number")
 
 
 def fields(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[int, Any]]:
@@ -119,9 +119,9 @@ def fields(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[i
         elif sort in (1, 5):
             size = 8 if sort == 1 else 4
         else:
-            raise Torn(f"a field of sort {sort}")
+            raise MalformedMessage(f"a field of sort {sort}")
         if at + size > end:
-            raise Torn("the bytes end within a field")
+            raise MalformedMessage("the bytes end within a field")
         yield key >> 3, data[at : at + size]
         at += size
 
@@ -148,7 +148,10 @@ def read_attribute(data: bytes) -> tuple[str, tuple[str, Any]]:
             place, many = divmod(field - _FIRST, 2)
             kind = ATTRIBUTES[place]
             if many:
-                found = (kind, [one for part in fields(_bytes(value)) if part[0] == 1 for one in _each(part[1], kind)])
+                found = (
+                    kind,
+                    [one for part in fields(_bytes(value)) if part[0] == 1 for one in _packed(part[1], kind)],
+                )
             else:
                 found = (kind, _read(value, kind))
     return name, found
@@ -157,10 +160,10 @@ def read_attribute(data: bytes) -> tuple[str, tuple[str, Any]]:
 def _bytes(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
-    raise Torn("a number instead of bytes")
+    raise MalformedMessage("a number instead of bytes")
 
 
-def _each(value: Any, kind: str) -> list[Any]:
+def _packed(value: Any, kind: str) -> list[Any]:
     """Values of a list: one, or many packed values."""
     if kind in ("string", "bytes"):
         return [_read(value, kind)]
@@ -179,10 +182,10 @@ def _read(value: Any, kind: str) -> Any:
     if kind in _FIXED:
         data = _bytes(value)
         if len(data) != struct.calcsize(_FIXED[kind]):
-            raise Torn(f"a {kind} of {len(data)} bytes")
+            raise MalformedMessage(f"a {kind} of {len(data)} bytes")
         return struct.unpack(_FIXED[kind], data)[0]
     if not isinstance(value, int):
-        raise Torn(f"bytes instead of a {kind}")
+        raise MalformedMessage(f"bytes instead of a {kind}")
     if kind == "bool":
         return bool(value)
     if kind.startswith("sint"):

@@ -1,4 +1,4 @@
-"""`ts.cluster.to_chakra`: writes a file per device, and a file of groups."""
+"""Writes Chakra traces, one file per device and a file of groups (`ts.cluster.to_chakra`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COMM = {name: number for number, name in reversed(wire.COLLECTIVES.items())}
 #: attribute of communication: its stream
 STREAM = "tilesim_stream"
 #: attributes from a node's own fields
-OWN = frozenset(
+RESERVED = frozenset(
     (
         "is_cpu_op",
         "comm_type",
@@ -192,7 +192,7 @@ def _attributes(trace: Trace, part: TraceClass, node: TraceNode, at: int, groups
         found += [wire.attribute(name, value, "int32") for name, value in ends]
     if node.stream:
         found.append(wire.attribute(STREAM, node.stream))
-    return found + [wire.attribute(name, value) for name, value in node.attributes.items() if name not in OWN]
+    return found + [wire.attribute(name, value) for name, value in node.attributes.items() if name not in RESERVED]
 
 
 def _members(trace: Trace, node: TraceNode, device: int) -> int:

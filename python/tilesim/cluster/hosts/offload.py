@@ -19,13 +19,13 @@ from ..fabric import Fabric
 from ..memory import layer_activations
 from ..plan import Plan
 
-__all__ = ["Moved", "check", "exposed", "moved", "seconds", "state_bytes"]
+__all__ = ["OffloadBytes", "check", "exposed", "offload_bytes", "seconds", "state_bytes"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Moved:
+class OffloadBytes:
     """Bytes in each direction: of a layer and micro-batch, and of the optimizer's state once a step."""
 
     layer: Array
@@ -47,11 +47,13 @@ def state_bytes(c: Columns) -> Array:
     return c.owned_parameters * (8.0 + (4.0 if c.parameter_bytes < 4 else 0.0))
 
 
-def moved(c: Columns, dropout: bool) -> Moved:
+def offload_bytes(c: Columns, dropout: bool) -> OffloadBytes:
     """Bytes moved to and from the host."""
     kept, inputs = layer_activations(c, dropout)
-    layer = np.where(c.offload == 2, np.where(c.again, inputs, kept), np.where(c.recompute == 4, inputs, 0.0))
-    return Moved(layer, np.where(c.offload == 1, state_bytes(c), 0.0))
+    layer = np.where(
+        c.offload == 2, np.where(c.recomputes_layers, inputs, kept), np.where(c.recompute == 4, inputs, 0.0)
+    )
+    return OffloadBytes(layer, np.where(c.offload == 1, state_bytes(c), 0.0))
 
 
 def seconds(bytes_: Array, fabric: Fabric) -> Array:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.checked import is_number, is_whole
+from ...base.checked import is_integer, is_number
 from ...base.errors import shown, user_error
 from ..columns import Columns
 from ..fabric import Fabric
@@ -34,7 +34,7 @@ def factors_of(slow: Mapping[int, float], devices: int) -> dict[int, float]:
     """Checks the option `slow` of a step."""
     found = {}
     for device, factor in slow.items():
-        if not (is_whole(device) and 0 <= device < devices and is_number(factor) and 1 <= factor < math.inf):
+        if not (is_integer(device) and 0 <= device < devices and is_number(factor) and 1 <= factor < math.inf):
             raise user_error("not a slow device", place="slow", value=f"{shown(device)}: {shown(factor)}",
                              allowed=f"a device from 0 to {devices - 1} with a factor of at least 1",
                              suggestion="" if devices else "Name a cluster with a number of devices")  # fmt: skip

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...analytic.gpu.serving import launch
-from ..closed import Detail, Times, of_stages
+from ..closed import Detail, StepTimes, stage_seconds
 from ..columns import Columns
 from ..exchange import all_reduce, group
 from ..fabric import Fabric
 from ..pipelines.stages import Stages, forward_stages
-from ..terms import Pass, Pricer, Work, layer_attention, layer_bytes, layer_products
-from ..training.around import between, gathers, hops
-from ..training.passes import Layer, Moved, gathered_layer, layer_passes
+from ..terms import DeviceWork, PassSeconds, Pricer, layer_attention, layer_bytes, layer_products
+from ..training.outside_layers import gathers, hops, pipeline_traffic
+from ..training.passes import AxisTraffic, LayerSeconds, gathered_layer, layer_passes
 
 __all__ = ["KERNELS", "times", "work"]
 
@@ -33,7 +33,7 @@ KERNELS = 4
 STATISTICS_BYTES = 8  # per query and head: largest score and sum of exponentials, f32
 
 
-def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> Work:
+def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> DeviceWork:
     """Compute of one device in a forward pass, per layer and micro-batch."""
     zero = np.zeros(len(c))
     memory = price.device.memory.bytes_per_second * k["memory_share"]
@@ -50,15 +50,15 @@ def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> Work:
     started = launch(price.device, price.dtype)
     attention = attended / np.where(c.unfused, rate, 1.0)
     between_ = bytes_ / memory + (KERNELS + (c.experts > 0)) * started
-    nothing = Pass(zero, zero, zero)
+    nothing = PassSeconds(zero, zero, zero)
     head = price.product(c.micro_batch, c.vocab / c.tensor, c.hidden) / rate
-    return Work(
-        Pass((products + routed) / rate, attention, between_), nothing, nothing, head, zero,
+    return DeviceWork(
+        PassSeconds((products + routed) / rate, attention, between_), nothing, nothing, head, zero,
         2 * wide / memory + started, zero, zero, zero,
     )  # fmt: skip
 
 
-def _layer(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> Layer:
+def _layer(c: Columns, w: DeviceWork, fabric: Fabric, k: Mapping[str, float]) -> LayerSeconds:
     """A layer's pass. Decode with a sharded cache has no ring; f32 outputs of the shards and their statistics are
     reduced."""
     one, _ = layer_passes(c, w, fabric, k)
@@ -67,14 +67,14 @@ def _layer(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> Layer
     merged = np.where(c.decode, all_reduce(each, along, fabric, k), 0.0)
     moved = [
         replace(row, seconds=np.where(c.decode, 0.0, row.seconds)) if row.axis == "context" else row
-        for row in one.moved
+        for row in one.traffic
     ]
-    moved.append(Moved("context", "all_reduce", each, np.ones(len(c)), merged, along))
+    moved.append(AxisTraffic("context", "all_reduce", each, np.ones(len(c)), merged, along))
     slowed_ = np.where(c.decode, one.data_interference, one.interference)  # no ring beside attention
-    return replace(one, context=np.where(c.decode, merged, one.context), interference=slowed_, moved=tuple(moved))
+    return replace(one, context=np.where(c.decode, merged, one.context), interference=slowed_, traffic=tuple(moved))
 
 
-def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> Times:
+def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> StepTimes:
     """Seconds of a step until each sequence has its next token."""
     w = work(c, price, k)
     one, zero = _layer(c, w, fabric, k), np.zeros(len(c))
@@ -82,11 +82,11 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     ends = w.head_forward + w.embedding
     sending, gathered_ = hops(c, fabric, k), gathers(c, fabric, k)
     counted = sending.counted(c, back=False)
-    sent = between(c, sending, counted, gathered_, fabric)
+    sent = pipeline_traffic(c, sending, counted, gathered_, fabric)
     sends = counted.full + counted.calls * gathered_.seconds
     fixed = counted.calls * gathered_.seconds + k["host_microbatch"]
-    fullest, headed = of_stages(c, counted, one.seconds, fixed, ends)
-    whole = c.layers * one.seconds + ends + p * fixed + counted.whole
+    fullest, headed = stage_seconds(c, counted, one.seconds, fixed, ends)
+    whole = c.layers * one.seconds + ends + p * fixed + counted.in_sequence
     passes = Stages(one.seconds, zero, zero, ends, zero, zero, 2 * fixed / v, one.compute, zero, fabric.slow, sending)
     slowest, whole = forward_stages(c, passes) if fabric.slow else (headed, whole)
     waits = slowest - headed
@@ -107,7 +107,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     bubble = seconds - sum(parts.values())
     bubble = np.where(np.abs(bubble) < 1e-12 * seconds, 0.0, bubble)  # rounding
     detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, waits, first, sent, counted.calls, ())
-    return Times(
+    return StepTimes(
         seconds, **parts, recompute=zero, bubble=bubble, optimizer=zero, stage_forward=slowest, stage_backward=zero,
         work=w, detail=detail, stages=passes,
     )  # fmt: skip

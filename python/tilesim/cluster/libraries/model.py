@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Piece", "Query", "costs", "pieces", "taken"]
+__all__ = ["Piece", "Query", "costs", "fastest_choice", "pieces"]
 
 Array = NDArray[np.float64]
 RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast_devices")
@@ -73,7 +73,7 @@ class Query:
         """Steps of a tree reduction: chains inside nodes, a binary tree between them."""
         return 2.0 * (self.devices / self.nodes - 1), 2.0 * np.ceil(np.log2(self.nodes))
 
-    def moved(self) -> Array:
+    def ring_bytes(self) -> Array:
         """Bytes that a ring sends per device."""
         return self.bytes * self.share_moved()
 
@@ -130,7 +130,7 @@ def _ring(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
     node = "ll" if protocol == "LL" else "simple"
     latency = inner * c[f"{key}_step_seconds"] + outer * c[f"node_{node}_step_seconds"]
     sums = 0.0 if q.op in ("all_gather", "broadcast_devices") else c["sum_cost_one_byte"] if q.one_byte else 0.0
-    moved = q.moved() + sums * (q.devices - 1) * x
+    moved = q.ring_bytes() + sums * (q.devices - 1) * x
     transfer = moved / _ring_path(c, q, c[f"{key}_share"], c[f"node_{node}_share"])
     copied = 0.0 if q.op == "broadcast_devices" else 1.0
     return {
@@ -262,7 +262,7 @@ def seconds(c: Mapping[str, float], q: Query) -> Array:
     return result
 
 
-def taken(c: Mapping[str, float], q: Query) -> tuple[str, str]:
+def fastest_choice(c: Mapping[str, float], q: Query) -> tuple[str, str]:
     """Algorithm and protocol of one call."""
     ranges = pieces(c, q)
     trees = {one: sum(float(term[0]) for term in _tree(c, q, one).values()) for one in _tree_protocols(c, q)}

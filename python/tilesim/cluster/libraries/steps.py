@@ -21,7 +21,7 @@ def costs(c: Mapping[str, float], q: Query) -> dict[str, Array]:
     if q.op in RINGS:
         steps = np.floor(q.devices / 2) * (2.0 if q.op == "all_reduce" else 1.0)
         path = np.where(q.nodes > 1, np.minimum(np.where(local > 1, q.link, np.inf), q.node_link * local), q.link)
-        transfer = q.moved() / path
+        transfer = q.ring_bytes() / path
     elif q.op == "permute_devices":
         steps = np.ones_like(q.bytes)
         transfer = q.bytes / np.where(q.nodes > 1, q.node_link, q.link)

@@ -17,8 +17,8 @@ from ..cluster import Cluster
 from ..communication import collective
 from ..hosts.faults import without_computing
 from ..terms import distinct_rows
-from .beside import every_group, meeting_groups
-from .meeting import FEW
+from .axis_groups import every_group, meeting_groups
+from .contention import FEW
 
 __all__ = ["AsBuilt", "as_built", "sized", "text_of", "two_levels", "with_rates"]
 
@@ -97,7 +97,7 @@ class AsBuilt:
     def seconds(self, op: str, data: Array, of: Any, form: Array, late: Array) -> Array:
         """Seconds of a call in every group at the same time."""
         known = self._inside(of) & (not self.cluster.faults)
-        return self._longer(of, form, self._each(op, np.where(known, 0.0, data), of), late)
+        return self._longer(of, form, self._times(op, np.where(known, 0.0, data), of), late)
 
     def _inside(self, of: Any) -> NDArray[np.bool_]:
         """Whether a group is on one node's switch."""
@@ -114,24 +114,24 @@ class AsBuilt:
         known = self._inside(of) & (not self.cluster.faults)
         near = forms[0]
         if self.cluster.faults or not self._node:
-            inside = self._each("near", data, of)
+            inside = self._times("near", data, of)
             near = np.where(np.isnan(inside), near, np.maximum(near if self._node else 0.0, inside))
         moved = np.where(known, 0.0, data)
-        far = np.where(wraps, self._each("circle", np.where(wraps, moved, 0.0), of),
-                       self._each("chain", np.where(wraps, 0.0, moved), of))  # fmt: skip
+        far = np.where(wraps, self._times("circle", np.where(wraps, moved, 0.0), of),
+                       self._times("chain", np.where(wraps, 0.0, moved), of))  # fmt: skip
         return near, self._longer(of, np.where(self._inside(of), near, forms[1]), far)
 
-    def _each(self, what: str, data: Array, of: Any) -> Array:
+    def _times(self, what: str, data: Array, of: Any) -> Array:
         arrays = np.broadcast_arrays(np.ceil(data), of.size, of.stride)
         bytes_, size = arrays[0], arrays[1]
         some = np.flatnonzero((bytes_ > 0) & (size > 1))
         found = np.zeros(len(size))
         if len(some):
             rows, back = distinct_rows(np.stack([one[some] for one in arrays], axis=1))
-            found[some] = np.array([self._one(what, *map(int, row)) for row in rows.tolist()])[back]
+            found[some] = np.array([self._time(what, *map(int, row)) for row in rows.tolist()])[back]
         return found
 
-    def _one(self, what: str, bytes_: int, size: int, stride: int) -> float:
+    def _time(self, what: str, bytes_: int, size: int, stride: int) -> float:
         key = what, bytes_, size, stride
         if key not in self._known:
             what = "circle" if what == "permute_devices" else what
@@ -183,7 +183,7 @@ def _at_once(bytes_: int, cluster: Cluster, pairs: list[tuple[int, int]]) -> flo
 
 
 @dataclass(frozen=True)
-class _Change:
+class _LinkChange:
     """For links inside and between nodes: factors on rates, added seconds per step, factor on latency."""
 
     rates: tuple[float, float] = (1.0, 1.0)
@@ -197,7 +197,7 @@ class _Change:
         return {**link, "bandwidth_bytes_per_second": rate, "latency_seconds": late}
 
 
-def _changed(data: Mapping[str, Any], change: _Change) -> Any:
+def _changed(data: Mapping[str, Any], change: _LinkChange) -> Any:
     """The network of `sized`, its links changed."""
     network, inside = data["network"], 1
     if isinstance(network, dict):
@@ -209,7 +209,7 @@ def _changed(data: Mapping[str, Any], change: _Change) -> Any:
     return found
 
 
-def _changed_graph(network: Mapping[str, Any], per_node: int, change: _Change) -> dict[str, Any]:
+def _changed_graph(network: Mapping[str, Any], per_node: int, change: _LinkChange) -> dict[str, Any]:
     """A link between devices of two nodes, or between two switches, is between nodes. Each end that is a device has
     half of a step's costs."""
     devices = int(network["devices"])
@@ -236,16 +236,16 @@ def _changed_graph(network: Mapping[str, Any], per_node: int, change: _Change) -
 def with_rates(text: str, near: float, far: float, latency: float) -> str:
     """Another network of the same shape."""
     data = json.loads(text)
-    return json.dumps({**data, "network": _changed(data, _Change((near, far), latency=latency))})
+    return json.dumps({**data, "network": _changed(data, _LinkChange((near, far), latency=latency))})
 
 
 @lru_cache(32)
-def _made(text: str, devices: int, model: str, k: tuple[float, ...]) -> AsBuilt:
+def _network_of_text(text: str, devices: int, model: str, k: tuple[float, ...]) -> AsBuilt:
     data = sized(text, devices)
-    network = _changed(data, _Change(k[:2], k[2:4]))  # type: ignore[arg-type]
+    network = _changed(data, _LinkChange(k[:2], k[2:4]))  # type: ignore[arg-type]
     return AsBuilt(Cluster(network=network, faults=data["faults"], per_node=data["per_node"]), model, k[4])
 
 
 def as_built(text: str, devices: int, model: str, k: Mapping[str, float]) -> AsBuilt:
     """The network with a framework's costs; its times are stored."""
-    return _made(text, devices, model, tuple(float(k[name]) for name in _LINKS))
+    return _network_of_text(text, devices, model, tuple(float(k[name]) for name in _LINKS))

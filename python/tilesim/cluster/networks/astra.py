@@ -15,14 +15,14 @@ from typing import Any
 from ...base.errors import listed, nearest, path_text, shown, user_error
 from ...base.files import read_json, read_yaml
 
-__all__ = ["System", "computed", "network_of", "system_of"]
+__all__ = ["AstraSystem", "computed", "network_of", "system_of"]
 
 _NETWORK = ("topology", "npus_count", "bandwidth", "latency")
 _KINDS = {"Ring": "ring", "FullyConnected": "full", "Switch": "switch"}
 _OPERATIONS = {"all-reduce": "all_reduce", "all-gather": "all_gather", "reduce-scatter": "reduce_scatter",
                "all-to-all": "all_to_all"}  # fmt: skip
 _ALGORITHMS = {"ring": "ring", "direct": "direct", "halvingDoubling": "halving-doubling", "doubleBinaryTree": "tree"}
-_WHOLE = {"oneRing": "ring", "oneDirect": "direct", "oneHalvingDoubling": "halving-doubling"}
+_UNSPLIT = {"oneRing": "ring", "oneDirect": "direct", "oneHalvingDoubling": "halving-doubling"}
 _ROOFLINE = ("roofline-enabled", "peak-perf", "local-mem-bw")
 _READ = (*(f"{name}-implementation" for name in _OPERATIONS), *_ROOFLINE)
 _UNREAD = ("scheduling-policy", "collective-optimization", "endpoint-delay", "active-chunks-per-dimension",
@@ -73,7 +73,7 @@ def _number(value: Any, least: float, most: float, place: str, whole: bool = Fal
 
 
 @dataclass(frozen=True)
-class System:
+class AstraSystem:
     """Contents of a system file: an algorithm for each collective, a device's rates if computes follow a roofline
     (operations and bytes per second; None: recorded times), and keys that Tilesim does not read."""
 
@@ -83,7 +83,7 @@ class System:
     notes: list[str] = field(default_factory=list)
 
 
-def system_of(path: str | os.PathLike[str]) -> System:
+def system_of(path: str | os.PathLike[str]) -> AstraSystem:
     """A system file (`.json`)."""
     name = path_text(path)
     data = read_json(name)
@@ -101,14 +101,14 @@ def system_of(path: str | os.PathLike[str]) -> System:
             found[op] = _algorithm(data[key], f"{name}: {key}", notes)
     notes = notes if any(key not in _READ for key in data) else notes[1:]
     if not data.get("roofline-enabled"):
-        return System(found, notes=notes)
+        return AstraSystem(found, notes=notes)
     peak, memory = (_number(data.get(key), 1e-6, 1e9, f"{name}: {key}") for key in ("peak-perf", "local-mem-bw"))
-    return System(found, peak * 1e12, memory * 1e9, notes)
+    return AstraSystem(found, peak * 1e12, memory * 1e9, notes)
 
 
 def _algorithm(given: Any, place: str, notes: list[str]) -> str:
     """Tilesim's name of a collective's algorithms, one per dimension."""
-    known = {**_ALGORITHMS, **_WHOLE}
+    known = {**_ALGORITHMS, **_UNSPLIT}
     words = given if isinstance(given, list) and given else [given]
     plain = [word.rstrip("0123456789") if isinstance(word, str) else word for word in words]  # direct4: a window of 4
     for word in plain:
@@ -117,13 +117,13 @@ def _algorithm(given: Any, place: str, notes: list[str]) -> str:
                              suggestion=nearest(str(word), known))  # fmt: skip
     if plain != words:
         notes.append(f"{place}: ignored windows of direct")
-    if len(words) == 1 or plain[0] in _WHOLE:
+    if len(words) == 1 or plain[0] in _UNSPLIT:
         return known[plain[0]]
     notes.append(f"{place}: {listed(plain)}: algorithm 'hierarchical' selects one per dimension")
     return "hierarchical"
 
 
-def computed(attributes: Mapping[str, Any], system: System) -> int | None:
+def computed(attributes: Mapping[str, Any], system: AstraSystem) -> int | None:
     """Picoseconds of a compute node by a system's roofline; None: its recorded time."""
     if system.flops_per_second is None or system.bytes_per_second is None or "num_ops" not in attributes:
         return None

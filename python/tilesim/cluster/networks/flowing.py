@@ -1,4 +1,4 @@
-"""Times of a plan's communication as messages that share links, for all groups of an axis that share a node."""
+"""Times of a plan's communication by the flow model: messages of an axis's groups share links."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..cluster import Cluster
 from ..communication import collective, collectives, schedule
 from ..exchange import slowest
 
-__all__ = ["Flowing", "flowing"]
+__all__ = ["FlowTimes", "flowing"]
 
 Array = NDArray[np.float64]
 
 
-class Flowing:
+class FlowTimes:
     """Times of communication by `ts.cluster.collective(network_model="flows")`. Links have the framework's shares of
     their rates, and each call adds the framework's costs. Equal calls are simulated once.
 
@@ -54,14 +54,14 @@ class Flowing:
     def seconds(self, op: str, data: Array, of: Any, form: Array | None = None, late: Array | None = None) -> Array:
         """Seconds of a call in every group at the same time."""
         arrays = np.broadcast_arrays(np.ceil(data), of.size, of.stride)
-        return np.array([self._one(op, *map(int, row)) for row in zip(*arrays, strict=True)])
+        return np.array([self._time(op, *map(int, row)) for row in zip(*arrays, strict=True)])
 
     def sends(self, data: Array, of: Any, wraps: NDArray[np.bool_], forms: tuple[Array, Array]) -> tuple[Array, Array]:
         """Seconds of sends to the next member, all at the same time."""
         pair = replace(of, size=np.minimum(of.size, 2.0))
         return self.seconds("permute_devices", data, pair), self.seconds("permute_devices", data, of)
 
-    def _one(self, op: str, bytes_: int, size: int, stride: int) -> float:
+    def _time(self, op: str, bytes_: int, size: int, stride: int) -> float:
         if size == 1 or bytes_ == 0:
             return 0.0
         key = op, bytes_, size, stride
@@ -124,7 +124,7 @@ class Flowing:
         return ("ring",)
 
 
-def flowing(fabric: Any, k: Mapping[str, float]) -> Flowing:
+def flowing(fabric: Any, k: Mapping[str, float]) -> FlowTimes:
     """The network of a fabric with a framework's costs."""
     near, far = k["link_share"], k["node_share"]
     inside = min(fabric.per_node, fabric.devices)
@@ -135,4 +135,4 @@ def flowing(fabric: Any, k: Mapping[str, float]) -> Flowing:
         network.append({"kind": "switch", "size": fabric.devices // inside, "rails": ports if ports < inside else 0,
                         "bandwidth_bytes_per_second": fabric.node_link * far / ports,
                         "latency_seconds": fabric.node_latency + k["node_step"]})  # fmt: skip
-    return Flowing(Cluster(network=network), inside, k["call"])
+    return FlowTimes(Cluster(network=network), inside, k["call"])

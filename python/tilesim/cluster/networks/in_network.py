@@ -27,7 +27,7 @@ Transfer = tuple[int, int, int, int, str]
 
 @dataclass(frozen=True)
 class Port:
-    """Of a device: bytes per second each way, picoseconds from device to device, whether switches form a tree."""
+    """A device's port: bytes per second each way, picoseconds between devices, whether switches form a tree."""
 
     rate: int
     latency: int

@@ -11,7 +11,7 @@ from ...base.extras import need
 __all__ = ["spread_by_shardy"]
 
 PIPELINE = "builtin.module(sdy-propagation-pipeline)"
-ONE = re.compile(r"<@[^,<>]*, (\[[^\]]*\][^<>]*)>")
+SHARDING = re.compile(r"<@[^,<>]*, (\[[^\]]*\][^<>]*)>")
 
 
 def spread_by_shardy(core: _core.Graph) -> _core.Graph:
@@ -29,21 +29,21 @@ def spread_by_shardy(core: _core.Graph) -> _core.Graph:
         except Exception as error:
             raise _core.Unsupported(f"Shardy rejects the graph: {' '.join(str(error).split())[:300]}") from None
         main = next(op for op in module.body.operations if op.operation.name == "func.func")
-        inputs = [_said(str(part)) for part in main.attributes["arg_attrs"]] if "arg_attrs" in main.attributes else []
+        inputs = [_first(str(part)) for part in main.attributes["arg_attrs"]] if "arg_attrs" in main.attributes else []
         found: list[tuple[int, int, list[str]]] = []
         _collect(main.regions[0], found)
     _core.annotate_results(opened, inputs, found)
     return opened
 
 
-def _said(text: str) -> str:
+def _first(text: str) -> str:
     """The first sharding in a text, with every axis closed, since propagation has ended."""
-    shardings = _all(text)
+    shardings = _closed_shardings(text)
     return shardings[0] if shardings else ""
 
 
-def _all(text: str) -> list[str]:
-    return [re.sub(r"(?:, )?\?", "", re.sub(r"\}p\d+", "}", sharding)) for sharding in ONE.findall(text)]
+def _closed_shardings(text: str) -> list[str]:
+    return [re.sub(r"(?:, )?\?", "", re.sub(r"\}p\d+", "}", sharding)) for sharding in SHARDING.findall(text)]
 
 
 def _collect(region: Any, found: list[tuple[int, int, list[str]]]) -> None:
@@ -58,7 +58,7 @@ def _collect(region: Any, found: list[tuple[int, int, list[str]]]) -> None:
                 place = re.findall(r'place = "([^"]*)"', str(attributes["mhlo.frontend_attributes"]))[0]
             if place:
                 function, index = place.split()
-                said = _all(str(attributes["sdy.sharding"])) if "sdy.sharding" in attributes else []
+                said = _closed_shardings(str(attributes["sdy.sharding"])) if "sdy.sharding" in attributes else []
                 found.append((int(function), int(index), said))
             for inner in op.operation.regions:
                 _collect(inner, found)

@@ -55,7 +55,7 @@ def partition_by_xla(graph: Graph, mesh: str | None = None, shardings: Mapping[s
     with tempfile.TemporaryDirectory(prefix="tilesim-xla-") as folder:
         text = graph.module if isinstance(graph.module, bytes) else graph.module.encode("utf-8")
         Path(folder, "module").write_bytes(text)
-        Path(folder, "given.json").write_text(json.dumps(_given(graph, text, given, changed)), encoding="utf-8")
+        Path(folder, "given.json").write_text(json.dumps(_shardings(graph, text, given, changed)), encoding="utf-8")
         _run(folder, devices)
         partitioned = from_stablehlo(Path(folder, "partitioned").read_bytes(), name=graph.name)
         borders = json.loads(Path(folder, "borders.json").read_text(encoding="utf-8"))
@@ -67,11 +67,11 @@ def partition_by_xla(graph: Graph, mesh: str | None = None, shardings: Mapping[s
         "outputs": _rows(graph.outputs, partitioned.outputs, borders["outputs"], mesh),
     }
     inputs = drawn_as(graph, rows["inputs"])
-    records = [*_left(graph, rows["inputs"], mesh, devices), *_left(graph, rows["outputs"], mesh, devices)]
+    records = [*_unapplied(graph, rows["inputs"], mesh, devices), *_unapplied(graph, rows["outputs"], mesh, devices)]
     return Spmd([partitioned], devices, mesh=mesh, inputs=inputs, outputs=rows["outputs"], records=records)
 
 
-def _left(graph: Graph, rows: list[dict[str, Any]], mesh: str, devices: int) -> list[dict[str, Any]]:
+def _unapplied(graph: Graph, rows: list[dict[str, Any]], mesh: str, devices: int) -> list[dict[str, Any]]:
     """Requested shardings that XLA did not apply: axes with fewer parts in its program, uneven axes."""
     found = []
     for row in rows:
@@ -89,7 +89,7 @@ def _left(graph: Graph, rows: list[dict[str, Any]], mesh: str, devices: int) -> 
     return found
 
 
-def _given(graph: Graph, text: bytes, names: Iterable[str], changed: bool) -> dict[str, Any]:
+def _shardings(graph: Graph, text: bytes, names: Iterable[str], changed: bool) -> dict[str, Any]:
     """Shardings that the process writes into the module, by place of the input or output."""
     by_name = graph.shardings
     lists = b"mhlo.sharding" in text and b"sdy." not in text  # of devices, as GSPMD writes them

@@ -103,7 +103,7 @@ def free(module):
     return [not any(one.name in ("mhlo.sharding", "sdy.sharding") for one in ir.DictAttr(each)) for each in own]
 
 
-def said(shardings):
+def as_text(shardings):
     """Shardings in XLA's syntax."""
     return [str(get_hlo_sharding_from_serialized_proto(one.SerializeToString())) for one in shardings or []]
 
@@ -125,7 +125,7 @@ def main(folder, devices):
     if open_results:
         options.executable_build_options.allow_spmd_sharding_propagation_to_output = open_results
     made = backend.get_backend().compile_and_load(text.encode(), tuple(jax.devices()), options)
-    borders = {"inputs": said(made.get_parameter_shardings()), "outputs": said(made.get_output_shardings())}
+    borders = {"inputs": as_text(made.get_parameter_shardings()), "outputs": as_text(made.get_output_shardings())}
     (dumped,) = glob.glob(os.path.join(folder, "*after_spmd-partitioning*.txt"))
     parsed = _hlo.hlo_module_from_text(AXES.sub(listed, pathlib.Path(dumped).read_text()))
     pathlib.Path(folder, "partitioned").write_bytes(hlo_to_stablehlo(parsed.as_serialized_hlo_module_proto()))

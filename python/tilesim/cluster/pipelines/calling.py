@@ -1,4 +1,4 @@
-"""`ts.cluster.pipeline`."""
+"""Simulates a pipeline of stages (`ts.cluster.pipeline`)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...base.arguments import whole
+from ...base.arguments import integer
 from ...base.checked import checked
 from ...base.errors import shown, user_error
-from .order import Order, Placement, check, held, parse
+from .order import Order, Placement, check, parse, peak_activations
 from .result import PICO, Pipeline
 from .schedules import PLACED, chunks_of, make
 from .timing import run
@@ -62,9 +62,9 @@ def pipeline(
         UserError: for sizes that the schedule does not accept, invalid times, an unknown schedule, or an order that is
             illegal, holds too many micro-batches or deadlocks; the message has the stages.
     """
-    stages = whole("stages", stages, 1, MOST_STAGES)
-    microbatches = whole("microbatches", microbatches)
-    virtual = whole("virtual", virtual, 1, 1024)
+    stages = integer("stages", stages, 1, MOST_STAGES)
+    microbatches = integer("microbatches", microbatches)
+    virtual = integer("virtual", virtual, 1, 1024)
     if 3 * stages * microbatches * virtual > MOST_PASSES:
         raise user_error("too many passes", place="stages × microbatches × virtual",
                          value=str(stages * microbatches * virtual), allowed=f"up to {MOST_PASSES // 3:,}")  # fmt: skip
@@ -72,12 +72,12 @@ def pipeline(
     check(order, placed, microbatches)
     chunks = placed.chunks
     if most_held is not None:
-        most_held = whole("most_held", most_held)
+        most_held = integer("most_held", most_held)
         copies = 1 if placed.kind == "both_ways" else chunks
         for stage, row in enumerate(order):
-            if held(row) > most_held * copies:
+            if peak_activations(row) > most_held * copies:
                 what, place = "a stage holds too many micro-batches", f"schedule {name}, stage {stage}"
-                found = str(-(-held(row) // copies))
+                found = str(-(-peak_activations(row) // copies))
                 raise user_error(what, place=place, value=found, allowed=f"up to most_held = {most_held}")
     parts = {
         "F": _times("forward", forward, placed),

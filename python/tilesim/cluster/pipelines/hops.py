@@ -14,10 +14,10 @@ from ..terms import distinct_rows
 from .order import Placement
 from .schedules import PLACED, chunks_of
 
-__all__ = ["Counted", "Hops", "Layout", "layout", "part_layers"]
+__all__ = ["Hops", "Layout", "SendCounts", "layout", "part_layers"]
 
 Array = NDArray[np.float64]
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Layout:
     part, and the borders that its pass and its gradient cross. Border s is between stages s and s + 1; the last border
     is between the last stage and the first."""
 
-    stage: Whole
-    part: Whole
+    stage: Integers
+    part: Integers
     last: NDArray[np.bool_]
-    forward: Whole
-    backward: Whole
+    forward: Integers
+    backward: Integers
 
 
 @lru_cache(256)
@@ -66,7 +66,7 @@ def part_layers(layers: int, parts: int) -> Array:
 
 
 @lru_cache(1 << 12)
-def _far(stages: int, stride: int, node: int) -> NDArray[np.bool_]:
+def _crosses_nodes(stages: int, stride: int, node: int) -> NDArray[np.bool_]:
     """Whether a device of each stage sends to another node for the next stage (the last stage: for the first)."""
     devices = np.arange(stages * stride).reshape(stages, stride) // node
     return np.asarray(np.any(devices != np.roll(devices, -1, axis=0), axis=1))
@@ -77,7 +77,7 @@ def _counts(schedule: str, sizes: tuple[int, ...], back: bool) -> tuple[float, .
     """A micro-batch's sends between nodes under a plan (stages, chunks, devices of a stage and of a node, layers): most
     and fewest on stages with most layers, most and fewest on other stages, on the last stage, and in total."""
     stages, virtual, stride, node, layers = sizes
-    places, far = layout(schedule, stages, virtual), _far(stages, stride, node)
+    places, far = layout(schedule, stages, virtual), _crosses_nodes(stages, stride, node)
     copies = 2 if PLACED[schedule] == "both_ways" else 1
     own = np.zeros(stages)
     np.add.at(own, places.stage, (far[places.forward] + (far[places.backward] if back else 0.0)) / copies)
@@ -89,7 +89,7 @@ def _counts(schedule: str, sizes: tuple[int, ...], back: bool) -> tuple[float, .
 
 
 @dataclass(frozen=True)
-class Counted:
+class SendCounts:
     """Sends of a micro-batch, one number per plan: `calls` of a stage; `out`: those that leave the node on the slowest
     stage with most layers; seconds on that stage (`full`), on the slowest other stage (`thin`), on the `last` stage,
     and on all stages in sequence (`whole`)."""
@@ -99,7 +99,7 @@ class Counted:
     full: Array
     thin: Array
     last: Array
-    whole: Array
+    in_sequence: Array
 
 
 @dataclass(frozen=True)
@@ -120,31 +120,31 @@ class Hops:
         """The shortest of each plan."""
         return np.minimum(self.near, self.far)
 
-    def between(self, row: int, stages: int) -> NDArray[np.bool_]:
+    def node_borders(self, row: int, stages: int) -> NDArray[np.bool_]:
         """The borders of a plan between nodes."""
         if not self.mixed[row]:
             return np.full(stages, bool(self.out[row]))
-        return _far(stages, int(self.stride[row]), int(self.node[row]))
+        return _crosses_nodes(stages, int(self.stride[row]), int(self.node[row]))
 
-    def borders(self, rows: Whole, stages: int) -> Array:
+    def borders(self, rows: Integers, stages: int) -> Array:
         """Seconds of every border."""
         found = np.repeat(self.far[rows][None], stages, axis=0)
         mixed = np.flatnonzero(self.mixed[rows])
         keys, index = distinct_rows(np.stack([self.stride[rows][mixed], self.node[rows][mixed]], axis=1))
         for number, (stride, node) in enumerate(keys.tolist()):
             own = mixed[index == number]
-            way = _far(stages, int(stride), int(node))[:, None]
+            way = _crosses_nodes(stages, int(stride), int(node))[:, None]
             found[:, own] = np.where(way, self.far[rows[own]], self.near[rows[own]])
         return found
 
-    def counted(self, c: Columns, back: bool) -> Counted:
+    def counted(self, c: Columns, back: bool) -> SendCounts:
         """Sends of stages per micro-batch."""
         calls = (2.0 if back else 1.0) * c.ways * c.virtual
         full = calls * self.far
         thin, last, whole, out = full.copy(), full.copy(), c.pipeline * full, np.where(self.out, calls, 0.0)
         mixed = np.flatnonzero(self.mixed)
         if not len(mixed):
-            return Counted(calls, out, full, thin, last, whole)
+            return SendCounts(calls, out, full, thin, last, whole)
         table = (c.schedule, c.pipeline, c.virtual, self.stride, self.node, c.layers)
         keys, index = distinct_rows(np.stack([one[mixed] for one in table], axis=1))
         counts = np.array([
@@ -158,4 +158,4 @@ class Hops:
             (whole, counts[5], c.pipeline[mixed]),
         ):  # fmt: skip
             found[mixed] = count * far + (stages * every - count) * near
-        return Counted(calls, out, full, thin, last, whole)
+        return SendCounts(calls, out, full, thin, last, whole)

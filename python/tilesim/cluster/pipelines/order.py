@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ...base.arguments import one_of
 from ...base.errors import listed, shown, user_error
 
-__all__ = ["PLACEMENTS", "Order", "Pass", "Placement", "check", "held", "parse", "text"]
+__all__ = ["PLACEMENTS", "ChunkPass", "Order", "Placement", "check", "parse", "peak_activations", "text"]
 
 #: letter of a pass: what it is
 KINDS = {"F": "forward", "B": "whole backward pass", "I": "input gradient", "W": "weight gradient"}
@@ -25,7 +25,7 @@ _TOKEN = re.compile(r"([A-Za-z]+)(\d{1,9})(?:\.(\d{1,9}))?")
 _LABEL = re.compile(r"\s*(?:stage\s+)?(\d+)\s*:")
 
 
-class Pass(NamedTuple):
+class ChunkPass(NamedTuple):
     """One pass of one chunk: `kind` is F, B, I or W."""
 
     kind: str
@@ -33,10 +33,10 @@ class Pass(NamedTuple):
     micro: int
 
 
-Order = list[list[Pass]]
+Order = list[list[ChunkPass]]
 
 
-def text(row: Iterable[Pass]) -> str:
+def text(row: Iterable[ChunkPass]) -> str:
     """Text of a stage: F3 is micro-batch 3 forward, I3.1 its input gradient in chunk 1."""
     return " ".join(f"{one.kind}{one.micro}" + (f".{one.chunk}" if one.chunk else "") for one in row)
 
@@ -69,7 +69,7 @@ class Placement:
         object.__setattr__(self, "before", before)
         object.__setattr__(self, "after", after)
 
-    def neighbours(self) -> tuple[list[int], list[int]]:
+    def adjacent(self) -> tuple[list[int], list[int]]:
         """Places as numbers, chunk × stages + stage."""
         places = [(stage, chunk) for chunk in range(self.chunks) for stage in range(self.stages)]
 
@@ -111,11 +111,11 @@ def parse(given: str | Sequence[str], stages: int) -> Order:
             raise user_error(
                 "the lines are not in the order of the stages", place=f"schedule, line {stage}", value=label[0]
             )
-        order.append([_one(word, stage) for word in line[label.end() if label else 0 :].split()])
+        order.append([_parsed_pass(word, stage) for word in line[label.end() if label else 0 :].split()])
     return order
 
 
-def _one(word: str, stage: int) -> Pass:
+def _parsed_pass(word: str, stage: int) -> ChunkPass:
     found = _TOKEN.fullmatch(word)
     if not found or found[1] not in KINDS:
         near = "".join((found[1].upper(), word[len(found[1]) :])) if found and found[1].upper() in KINDS else ""
@@ -123,7 +123,7 @@ def _one(word: str, stage: int) -> Pass:
         raise user_error("unknown pass", place=f"schedule, stage {stage}", value=shown(word),
                          allowed=f"{kinds}, then the number of a micro-batch, then .chunk; for example F3 or I3.1",
                          suggestion=near)  # fmt: skip
-    return Pass(found[1], int(found[3] or 0), int(found[2]))
+    return ChunkPass(found[1], int(found[3] or 0), int(found[2]))
 
 
 def check(order: Order, placement: Placement, microbatches: int) -> None:
@@ -132,9 +132,9 @@ def check(order: Order, placement: Placement, microbatches: int) -> None:
         _check_stage(row, f"schedule, stage {stage}", placement, microbatches)
 
 
-def _check_stage(row: list[Pass], place: str, placement: Placement, microbatches: int) -> None:
+def _check_stage(row: list[ChunkPass], place: str, placement: Placement, microbatches: int) -> None:
     wanted = {(chunk, micro) for chunk in range(placement.chunks) for micro in placement.micros(chunk, microbatches)}
-    done: set[Pass] = set()
+    done: set[ChunkPass] = set()
     for one in row:
         kind, chunk, micro = one
         name = text([one])
@@ -142,26 +142,26 @@ def _check_stage(row: list[Pass], place: str, placement: Placement, microbatches
             allowed = f"{microbatches} micro-batches in {placement.chunks} chunks, both numbered from 0"
             raise user_error("the stage does not have this pass", place=place, value=name, allowed=allowed)
         clash = {"B": "IW", "I": "B", "W": "B"}.get(kind, "") + kind
-        if twice := [other for other in clash if Pass(other, chunk, micro) in done]:
+        if twice := [other for other in clash if ChunkPass(other, chunk, micro) in done]:
             what = "the pass occurs twice" if twice[0] == kind else f"the pass is already part of {twice[0]}"
             raise user_error(what, place=place, value=name)
         need = {"B": "F", "I": "F", "W": "I"}.get(kind)
-        if need and Pass(need, chunk, micro) not in done:
-            first = text([Pass(need, chunk, micro)])
+        if need and ChunkPass(need, chunk, micro) not in done:
+            first = text([ChunkPass(need, chunk, micro)])
             raise user_error(f"the pass comes before {first}, which it needs", place=place, value=name)
         done.add(one)
     missing = [
-        Pass(kind, *at)
+        ChunkPass(kind, *at)
         for at in sorted(wanted)
         for kind in ("F", "B")
-        if Pass(kind, *at) not in done and not (kind == "B" and Pass("W", *at) in done)
+        if ChunkPass(kind, *at) not in done and not (kind == "B" and ChunkPass("W", *at) in done)
     ]
     if missing:
         names = listed(text([one]) for one in missing)
         raise user_error("missing passes", place=place, value=names, allowed="I and W instead of B")
 
 
-def held(row: Iterable[Pass]) -> int:
+def peak_activations(row: Iterable[ChunkPass]) -> int:
     """Most chunks with activations on a stage at one time: from a forward pass to the end of its weight gradient."""
     now = most = 0
     for one in row:

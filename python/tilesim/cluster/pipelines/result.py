@@ -12,8 +12,8 @@ from ...base.files import writing
 from ...base.table import Table, Tabled
 from ...results.perfetto import TEXT
 from ..trace import Trace, TraceClass, TraceNode
-from .order import Order, Pass, Placement, held, text
-from .timing import Times, need
+from .order import ChunkPass, Order, Placement, peak_activations, text
+from .timing import PipelineTimes, need
 
 __all__ = ["PICO", "Pipeline", "write_events", "write_trace"]
 
@@ -37,7 +37,7 @@ class Pipeline(Tabled):
     virtual: int
     placement: Placement = field(repr=False)
     passes: Order = field(repr=False)
-    times: Times = field(repr=False)
+    times: PipelineTimes = field(repr=False)
     transfer_ps: int = 0
 
     @property
@@ -70,7 +70,7 @@ class Pipeline(Tabled):
     def held(self) -> list[int]:
         """Most micro-batches per stage with stored activations."""
         parts = 1 if self.placement.kind == "both_ways" else self.virtual
-        return [-(-held(row) // parts) for row in self.passes]
+        return [-(-peak_activations(row) // parts) for row in self.passes]
 
     @property
     def order(self) -> list[str]:
@@ -162,7 +162,7 @@ class Pipeline(Tabled):
         return nodes
 
 
-def _sent(one: Pass, stage: int) -> tuple[str, int, int, int] | None:
+def _sent(one: ChunkPass, stage: int) -> tuple[str, int, int, int] | None:
     return None if one.kind == "W" else ("F" if one.kind == "F" else "G", stage, one.chunk, one.micro)
 
 

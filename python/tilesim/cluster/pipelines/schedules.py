@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ... import _core
 from ...base.errors import nearest, user_error
-from .order import NUMBERED, Order, Pass, Placement
+from .order import NUMBERED, ChunkPass, Order, Placement
 
 __all__ = ["PLACED", "chunks_of", "make", "program", "run_many"]
 
@@ -60,7 +60,7 @@ def make(schedule: str, stages: int, microbatches: int, virtual: int) -> Order:
                 allowed=f"even numbers from 2 × stages = {2 * stages}",
             )
     rows = _core.pipeline_order(schedule, stages, microbatches, virtual)
-    return [[Pass(NUMBERED[kind], chunk, micro) for kind, chunk, micro in row.tolist()] for row in rows]
+    return [[ChunkPass(NUMBERED[kind], chunk, micro) for kind, chunk, micro in row.tolist()] for row in rows]
 
 
 def _multiple(number: int, of: int) -> str:
@@ -73,7 +73,7 @@ def program(schedule: str, stages: int, microbatches: int, virtual: int = 1) -> 
     """The passes of a named schedule, each after the passes that it waits for."""
     chunks = chunks_of(schedule, virtual)
     placed = Placement(PLACED[schedule], stages, chunks)
-    return _core.PipelineOrder(schedule, stages, microbatches, chunks, *placed.neighbours())
+    return _core.PipelineOrder(schedule, stages, microbatches, chunks, *placed.adjacent())
 
 
 def run_many(passes: _core.PipelineOrder, times: list[Times]) -> tuple[Times, Times]:

@@ -119,13 +119,13 @@ def unlike(c: Columns, slow: bool, per_node: float) -> NDArray[np.bool_]:
     return np.asarray(different & known & (c.schedule < SCHEDULES.index("zb-h1")))
 
 
-def _summed_at_least(names: NDArray[np.str_], c: Columns, of: Stages) -> Array:
+def _summed_at_least(names: NDArray[np.str_], c: Columns, stages: Stages) -> Array:
     """Least seconds of a schedule of `SUMMED`: for the last stage, the last stage with most layers, the first stage and
     slow stages: the passes, the time before the first and after the last pass, and (one chunk) the wait before the
     first backward pass."""
     p, m, v = c.pipeline, c.micro_batches, c.virtual
-    layer = of.forward + of.backward_input + of.backward_weight
-    ends, fixed = of.ends_forward + of.ends_input + of.ends_weight, of.sends * v
+    layer = stages.forward + stages.backward_input + stages.backward_weight
+    ends, fixed = stages.ends_forward + stages.ends_input + stages.ends_weight, stages.sends * v
     most, least = np.ceil(c.layers / p), np.floor(c.layers / p)
     full, thin = most * layer + fixed, least * layer + fixed
     found = m * (thin + ends) + (c.layers * layer + p * fixed - thin) / v
@@ -133,10 +133,10 @@ def _summed_at_least(names: NDArray[np.str_], c: Columns, of: Stages) -> Array:
     for stage in (top - 1, np.zeros(len(c))):
         ahead = np.where(names == "gpipe", m, np.minimum(m, p - stage))
         behind = (top - 1 - stage) * full + (p - top) * thin + ends
-        gap = behind - (ahead - 1) * (most * of.forward + fixed / 2)
+        gap = behind - (ahead - 1) * (most * stages.forward + fixed / 2)
         found = np.maximum(found, stage * full / v + m * full + np.where(v > 1, 0.0, np.maximum(gap, 0.0)))
-    computed = of.computed_forward + of.computed_input + of.backward_weight
-    for device, share in of.slow:
+    computed = stages.computed_forward + stages.computed_input + stages.backward_weight
+    for device, share in stages.slow:
         stage = np.floor(device / (c.devices / p))
         layers, last = np.where(stage < c.layers % p, most, least), stage == p - 1
         own = layers * (layer + (1 / share - 1) * computed) + fixed + np.where(last, ends / share, 0.0)
@@ -154,7 +154,7 @@ def carried_out(schedule: str, row: int, c: Columns, of: Stages) -> Pipeline:
     return pipeline(schedule, stages, int(c.micro_batches[row]), virtual, **times)
 
 
-def through(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, Pipeline]]:
+def through(names: list[str], c: Columns, stages: Stages) -> tuple[Array, dict[int, Pipeline]]:
     """Seconds until all micro-batches end, of plans with a named schedule.
 
     For `zb-h2` it is the period: its optimizer does not wait for the other stages, and the next step starts early.
@@ -162,34 +162,34 @@ def through(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, 
     seconds, found = np.full(len(c), np.nan), {}
     for row, name in enumerate(names):
         if name in ORDERED:
-            found[row] = carried_out(name, row, c, of)
+            found[row] = carried_out(name, row, c, stages)
             seconds[row] = found[row].period_seconds if name in PERIODIC else found[row].seconds
     if any(name in SUMMED for name in names):
-        others = together([name if name in SUMMED else "" for name in names], c, of)[0]
+        others = together([name if name in SUMMED else "" for name in names], c, stages)[0]
         seconds = np.where(np.isnan(seconds), others, seconds)
     return seconds, found
 
 
-def at_least(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, Pipeline]]:
+def at_least(names: list[str], c: Columns, stages: Stages) -> tuple[Array, dict[int, Pipeline]]:
     """Least seconds of a schedule. A stage begins after a forward pass of the stages before it, and runs all its
     passes; the busiest stage needs at least the mean.
     """
     p, m, table = c.pipeline, c.micro_batches, np.array(names)
-    layer = of.forward + of.backward_input + of.backward_weight
-    ends = of.ends_forward + of.ends_input + of.ends_weight
-    fixed = of.sends * c.ways
+    layer = stages.forward + stages.backward_input + stages.backward_weight
+    ends = stages.ends_forward + stages.ends_input + stages.ends_weight
+    fixed = stages.sends * c.ways
     mean = m * (c.layers / p * layer + fixed + ends / p)
     most, least = np.ceil(c.layers / p), np.floor(c.layers / p)
-    before = (p - 1) * (least * of.forward + of.sends / 2)
+    before = (p - 1) * (least * stages.forward + stages.sends / 2)
     last = m * (least * layer + fixed + ends)
     first = m * (most * layer + fixed)
     one = np.maximum(np.maximum(first, before + last), mean)  # zb-h1
     period = np.maximum(np.maximum(first, last), mean)  # zb-h2
-    folded = np.maximum(last, (p - 1) * (least / 2 * of.forward + of.sends / 2) + first)  # zb-v: layers divide
+    folded = np.maximum(last, (p - 1) * (least / 2 * stages.forward + stages.sends / 2) + first)  # zb-v: layers divide
     found = np.select([table == "zb-h1", table == "zb-h2", table == "zb-v", table == "dualpipe"],
                       [one, period, folded, mean], np.nan)  # fmt: skip
     if any(name in SUMMED for name in names):
-        found = np.where(np.isin(table, SUMMED), _summed_at_least(table, c, of), found)
+        found = np.where(np.isin(table, SUMMED), _summed_at_least(table, c, stages), found)
     return found, {}
 
 

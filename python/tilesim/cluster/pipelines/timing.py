@@ -8,22 +8,22 @@ import numpy as np
 
 from ... import _core
 from ...base.errors import user_error
-from .order import NUMBERED, Order, Pass, Placement, text
+from .order import NUMBERED, ChunkPass, Order, Placement, text
 
-__all__ = ["Times", "run"]
+__all__ = ["PipelineTimes", "run"]
 
 _Key = tuple[str, int, int, int]  # F or G (the input gradient), stage, chunk, micro-batch
 
 
 @dataclass(frozen=True)
-class Times:
+class PipelineTimes:
     """Picoseconds, in the order of each stage."""
 
     starts: list[list[int]]
     ends: list[list[int]]
 
 
-def need(one: Pass, stage: int, placement: Placement) -> _Key | None:
+def need(one: ChunkPass, stage: int, placement: Placement) -> _Key | None:
     """Passes of other stages that a pass waits for."""
     if one.kind == "W":
         return None
@@ -33,11 +33,11 @@ def need(one: Pass, stage: int, placement: Placement) -> _Key | None:
 
 def run(
     order: Order, placement: Placement, times: dict[str, list[list[int]]], transfer: int, microbatches: int
-) -> Times:
+) -> PipelineTimes:
     """Runs each stage in its order; a pass waits for its neighbour's send, and no stage waits for its own sends."""
     rows = [np.array([(NUMBERED.index(one.kind), one.chunk, one.micro) for one in row], dtype=np.int32).reshape(-1, 3)
             for row in order]  # fmt: skip
-    listed = _core.PipelineOrder(rows, microbatches, placement.chunks, *placement.neighbours())
+    listed = _core.PipelineOrder(rows, microbatches, placement.chunks, *placement.adjacent())
     reached = listed.reached
     if stuck := [stage for stage, row in enumerate(order) if reached[stage] < len(row)]:
         raise _deadlock(order, placement, reached, stuck[0])
@@ -47,7 +47,7 @@ def run(
         (end - table[row[:, 0], stage, row[:, 1]]).tolist()
         for stage, (row, end) in enumerate(zip(rows, ends, strict=True))
     ]
-    return Times(starts, [end.tolist() for end in ends])
+    return PipelineTimes(starts, [end.tolist() for end in ends])
 
 
 def _deadlock(order: Order, placement: Placement, at: list[int], stage: int) -> Exception:
@@ -63,8 +63,8 @@ def _deadlock(order: Order, placement: Placement, at: list[int], stage: int) -> 
         waits = order[one][at[one]]
         key = need(waits, one, placement)
         assert key is not None
-        name = text([Pass("F" if key[0] == "F" else "I", key[2], key[3])])
-        whole = Pass("B", key[2], key[3])
+        name = text([ChunkPass("F" if key[0] == "F" else "I", key[2], key[3])])
+        whole = ChunkPass("B", key[2], key[3])
         if key[0] == "G" and whole in order[key[1]]:
             name = text([whole])
         lines.append(f"{text([waits])} of stage {one} waits for {name} of stage {key[1]}")

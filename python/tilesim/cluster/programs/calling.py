@@ -30,16 +30,16 @@ from ..pipelines.result import PICO
 from ..result import too_large
 from ..spmd import Spmd, needs_partitioning
 from .decomposing import Ring
-from .in_parts import in_parts
-from .inside import Inside
-from .kept import Kept, opened
+from .device_communication import DeviceCommunication
 from .liveness import peak_bytes
-from .measured import Measured
-from .predicting import Closed, Engine, Predicted
+from .measured import MeasuredTimes
+from .predicting import ClosedForms, Engine, Predicted
 from .predictors import check_machine, checked_prediction, predictor_of
 from .result import ProgramResult
 from .scheduling import Communication, order_of, trace_of
-from .splitting import Part, Split, graph_of, split
+from .split_products import in_parts
+from .splitting import ProgramPart, Split, graph_of, split
+from .stored_predictions import StoredPredictions, opened
 
 __all__ = ["OVERLAPS", "Options", "program_of", "step_program"]
 
@@ -109,12 +109,12 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
     if isinstance(predictor, Engine):
         check_machine(target)
     known = {} if known is None else known
-    step = _Step(spmd, target, options, predictor, known, [graph.core for graph in spmd.graphs])
+    step = _ProgramStep(spmd, target, options, predictor, known, [graph.core for graph in spmd.graphs])
     result = step.result()
-    if options.overlap == "library" and not isinstance(predictor, Measured):  # a table has only whole products
+    if options.overlap == "library" and not isinstance(predictor, MeasuredTimes):  # a table has only whole products
 
         def again(core: _core.Graph) -> ProgramResult:
-            return _Step(spmd, target, options, predictor, known, [core]).result()
+            return _ProgramStep(spmd, target, options, predictor, known, [core]).result()
 
         price, device = step.price(), step.device()
 
@@ -129,12 +129,12 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
 
 
 @dataclass
-class _Step:
+class _ProgramStep:
     spmd: Spmd
     cluster: Cluster
     options: Options
     predictor: Any
-    known: dict[str, Predicted]
+    predictions: dict[str, Predicted]
     cores: list[_core.Graph]  # of the program, with some split products
     splits: list[Split] = field(default_factory=list)
 
@@ -151,19 +151,24 @@ class _Step:
         """The result, after the predictions."""
         options, spmd = self.options, self.spmd
         price = self.price()
-        trace = ordered(trace_of(spmd.name, self.splits, spmd.classes, lambda part, _: self.known[part.key].seconds,
-                                 price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
+        trace = ordered(trace_of(spmd.name, self.splits, spmd.classes,
+                                 lambda part, _: self.predictions[part.key].seconds, price,
+                                 serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
         trace.check()
         found = quotient(trace, price, options.symmetry, Sharing(self.cluster, trace, price))
-        if isinstance(price, Inside):
+        if isinstance(price, DeviceCommunication):
             price.note(found)
         ran = run(trace, found, self.slowing())
-        return self.told(Replay.of(trace, found, ran, self.cluster.name, options.network), price)
+        return self.result_of(Replay.of(trace, found, ran, self.cluster.name, options.network), price)
 
     def price(self) -> Communication:
         options = self.options
         asked = (self.cluster, options.network, options.library, options.symmetry)
-        return Inside(*asked, predicted=self.known) if isinstance(self.predictor, Engine) else Communication(*asked)
+        return (
+            DeviceCommunication(*asked, predicted=self.predictions)
+            if isinstance(self.predictor, Engine)
+            else Communication(*asked)
+        )
 
     def slowing(self) -> float:
         """Share of its rate that computing loses during communication in programs compiled by XLA."""
@@ -180,34 +185,38 @@ class _Step:
     def predict_all(self) -> None:
         """Predictions of distinct segments, from the store or new; new ones go to the store."""
         wanted = {key: (each, part) for each in self.splits for key, part in each.distinct.items()}
-        missing = [key for key in wanted if key not in self.known]
+        missing = [key for key in wanted if key not in self.predictions]
         if self.options.store is None:
-            self.known.update((key, self.predict(*wanted[key])) for key in missing)
+            self.predictions.update((key, self.predict(*wanted[key])) for key in missing)
             return
         with opened(self.options.store) as store:
-            kept = Kept(store, self.predictor, self.cluster.device)
-            self.known.update(kept.get(missing))
+            kept = StoredPredictions(store, self.predictor, self.cluster.device)
+            self.predictions.update(kept.get(missing))
             for at in range(0, len(missing), TOGETHER):  # a killed process loses at most these
-                made = {key: self.predict(*wanted[key]) for key in missing[at : at + TOGETHER] if key not in self.known}
-                self.known.update(made)
+                made = {
+                    key: self.predict(*wanted[key])
+                    for key in missing[at : at + TOGETHER]
+                    if key not in self.predictions
+                }
+                self.predictions.update(made)
                 kept.put(made)
 
-    def predict(self, each: Split, part: Part) -> Predicted:
+    def predict(self, each: Split, part: ProgramPart) -> Predicted:
         if not part.operations:
             return Predicted(0.0, {}, "computed at its reader")
         return checked_prediction(self.predictor.seconds(graph_of(each, part), self.cluster.device), self.predictor)
 
-    def told(self, replay: Replay, price: Communication) -> ProgramResult:
+    def result_of(self, replay: Replay, price: Communication) -> ProgramResult:
         device = self.device()
         last = max(range(len(replay.ran)), key=lambda number: replay.ran[number].end, default=0)
         parts = _parts(replay, last)
         number = next(i for i, devices in enumerate(self.spmd.classes)
                       if replay.found.units[last].devices[0] in devices)  # fmt: skip
         mine = self.splits[number]
-        kernels = sum(self.known[part.key].kernels for part in mine.segments)
+        kernels = sum(self.predictions[part.key].kernels for part in mine.segments)
         seconds = replay.seconds
         if self.predictor.name == "closed" and device is not None:
-            parts["host"] = max(0.0, Closed.host_seconds(kernels, device) - seconds)
+            parts["host"] = max(0.0, ClosedForms.host_seconds(kernels, device) - seconds)
             seconds += parts["host"]
         options = self.options
         return ProgramResult(
@@ -218,9 +227,9 @@ class _Step:
             memory_bytes=float(device.memory.bytes) if device else 0.0, replayed=replay, segments=self._segments(),
             segments_distinct=len({key for each in self.splits for key in each.distinct}),
             segments_count=sum(len(each.segments) for each in self.splits), kernels=kernels,
-            kernel_bytes=sum(self.known[part.key].bytes for part in mine.segments), notes=self._notes(),
-            cluster_devices=self.cluster.devices, others=self.others,
-            exchanges=price.table() if isinstance(price, Inside) else Table([]),
+            kernel_bytes=sum(self.predictions[part.key].bytes for part in mine.segments), notes=self._notes(),
+            cluster_devices=self.cluster.devices, others=self.other_overlaps,
+            exchanges=price.table() if isinstance(price, DeviceCommunication) else Table([]),
         )  # fmt: skip
 
     def device(self) -> Device | None:
@@ -238,7 +247,7 @@ class _Step:
         return max(each, key=lambda memory: sum(memory.values()))
 
     def _provenance(self) -> str:
-        found = dict.fromkeys(one.provenance for one in self.known.values() if one.seconds)
+        found = dict.fromkeys(one.provenance for one in self.predictions.values() if one.seconds)
         return "; ".join(list(found)[:4]) + (f"; {len(found) - 4} more" if len(found) > 4 else "")
 
     def _library(self) -> str:
@@ -253,7 +262,7 @@ class _Step:
             for part in each.segments:
                 counts[part.key] = counts.get(part.key, 0) + 1
             for key, part in each.distinct.items():
-                found = self.known[key]
+                found = self.predictions[key]
                 rows.append({"segment": key, "first": part.name, "class": number, "count": counts[key],
                              "operations": len(part.operations), "kernels": found.kernels, "bytes": found.bytes,
                              "seconds": found.seconds, "terms": dict(found.terms)})  # fmt: skip
@@ -271,17 +280,17 @@ class _Step:
             "(an assumption); concurrent transfers share a port"
         )
         notes.append("memory: in program order, without fragmentation and without memory inside kernels")
-        predicted = {note for one in self.known.values() for note in one.notes}
+        predicted = {note for one in self.predictions.values() for note in one.notes}
         return list(dict.fromkeys([*notes, *sorted(predicted)]))
 
-    def others(self) -> dict[str, float]:
+    def other_overlaps(self) -> dict[str, float]:
         """Seconds of other overlaps."""
         times = {}
         own = self.options
         for overlap in OVERLAPS:
             if overlap != own.overlap:
                 changed = replace(own, overlap=overlap, check_memory=False)
-                found = step_program(self.spmd, self.cluster, changed, self.known)
+                found = step_program(self.spmd, self.cluster, changed, self.predictions)
                 times[overlap] = found.seconds
         return times
 

@@ -25,7 +25,7 @@ _Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class _Product:
+class _ShardedProduct:
     """`side`: the sharded operand; `axis`: its axis; `summed`: the axis is contracted; `result`: the result's axis."""
 
     name: str
@@ -42,7 +42,7 @@ class Ring:
     name: str
     gathers: bool
     groups: tuple[tuple[int, ...], ...]
-    products: tuple[_Product, ...]
+    products: tuple[_ShardedProduct, ...]
     bytes: int
     key: str
 
@@ -71,7 +71,7 @@ def rings(core: _core.Graph, devices: int) -> list[Ring]:
         if len(sizes) != 1 or sizes == {1} or sorted(sum(groups, ())) != list(range(devices)):
             continue
         dim, value = int(row["attributes"]["dim"]), row["results"][0]["name"]
-        products: list[_Product | None]
+        products: list[_ShardedProduct | None]
         if row["kind"] == "all_gather":
             known = readers.get(value, [])
             products = [_reading(other, value, dim) for other in known]
@@ -89,7 +89,9 @@ def rings(core: _core.Graph, devices: int) -> list[Ring]:
     return found
 
 
-def _ring(row: _Row, groups: tuple[tuple[int, ...], ...], products: tuple[_Product, ...], rows: list[_Row]) -> Ring:
+def _ring(
+    row: _Row, groups: tuple[tuple[int, ...], ...], products: tuple[_ShardedProduct, ...], rows: list[_Row]
+) -> Ring:
     named = {one["name"]: one for one in rows}
     content = [(row["kind"], str(row["attributes"]), str(row["operands"][0]["dtype"]), row["operands"][0]["shape"])]
     for one in products:
@@ -111,7 +113,7 @@ def _is_product(row: _Row) -> bool:
     return row["kind"] == "contract" and len(row["operands"]) == 2 and all(name in row["attributes"] for name in names)
 
 
-def _reading(row: _Row, value: str, dim: int) -> _Product | None:
+def _reading(row: _Row, value: str, dim: int) -> _ShardedProduct | None:
     """A product one of whose operands is gathered along `dim`."""
     if not _is_product(row):
         return None
@@ -120,19 +122,19 @@ def _reading(row: _Row, value: str, dim: int) -> _Product | None:
         return None
     side = sides[0]
     if dim in row["attributes"][f"{'ab'[side]}_contract"]:
-        return _Product(row["name"], side, dim, True)
+        return _ShardedProduct(row["name"], side, dim, True)
     free = _free(row, side)
-    return _Product(row["name"], side, dim, False, _place(row, side, free.index(dim))) if dim in free else None
+    return _ShardedProduct(row["name"], side, dim, False, _place(row, side, free.index(dim))) if dim in free else None
 
 
-def _giving(row: _Row, dim: int) -> _Product | None:
+def _giving(row: _Row, dim: int) -> _ShardedProduct | None:
     """A product whose result is scattered along `dim`."""
     if not _is_product(row):
         return None
     for side in (0, 1):
         for number, axis in enumerate(_free(row, side)):
             if _place(row, side, number) == dim:
-                return _Product(row["name"], side, axis, False, dim)
+                return _ShardedProduct(row["name"], side, axis, False, dim)
     return None
 
 
@@ -145,7 +147,7 @@ def decomposed(core: _core.Graph, chosen: Collection[Ring], devices: int) -> _co
     data = json.loads(core.to_json())
     entry = next(function for function in data["functions"] if function["name"] == core.main)
     rows = {row["name"]: row for row in core.operations()}
-    maker = _Maker(data["weights"], devices, set(rows))
+    maker = _OperationWriter(data["weights"], devices, set(rows))
     gathers = {ring.name: ring for ring in chosen if ring.gathers}
     scatters = {ring.name: ring for ring in chosen if not ring.gathers}
     of = {one.name: (ring, one) for ring in gathers.values() for one in ring.products}
@@ -167,7 +169,7 @@ def decomposed(core: _core.Graph, chosen: Collection[Ring], devices: int) -> _co
     return _core.Graph.from_json(json.dumps(data))
 
 
-class _Maker:
+class _OperationWriter:
     """Writes operations."""
 
     def __init__(self, weights: dict[str, Any], devices: int, names: set[str]) -> None:
@@ -214,7 +216,7 @@ class _Maker:
         start = self.op("reshape", f"{ring.name}.start", [own], "i64", [], {"shape": []})
         return [start if one == axis else self.constant("i64", [0], []) for one in range(rank)]
 
-    def passed(self, ring: Ring, value: str, dtype: str, shape: list[int]) -> str:
+    def permuted(self, ring: Ring, value: str, dtype: str, shape: list[int]) -> str:
         pairs = [device for group in ring.groups for at, one in enumerate(group)
                  for device in (one, group[(at + 1) % len(group)])]  # fmt: skip
         return self.op("permute_devices", f"{ring.name}.permute", [value], dtype, shape,
@@ -225,7 +227,7 @@ class _Maker:
         own = row["operands"][0]
         found = [own["name"]]
         for _ in range(1, ring.steps):
-            found.append(self.passed(ring, found[-1], own["dtype"], own["shape"]))
+            found.append(self.permuted(ring, found[-1], own["dtype"], own["shape"]))
         return found
 
     def product(self, row: _Row, operands: list[str], shape: list[int]) -> str:
@@ -236,7 +238,7 @@ class _Maker:
         return self.op("elementwise", f"{row['name']}.sum", [one, other], row["results"][0]["dtype"], shape,
                        {"function": "add"})  # fmt: skip
 
-    def gathered(self, ring: Ring, product: _Product, row: _Row, shards: list[str], result: _Row) -> None:
+    def gathered(self, ring: Ring, product: _ShardedProduct, row: _Row, shards: list[str], result: _Row) -> None:
         """A product with a sharded operand: blocks of the result, or summands of the whole result."""
         names = [one["name"] for one in row["operands"]]
         shape, n = list(row["results"][0]["shape"]), ring.steps
@@ -259,7 +261,7 @@ class _Maker:
             value = self.op("dynamic_update", f"{row['name']}.update", [value, part, *starts], dtype, shape)
         self.last(result)
 
-    def block(self, ring: Ring, step: int, size: int, row: _Row, product: _Product) -> str:
+    def block(self, ring: Ring, step: int, size: int, row: _Row, product: _ShardedProduct) -> str:
         """The part of the other operand for a step's shard."""
         side = 1 - product.side
         mine, others = (row["attributes"][f"{'ab'[one]}_contract"] for one in (product.side, side))
@@ -282,5 +284,5 @@ class _Maker:
             operands = [one["name"] for one in row["operands"]]
             operands[product.side] = self.cut(ring, step, size, operand, product.axis)
             part = self.product(row, operands, shape)
-            value = self.added(row, self.passed(ring, value, dtype, shape), part, shape) if value else part
+            value = self.added(row, self.permuted(ring, value, dtype, shape), part, shape) if value else part
         self.last(result)

@@ -11,7 +11,7 @@ from ... import _core
 from ...base.errors import unsupported, user_error
 from ...graph.devices import collectives
 
-__all__ = ["COMMUNICATION", "FREE", "MOST", "POINTWISE", "Flat", "Op", "Scope", "flatten", "in_place"]
+__all__ = ["COMMUNICATION", "FREE", "MOST", "POINTWISE", "Flat", "FunctionRun", "Op", "flatten", "in_place"]
 
 COMMUNICATION = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices")
 #: kinds that give a view or need no time: they belong to their readers
@@ -22,20 +22,20 @@ MOST = 400_000  # most unrolled operations
 
 
 @dataclass(slots=True)
-class Scope:
+class FunctionRun:
     """One run of a function: the source of its operations, and the numbers of its values."""
 
     core: _core.Graph
     label: str
     values: dict[str, int] = field(default_factory=dict)
-    held: _core.GraphParts | None = None
+    cached_parts: _core.GraphParts | None = None
 
     @property
     def parts(self) -> _core.GraphParts:
         """Cuts segments out."""
-        if self.held is None:
-            self.held = self.core.parts()
-        return self.held
+        if self.cached_parts is None:
+            self.cached_parts = self.core.parts()
+        return self.cached_parts
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Flat:
     operations: list[Op] = field(default_factory=list)
     values: list[dict[str, Any]] = field(default_factory=list)
     makers: list[int] = field(default_factory=list)
-    scopes: list[Scope] = field(default_factory=list)
+    scopes: list[FunctionRun] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -95,7 +95,7 @@ class _Flattener:
         self.flat.outputs = [values[one["name"]] for one in core.outputs if one["name"] in values]
 
     def scope(self, core: _core.Graph, label: str) -> int:
-        self.flat.scopes.append(Scope(core, label))
+        self.flat.scopes.append(FunctionRun(core, label))
         return len(self.flat.scopes) - 1
 
     def value(self, scope: int, tensor: dict[str, Any], maker: int) -> int:

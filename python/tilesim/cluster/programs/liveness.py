@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...graph.devices import bytes_of
 from .flat import FREE, POINTWISE, Flat, in_place
-from .splitting import Part, Split
+from .splitting import ProgramPart, Split
 
 __all__ = ["peak_bytes"]
 
@@ -58,15 +58,15 @@ def _bases(flat: Flat) -> list[int]:
     return base
 
 
-def _reads(flat: Flat, part: Part) -> list[int]:
+def _reads(flat: Flat, part: ProgramPart) -> list[int]:
     return [value for i in part.operations for value in flat.operations[i].reads] if part.op else part.inputs
 
 
-def _writes(flat: Flat, part: Part) -> list[int]:
+def _writes(flat: Flat, part: ProgramPart) -> list[int]:
     return [value for i in part.operations for value in flat.operations[i].writes] if part.op else part.outputs
 
 
-def _within(flat: Flat, part: Part, base: list[int]) -> int:
+def _within(flat: Flat, part: ProgramPart, base: list[int]) -> int:
     """The largest set within a segment, without its inputs and outputs."""
     last: dict[int, int] = {}
     stored: set[int] = set()

@@ -1,4 +1,4 @@
-"""Measured times of segments and operations, from a CSV."""
+"""Measured times of segments and operations from a CSV file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .flat import FREE
 from .predicting import Predicted
 from .splitting import content_key
 
-__all__ = ["Measured", "signature"]
+__all__ = ["MeasuredTimes", "signature"]
 
 Row = dict[str, Any]
 
@@ -30,7 +30,7 @@ def signature(entry: Row) -> str:
     return f"{kind} {text(entry['operands'])} -> {text(entry['results'])}"
 
 
-class Measured:
+class MeasuredTimes:
     """A table with columns `what` (a signature, or "segment KEY"), `seconds`, and optionally `device`, `attributes`.
 
     A segment's row has priority; without one, the operations' rows are summed, and views and constants are free.

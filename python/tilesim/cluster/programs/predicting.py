@@ -19,7 +19,7 @@ from ...machine.machine import Machine
 from ...results.checks import LINE
 from .sending import Exchange, exchange_program
 
-__all__ = ["Closed", "Engine", "Predicted", "Predictor"]
+__all__ = ["ClosedForms", "Engine", "Predicted", "SegmentPredictor"]
 
 STEADY = 64 << 20  # bytes each way: twice as many are simulated, and more continue at the second half's rate
 
@@ -36,7 +36,7 @@ class Predicted:
     notes: tuple[str, ...] = field(default=())
 
 
-class Predictor(Protocol):
+class SegmentPredictor(Protocol):
     """Predicts a segment: `name`, and `seconds(segment, device)`, called once for equal segments."""
 
     name: str
@@ -46,7 +46,7 @@ class Predictor(Protocol):
         ...
 
 
-class Closed:
+class ClosedForms:
     """The closed forms of `ts.estimate`, on GPUs and TPUs with XLA's kernels.
 
     On a TPU a kernel takes its bytes at the memory's rate or its arithmetic, whichever is longer; products include the

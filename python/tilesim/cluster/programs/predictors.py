@@ -11,8 +11,8 @@ from ...base.errors import nearest, shown, user_error
 from ...machine.machine import Machine
 from ...machine.target import load as target
 from ..cluster import Cluster
-from .measured import Measured
-from .predicting import Closed, Engine, Predicted
+from .measured import MeasuredTimes
+from .predicting import ClosedForms, Engine, Predicted
 
 __all__ = ["check_machine", "checked_prediction", "predictor_of"]
 
@@ -27,14 +27,14 @@ def predictor_of(source: Any) -> Any:
         allowed = ", ".join((*_ALLOWED, "an object with `name` and seconds(segment, device)"))
         raise user_error("not a predictor", place="predictor", value=shown(source), allowed=allowed)
     if source == "closed":
-        return Closed()
+        return ClosedForms()
     if source == "engine":
         return Engine()
     if source.startswith("table:"):
         path, colon, word = source[len("table:") :].rpartition(":")
         if colon and word == "interpolate":
-            return Measured(path, True)
-        return Measured(source[len("table:") :])
+            return MeasuredTimes(path, True)
+        return MeasuredTimes(source[len("table:") :])
     raise user_error(
         "unknown predictor", place="predictor", value=f"'{source}'", allowed=", ".join(_ALLOWED),
         suggestion=nearest(source.partition(":")[0], ["closed", "table", "engine"]),

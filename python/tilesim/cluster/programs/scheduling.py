@@ -13,11 +13,11 @@ from ..chakra.pricing import DTYPE, PERMUTE, SLOWED, Communication
 from ..cluster import Cluster
 from ..pipelines.result import PICO
 from ..trace import Trace, TraceClass, TraceNode
-from .splitting import Part, Split
+from .splitting import ProgramPart, Split
 
 __all__ = ["Communication", "dimension_of", "order_of", "trace_of"]
 
-Seconds = Callable[[Part, int], float]  # of a segment of the graph of a class
+Seconds = Callable[[ProgramPart, int], float]  # of a segment of the graph of a class
 
 
 def dimension_of(cluster: Cluster, groups: Sequence[Sequence[int]]) -> str:
@@ -44,7 +44,7 @@ def trace_of(
     """The trace of a program."""
     count = sum(map(len, classes))
     slow = dict(slow or {})
-    made = _Maker(Trace(name, count, []), price, serial)
+    made = _TraceWriter(Trace(name, count, []), price, serial)
     for number, (split, devices) in enumerate(zip(splits, classes, strict=True)):
         permutes = [part for part in split.parts if part.op == "permute_devices"]
         apart: dict[Any, list[int]] = {}
@@ -59,11 +59,11 @@ def trace_of(
     return made.trace
 
 
-def _slower(seconds: Seconds, number: int, factor: float, part: Part) -> float:
+def _slower(seconds: Seconds, number: int, factor: float, part: ProgramPart) -> float:
     return seconds(part, number) * factor
 
 
-class _Maker:
+class _TraceWriter:
     def __init__(self, trace: Trace, price: Communication, serial: bool) -> None:
         self.trace, self.price, self.serial = trace, price, serial
         self.kinds: dict[str, str] = {}
@@ -78,7 +78,7 @@ class _Maker:
             self.trace.groups[self.kinds[text]] = [list(group) for group in groups]
         return self.kinds[text]
 
-    def add(self, split: Split, devices: list[int], seconds: Callable[[Part], float], factor: float) -> None:
+    def add(self, split: Split, devices: list[int], seconds: Callable[[ProgramPart], float], factor: float) -> None:
         nodes: list[TraceNode] = []
         ends: dict[int, list[int]] = {}  # by part, nodes with waiters
         order, tag = order_of(split), 0
@@ -96,8 +96,8 @@ class _Maker:
         self.trace.classes.append(TraceClass(devices, nodes))
 
     def nodes(
-        self, nodes: list[TraceNode], tag: int, part: Part, deps: list[int], devices: list[int],
-        seconds: Callable[[Part], float],
+        self, nodes: list[TraceNode], tag: int, part: ProgramPart, deps: list[int], devices: list[int],
+        seconds: Callable[[ProgramPart], float],
     ) -> list[int]:  # fmt: skip
         first = len(nodes)
         if not part.op:
@@ -118,7 +118,7 @@ class _Maker:
         return [first]
 
     def messages(
-        self, nodes: list[TraceNode], tag: int, part: Part, deps: list[int], devices: list[int], stream: str
+        self, nodes: list[TraceNode], tag: int, part: ProgramPart, deps: list[int], devices: list[int], stream: str
     ) -> list[int]:
         pairs = [(a, b) for a, b in part.groups if a != b]
         if pairs:

@@ -60,7 +60,7 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class _Dealt:
+class _CoreShares:
     """Elements of all cores: `base` each, one more for the first `more`; `tile` each except in the last tile."""
 
     total: int
@@ -73,19 +73,19 @@ class _Dealt:
         return self.total // self.cores
 
     @property
-    def more(self) -> int:
+    def remainder(self) -> int:
         return self.total % self.cores
 
     @property
-    def most(self) -> int:
-        return max(self.tile, self.base - self.full * self.tile + bool(self.more))
+    def max_elements(self) -> int:
+        return max(self.tile, self.base - self.full * self.tile + bool(self.remainder))
 
     def last(self) -> str:
         left = self.base - self.full * self.tile
-        return f"{left} + max(0, min(1, {self.more} - core))" if self.more else str(left)
+        return f"{left} + max(0, min(1, {self.remainder} - core))" if self.remainder else str(left)
 
     def at(self, tile: str) -> str:
-        return f"core * {self.base} + min(core, {self.more}) + {self.tile} * {tile}"
+        return f"core * {self.base} + min(core, {self.remainder}) + {self.tile} * {tile}"
 
 
 def exchange_program(machine: Machine, exchange: Exchange) -> Program:
@@ -95,7 +95,7 @@ def exchange_program(machine: Machine, exchange: Exchange) -> Program:
     size = max(1, bits // 8) if exchange.summed else 1
     if exchange.summed and bits % 8:
         raise user_error("partial sums of less than a byte", place="dtype", value=dtype, allowed="whole bytes")
-    maker = _Maker(machine, dtype, size)
+    maker = _ExchangeWriter(machine, dtype, size)
     split = exchange.summed / exchange.received if exchange.received else 0.0
     first = round(exchange.link_ps * split)
     sent = round(exchange.sent * split / size)
@@ -110,7 +110,7 @@ def exchange_program(machine: Machine, exchange: Exchange) -> Program:
     return Program(core, None, machine)
 
 
-class _Maker:
+class _ExchangeWriter:
     def __init__(self, machine: Machine, dtype: str, size: int) -> None:
         self.machine, self.dtype, self.size = machine, dtype, size
         self.cores = int(machine.get("core.count"))
@@ -139,7 +139,7 @@ class _Maker:
         tile = max(self.size, min(tile, max(LEAST_TILE, share // TILES)) // self.size * self.size)
         full = largest // self.cores // (tile // self.size)
         out, into = (
-            _Dealt(
+            _CoreShares(
                 total, self.cores, full, tile // self.size if total == largest else total // self.cores // max(full, 1)
             )
             for total in (sent, received)
@@ -163,7 +163,7 @@ class _Maker:
         self.launched = True
         self.body.append({"scope": "sums" if sums else "copies", "slots": slots, "launch_cycles": launch, "do": body})
 
-    def declare(self, names: dict[str, str], out: _Dealt, into: _Dealt, sums: bool) -> list[dict[str, Any]]:
+    def declare(self, names: dict[str, str], out: _CoreShares, into: _CoreShares, sums: bool) -> list[dict[str, Any]]:
         """Adds the tensors of a phase, and slots that can overlap those of the phase before."""
         slots: list[dict[str, Any]] = []
         address = 0
@@ -176,34 +176,34 @@ class _Maker:
         if sums:
             wanted |= {OWN: (into, vector), SUMMED: (into, ["store0"])}
         for name, (dealt, consumers) in wanted.items():
-            elements = max(1, dealt.most)
+            elements = max(1, dealt.max_elements)
             slots.append({"name": names[name], "dtype": self.dtype, "elements": elements, "depth": DEPTH,
                           "address": address, "consumers": consumers})  # fmt: skip
             address += -(-elements * self.size // 64) * 64 * DEPTH
         return slots
 
     def tile(
-        self, names: dict[str, str], at: str, out: _Dealt, into: _Dealt, last: bool, sums: bool, cycles: str
+        self, names: dict[str, str], at: str, out: _CoreShares, into: _CoreShares, last: bool, sums: bool, cycles: str
     ) -> list[dict[str, Any]]:
         """One tile sent and one received."""
         put = out.last() if last else str(out.tile)
         taken = into.last() if last else str(into.tile)
         body: list[dict[str, Any]] = []
         if out.total:
-            body += self.moved("load", names[LOADED], names[LOADED], out, at, put, "load0")
+            body += self.transfer("load", names[LOADED], names[LOADED], out, at, put, "load0")
         if sums and into.total:
-            body += self.moved("load", names[OWN], names[OWN], into, at, taken, self.load)
+            body += self.transfer("load", names[OWN], names[OWN], into, at, taken, self.load)
         body += self.link(names, out, into, put, taken, cycles)
         if into.total:
             done = ARRIVED
             if sums:
                 body += self.added(names, taken)
                 done = SUMMED
-            body += self.moved("store", names[ARRIVED], names[done], into, at, taken, "store0")
+            body += self.transfer("store", names[ARRIVED], names[done], into, at, taken, "store0")
         return body
 
-    def moved(
-        self, what: str, tensor: str, slot: str, dealt: _Dealt, at: str, extent: str, queue: str
+    def transfer(
+        self, what: str, tensor: str, slot: str, dealt: _CoreShares, at: str, extent: str, queue: str
     ) -> list[dict[str, Any]]:
         move = {what: {"tensor": tensor.upper(), "at": [dealt.at(at)], "slot": slot,
                        "dims": [{"extent": extent, "axis": 0, "stride": 1}]}, "queue": queue}  # fmt: skip
@@ -212,7 +212,7 @@ class _Maker:
         return [{"wait": slot, "queue": queue}, move, {"release": slot, "queue": queue}]
 
     def link(
-        self, names: dict[str, str], out: _Dealt, into: _Dealt, put: str, taken: str, cycles: str
+        self, names: dict[str, str], out: _CoreShares, into: _CoreShares, put: str, taken: str, cycles: str
     ) -> list[dict[str, Any]]:
         reads = [_view(names[LOADED], put)] if out.total else []
         writes = [_view(names[ARRIVED], taken)] if into.total else []

@@ -1,4 +1,4 @@
-"""A program on another number of devices: shards the graph of whole tensors over a mesh with one variable axis."""
+"""Partitions a program for another number of devices by changing one axis of its mesh."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from ...models.resnet_training import RESNETS, resnet_training_step
 from ..partition import partition
 from ..spmd import Spmd
 
-__all__ = ["Sized", "sized"]
+__all__ = ["SizedProgram", "sized"]
 
 
 @dataclass(frozen=True)
-class Sized:
+class SizedProgram:
     """A program by number of devices: `make` returns it or the reason against it; `grows`: the batch is per device."""
 
     make: Callable[[int], tuple[Spmd | None, str]]
     grows: bool = False
 
 
-def sized(workload: Any, axis: str | None = None) -> Sized | None:
+def sized(workload: Any, axis: str | None = None) -> SizedProgram | None:
     """Maker of a program by number of devices, if a workload is a program."""
     if isinstance(workload, (str, os.PathLike)):
         path = path_text(workload, "workload")
         if path in LLAMA3 or path in RESNETS:
             unused("a training graph by name has one axis", "none", axis=(axis, None))
         if path in LLAMA3:
-            return Sized(lambda count: (_divided(llama3(path, count)), ""), True)
+            return SizedProgram(lambda count: (_partitioned(llama3(path, count)), ""), True)
         if path in RESNETS:
-            return Sized(lambda count: (_divided(resnet_training_step(path, count)), ""), True)
+            return SizedProgram(lambda count: (_partitioned(resnet_training_step(path, count)), ""), True)
         if path.endswith(".spmd.json"):
             workload = Spmd.load(path)
         elif path.endswith((".mlir", ".stablehlo")):
@@ -54,10 +54,10 @@ def sized(workload: Any, axis: str | None = None) -> Sized | None:
         return None
     if workload.mesh is None:
         raise _fixed(workload.name, workload.devices)
-    return _of_graph(workload, by, axis)
+    return _sized_graph(workload, by, axis)
 
 
-def _divided(graph: Graph) -> Spmd:
+def _partitioned(graph: Graph) -> Spmd:
     return partition(graph) if graph.mesh is not None or graph.devices > 1 else Spmd([graph], 1)
 
 
@@ -68,7 +68,7 @@ def _fixed(name: str, devices: int) -> Exception:
     )  # fmt: skip
 
 
-def _of_graph(graph: Graph, by: str, axis: str | None) -> Sized:
+def _sized_graph(graph: Graph, by: str, axis: str | None) -> SizedProgram:
     sizes = {name: int(size) for name, size in re.findall(r"([^\s,=]+)=(\d+)", str(graph.mesh))}
     grows = next(iter(sizes)) if axis is None else axis
     if grows not in sizes:
@@ -84,4 +84,4 @@ def _of_graph(graph: Graph, by: str, axis: str | None) -> Sized:
             return None, f"{count:,} devices are not a multiple of the mesh's other axes, {kept}"
         return partition(graph, {**sizes, grows: count // others}, by=by), ""
 
-    return Sized(made)
+    return SizedProgram(made)

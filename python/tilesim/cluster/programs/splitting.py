@@ -13,11 +13,11 @@ from ...graph.graph import Graph
 from .combining import Reach, bytes_moved, combined, reach
 from .flat import COMMUNICATION, FREE, POINTWISE, Flat, Op, flatten, in_place
 
-__all__ = ["Part", "Split", "content_key", "graph_of", "split"]
+__all__ = ["ProgramPart", "Split", "content_key", "graph_of", "split"]
 
 
 @dataclass(slots=True)
-class Part:
+class ProgramPart:
     """A segment or a communication of one class of devices.
 
     `deps` are numbers of other parts. A segment has `operations` (numbers, including views), `inputs` and `outputs`
@@ -46,18 +46,18 @@ class Split:
     """Parts of a graph in program order, with its operations."""
 
     flat: Flat
-    parts: list[Part]
+    parts: list[ProgramPart]
     devices: int
 
     @property
-    def segments(self) -> list[Part]:
+    def segments(self) -> list[ProgramPart]:
         """Those that compute."""
         return [part for part in self.parts if not part.op]
 
     @property
-    def distinct(self) -> dict[str, Part]:
+    def distinct(self) -> dict[str, ProgramPart]:
         """The first segment of each content."""
-        found: dict[str, Part] = {}
+        found: dict[str, ProgramPart] = {}
         for part in self.segments:
             found.setdefault(part.key, part)
         return found
@@ -88,9 +88,9 @@ def split(graph: Any, devices: int, combine: bool = False) -> Split:
     return Split(flat, parts, devices)
 
 
-def _parts(flat: Flat, found: Reach, devices: int) -> tuple[list[Part], list[int]]:
+def _parts(flat: Flat, found: Reach, devices: int) -> tuple[list[ProgramPart], list[int]]:
     """Parts without dependencies, and the part of each operation (−1: a view)."""
-    parts: list[Part] = []
+    parts: list[ProgramPart] = []
     owner = [-1] * len(flat.operations)
     for group in found.groups:
         for i in group:
@@ -103,7 +103,7 @@ def _parts(flat: Flat, found: Reach, devices: int) -> tuple[list[Part], list[int
             continue
         if keys[i] not in known:
             known[keys[i]] = len(parts)
-            parts.append(Part(_label(flat, op), place=i, scope=op.scope))
+            parts.append(ProgramPart(_label(flat, op), place=i, scope=op.scope))
         owner[i] = known[keys[i]]
         parts[owner[i]].operations.append(i)
     return parts, owner
@@ -148,10 +148,10 @@ def _label(flat: Flat, op: Op) -> str:
     return f"{label}/{op.entry['name']}" if label else str(op.entry["name"])
 
 
-def _communication(flat: Flat, group: list[int], devices: int) -> Part:
+def _communication(flat: Flat, group: list[int], devices: int) -> ProgramPart:
     first = flat.operations[group[0]]
     name = _label(flat, first) + (f" and {len(group) - 1} more" if len(group) > 1 else "")
-    return Part(name, place=min(group), scope=first.scope, op=first.kind,
+    return ProgramPart(name, place=min(group), scope=first.scope, op=first.kind,
                 bytes=sum(bytes_moved(flat.operations[i].entry) for i in group), operations=list(group),
                 dtype=str(first.entry["operands"][0]["dtype"]), groups=groups_of(first.entry, devices))  # fmt: skip
 
@@ -159,7 +159,7 @@ def _communication(flat: Flat, group: list[int], devices: int) -> Part:
 MOST_AGAIN = 32  # most recomputed operations per value
 
 
-def _close(flat: Flat, part: Part, owner: list[int]) -> None:
+def _close(flat: Flat, part: ProgramPart, owner: list[int]) -> None:
     """Adds a segment's views and the values that are cheaper to recompute than to read; finds its border."""
     inside = set(part.operations)
     known = {value for i in part.operations for value in flat.operations[i].reads}
@@ -175,7 +175,7 @@ def _close(flat: Flat, part: Part, owner: list[int]) -> None:
                 known.update(op.reads)
                 waiting.append(maker)
             elif op.kind in POINTWISE and owner[maker] != owner[part.operations[0]]:
-                again = _again(flat, value, part.scope, known)
+                again = _recomputed(flat, value, part.scope, known)
                 waiting += again - inside
                 inside |= again
                 known.update(one for i in again for one in flat.operations[i].reads)
@@ -186,7 +186,7 @@ def _close(flat: Flat, part: Part, owner: list[int]) -> None:
     part.outputs = sorted(made)
 
 
-def _again(flat: Flat, value: int, scope: int, known: set[int]) -> set[int]:
+def _recomputed(flat: Flat, value: int, scope: int, computed: set[int]) -> set[int]:
     """Elementwise operations that recompute a value from fewer new bytes than it has; else None."""
     found: set[int] = set()
     leaves: set[int] = set()
@@ -202,11 +202,11 @@ def _again(flat: Flat, value: int, scope: int, known: set[int]) -> set[int]:
             waiting += op.reads
         if len(found) > MOST_AGAIN:
             return set()
-    read = sum(bytes_of(flat.values[leaf]) for leaf in leaves if leaf not in known)
+    read = sum(bytes_of(flat.values[leaf]) for leaf in leaves if leaf not in computed)
     return found if read < bytes_of(flat.values[value]) else set()
 
 
-def _narrow(flat: Flat, parts: list[Part], owner: list[int]) -> None:
+def _narrow(flat: Flat, parts: list[ProgramPart], owner: list[int]) -> None:
     """Removes each segment's outputs without readers, and the operations that no output needs."""
     wanted = {*flat.outputs}
     wanted.update(value for part in parts for value in part.inputs)
@@ -236,7 +236,7 @@ def _narrow(flat: Flat, parts: list[Part], owner: list[int]) -> None:
         part.inputs = [value for value in part.inputs if value in needed]
 
 
-def _connect(flat: Flat, parts: list[Part], owner: list[int]) -> None:
+def _connect(flat: Flat, parts: list[ProgramPart], owner: list[int]) -> None:
     """Dependencies of each part: makers of its inputs, through views."""
     sources: list[frozenset[int]] = []
     none: frozenset[int] = frozenset()
@@ -251,7 +251,7 @@ def _connect(flat: Flat, parts: list[Part], owner: list[int]) -> None:
         part.deps = sorted(none.union(*[sources[flat.makers[v]] for v in reads if flat.makers[v] >= 0]) - {number})
 
 
-def _aliases(flat: Flat, part: Part, written: set[int]) -> list[tuple[int, int]]:
+def _aliases(flat: Flat, part: ProgramPart, written: set[int]) -> list[tuple[int, int]]:
     """Outputs that a chain of updates writes into inputs; the first update has the input."""
     found, inside = [], written.intersection(part.operations)
     for number, value in enumerate(part.outputs):
@@ -263,7 +263,7 @@ def _aliases(flat: Flat, part: Part, written: set[int]) -> list[tuple[int, int]]
     return found
 
 
-def _key(flat: Flat, part: Part) -> str:
+def _key(flat: Flat, part: ProgramPart) -> str:
     inputs = [flat.values[value] for value in part.inputs]
     rows = [flat.operations[i] for i in part.operations]
     ties = [(output, part.inputs.index(flat.operations[i].reads[0])) for output, i in part.aliases]
@@ -298,7 +298,7 @@ def _hash(entries: Any, reads: Any, writes: Any, inputs: dict[Any, Any], outputs
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def graph_of(split: Split, part: Part) -> Graph:
+def graph_of(split: Split, part: ProgramPart) -> Graph:
     """A segment as a separate graph."""
     flat = split.flat
     entries = [flat.operations[i].entry for i in part.operations]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.layered import Layered
-from ..columns import Columns, of_table
+from ..columns import Columns, columns_of_table
 from ..fabric import Fabric
 from ..pipelines.calling import MOST_PASSES, MOST_STAGES
 from ..pipelines.stages import unlike
@@ -82,7 +82,7 @@ def _schedules(w: Layered, layouts: Array) -> Array:
     return np.concatenate(found)
 
 
-def _kept(w: Layered, fabric: Fabric) -> list[tuple[int, int]]:
+def _recomputes(w: Layered, fabric: Fabric) -> list[tuple[int, int]]:
     """Distinct choices of recompute and offload."""
     if w.phase != "train":
         return [(0, 0)]
@@ -99,7 +99,7 @@ def _choices(w: Layered, fabric: Fabric) -> Array:
     sequences = (False,) if w.phase == "decode" else (False, True)
     shards = range(len(SHARDS)) if w.phase == "train" else (SHARDS.index("none"), SHARDS.index("zero3"))
     kinds = range(1 if w.phase == "decode" else len(CONTEXTS))
-    rows = [(s, z, *kept, kind) for s in sequences for z in shards for kept in _kept(w, fabric) for kind in kinds]
+    rows = [(s, z, *kept, kind) for s in sequences for z in shards for kept in _recomputes(w, fabric) for kind in kinds]
     return np.array(rows, dtype=np.float64)
 
 
@@ -174,4 +174,4 @@ def plan_of(row: Sequence[float], phase: str) -> Plan:
 
 def table_of(w: Layered, rows: Array) -> Columns:
     """Rows as columns."""
-    return of_table(w, {name: rows[:, number] for number, name in enumerate(AXES)})
+    return columns_of_table(w, {name: rows[:, number] for number, name in enumerate(AXES)})

@@ -14,7 +14,7 @@ from ..plan import SHARDS, Plan
 from ..stepping import framework_of
 from .candidates import AXES
 
-__all__ = ["Constants", "said"]
+__all__ = ["Constants", "summary_lines"]
 
 Array = NDArray[np.float64]
 _EXAMPLES = (Plan(), Plan(data=2, shard="zero3"))
@@ -44,7 +44,7 @@ class Constants:
                 yield own, constants
 
 
-def said(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def summary_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Lines about the fastest plan of each of several frameworks."""
     best: dict[str, Mapping[str, Any]] = {}
     for row in rows:

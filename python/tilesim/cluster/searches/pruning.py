@@ -14,7 +14,7 @@ from ..columns import Columns
 from ..plan import OFFLOAD, RECOMPUTE
 from ..terms import Pricer
 
-__all__ = ["Found", "Peak", "rises", "rounds"]
+__all__ = ["EvaluatedPlans", "Peak", "rises", "rounds"]
 
 Array = NDArray[np.float64]
 #: tolerance of a bound for rounding
@@ -54,7 +54,7 @@ def rises(c: Columns) -> NDArray[np.bool_]:
     return np.asarray(((c.context == 1) | c.by_heads) & ~away)
 
 
-class Found:
+class EvaluatedPlans:
     """Evaluated plans of a search, and whether others can still matter."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Found:
 
 
 def rounds(
-    found: Found, which: NDArray[np.int64], bound: Array, first: int, price: Callable[[NDArray[np.int64]], Any]
+    plans: EvaluatedPlans, which: NDArray[np.int64], bound: Array, first: int, price: Callable[[NDArray[np.int64]], Any]
 ) -> Iterator[Any]:
     """Evaluates plans by ascending bound in growing batches, skipping those that cannot matter."""
     order = np.lexsort((which, bound))
@@ -104,6 +104,6 @@ def rounds(
     while at < len(order):
         own = order[at : at + count]
         at, count = at + count, min(LAST, 2 * count)
-        asked = which[own][found.matters(which[own], bound[own])]
+        asked = which[own][plans.matters(which[own], bound[own])]
         if len(asked):
             yield price(asked)

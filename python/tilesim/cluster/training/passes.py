@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..columns import Columns
-from ..exchange import Group, all_reduce, gather, group, permute, to_all
+from ..exchange import AxisGroup, all_reduce, gather, group, permute, to_all
 from ..fabric import Fabric
 from ..hosts.offload import exposed, seconds
-from ..hosts.offload import moved as to_host
-from ..terms import Work
+from ..hosts.offload import offload_bytes as to_host
+from ..terms import DeviceWork
 from .replicas import sharded
 
-__all__ = ["Layer", "Moved", "gathered_layer", "hidden", "layer_passes", "state"]
+__all__ = ["AxisTraffic", "LayerSeconds", "gathered_layer", "hidden", "layer_passes", "state"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Moved:
+class AxisTraffic:
     """Communication over one axis: operation, bytes per call, calls, seconds of all calls including overlapped ones.
     `group` None is a device and its host."""
 
@@ -31,11 +31,11 @@ class Moved:
     bytes: Array
     calls: Array
     seconds: Array
-    group: Group | None
+    group: AxisGroup | None
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerSeconds:
     """Seconds of one layer and pass; `moved` has all communication. `interference`: slow-down of compute by overlapped
     communication; `data_interference`: its part by parameters and gradients."""
 
@@ -49,7 +49,7 @@ class Layer:
     offload: Array
     interference: Array
     data_interference: Array
-    moved: tuple[Moved, ...] = ()
+    traffic: tuple[AxisTraffic, ...] = ()
 
     @property
     def seconds(self) -> Array:
@@ -65,7 +65,7 @@ def hidden(compute: Array, moved: Array, share: float) -> tuple[Array, Array]:
     return np.maximum(moved - compute, 0.0), share * np.minimum(moved, compute)
 
 
-def beside(c: Columns, products: Array, sums: Array, k: Mapping[str, float]) -> tuple[Array, Array]:
+def hidden_by_split_products(c: Columns, products: Array, sums: Array, k: Mapping[str, float]) -> tuple[Array, Array]:
     """Exposed part of a tensor group's reductions that overlap with split products, and the slow-down of products. Of n
     parts (one per device), n - 1 overlap."""
     return hidden(k["tensor_overlap"] * (c.tensor - 1) / c.tensor * products, sums, k["interference"])
@@ -79,37 +79,39 @@ def _waits(busy: Array, launch: Array, blend: float) -> Array:
     return larger * (1.0 + ratio**blend) ** (1.0 / blend) - busy
 
 
-def _divided(
+def _sharded_traffic(
     c: Columns, fabric: Fabric, k: Mapping[str, float], operation: str, width: Array | float, level: int = 3
-) -> tuple[Moved, ...]:
+) -> tuple[AxisTraffic, ...]:
     """Communication of one layer's parameters or gradients, sharded from a `level` of zero on."""
     found = []
     for part in sharded(c, fabric):
         bytes_ = part.layer * width
         some = (c.shard >= level) & (bytes_ > 0)
         seconds = np.where(some, gather(np.where(some, bytes_, 0.0), part.group, fabric, k), 0.0)
-        found.append(Moved("data", operation, bytes_, np.ones(len(c)), seconds, part.group))
+        found.append(AxisTraffic("data", operation, bytes_, np.ones(len(c)), seconds, part.group))
     return tuple(found)
 
 
 def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
     """Seconds to gather a layer's sharded parameters."""
-    return np.sum([one.seconds for one in _divided(c, fabric, k, "all_gather", c.element_bytes)], axis=0)
+    return np.sum([one.seconds for one in _sharded_traffic(c, fabric, k, "all_gather", c.element_bytes)], axis=0)
 
 
-def state(c: Columns, fabric: Fabric) -> Moved:
+def state(c: Columns, fabric: Fabric) -> AxisTraffic:
     """Transfers of the optimizer's state from and to the host, once per step."""
     bytes_ = to_host(c, False).state
     calls = np.where(bytes_ > 0, 2.0, 0.0)
-    return Moved("offload", "copy", bytes_, calls, seconds(bytes_, fabric), None)
+    return AxisTraffic("offload", "copy", bytes_, calls, seconds(bytes_, fabric), None)
 
 
-def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> tuple[Layer, Layer]:
+def layer_passes(
+    c: Columns, w: DeviceWork, fabric: Fabric, k: Mapping[str, float]
+) -> tuple[LayerSeconds, LayerSeconds]:
     """A layer's forward and backward pass, with recompute and communication."""
     tensor = group(c, "tensor", fabric)
     wide = c.tokens * c.hidden * c.element_bytes
     sums = 2 * all_reduce(wide, tensor, fabric, k)
-    again = np.where(c.again, sums, 0.0)
+    again = np.where(c.recomputes_layers, sums, 0.0)
     experts, around = group(c, "expert", fabric), group(c, "context", fabric)
     sent = wide * np.maximum(1.0, c.experts_chosen) * c.imbalance / c.tensor
     routed = np.where(c.expert > 1, 2 * to_all(sent, experts, fabric, k), 0.0)
@@ -118,34 +120,36 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     # all-to-all of queries, outputs, keys and values between token shards and head shards
     turned = [np.where(c.by_heads, 2 * to_all(one, around, fabric, k), 0.0) for one in (c.query_bytes, c.key_bytes)]
     turn = turned[0] + turned[1]
-    whole = _divided(c, fabric, k, "all_gather", c.element_bytes)
+    whole = _sharded_traffic(c, fabric, k, "all_gather", c.element_bytes)
     width = np.where(c.shard >= 3, c.parameter_bytes, k["gradient_bytes"])
-    scattered = _divided(c, fabric, k, "reduce_scatter", width, level=2)
+    scattered = _sharded_traffic(c, fabric, k, "reduce_scatter", width, level=2)
     gathered, summed = (np.sum([one.seconds for one in rows], axis=0) for rows in (whole, scattered))
     forward, backward, recompute = w.forward.seconds, w.backward.seconds, w.recompute.seconds
     share = k["interference"]
     # processes launch independently and synchronize at each reduction
     launch = k["host_pass"] + k["host_straggler"] * (c.tensor - 1)
-    tensor_f, parts_f = beside(c, w.forward.products, sums, k)
-    tensor_b, parts_b = beside(c, w.backward.products + w.recompute.products, sums + again, k)
+    tensor_f, parts_f = hidden_by_split_products(c, w.forward.products, sums, k)
+    tensor_b, parts_b = hidden_by_split_products(c, w.backward.products + w.recompute.products, sums + again, k)
     host_f = _waits(forward + tensor_f + routed + turn, launch, k["host_blend"])
     back = backward + recompute
-    passes = 1 + np.where(c.again, 1.0, 0.0)
+    passes = 1 + np.where(c.recomputes_layers, 1.0, 0.0)
     host_b = _waits(back + tensor_b + 2 * routed + passes * turn, passes * launch, k["host_blend"])
     ring_f = hidden(w.forward.attention, ring, share)
     ring_b = hidden(w.backward.attention, 2 * ring, share)
     busy_f, busy_b = forward + host_f + tensor_f, back + host_b + tensor_b
     zero, one = np.zeros(len(c)), np.ones(len(c))
     away = to_host(c, k["dropout"] > 0).layer
-    copied = Moved("offload", "copy", away, one, seconds(away, fabric), None)  # to the host forward, back backward
+    copied = AxisTraffic(
+        "offload", "copy", away, one, seconds(away, fabric), None
+    )  # to the host forward, back backward
 
-    def moved(times: int, repeated: Array) -> tuple[Moved, ...]:
+    def moved(times: int, repeated: Array) -> tuple[AxisTraffic, ...]:
         return (
-            Moved("tensor", "all_reduce", wide, 2 * repeated, sums * repeated, tensor),
-            Moved("expert", "all_to_all", sent, 2 * times * one, times * routed, experts),
-            Moved("context", "permute", kv, times * (c.context - 1), times * ring, around),
-            Moved("context", "all_to_all", c.query_bytes, 2 * repeated, turned[0] * repeated, around),
-            Moved("context", "all_to_all", c.key_bytes, 2 * repeated, turned[1] * repeated, around),
+            AxisTraffic("tensor", "all_reduce", wide, 2 * repeated, sums * repeated, tensor),
+            AxisTraffic("expert", "all_to_all", sent, 2 * times * one, times * routed, experts),
+            AxisTraffic("context", "permute", kv, times * (c.context - 1), times * ring, around),
+            AxisTraffic("context", "all_to_all", c.query_bytes, 2 * repeated, turned[0] * repeated, around),
+            AxisTraffic("context", "all_to_all", c.key_bytes, 2 * repeated, turned[1] * repeated, around),
             *whole,
             copied,
         )
@@ -154,8 +158,8 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     data_b, slow_b = hidden(busy_b, gathered + summed, share)
     away_f, away_b = exposed(away, busy_f, fabric, k), exposed(away, busy_b, fabric, k)
     return (
-        Layer(forward, zero, host_f, tensor_f, routed, ring_f[0] + turn, data_f, away_f[0],
+        LayerSeconds(forward, zero, host_f, tensor_f, routed, ring_f[0] + turn, data_f, away_f[0],
               ring_f[1] + slow_f + away_f[1] + parts_f, slow_f, moved(1, one)),
-        Layer(backward, recompute, host_b, tensor_b, 2 * routed, ring_b[0] + passes * turn, data_b, away_b[0],
+        LayerSeconds(backward, recompute, host_b, tensor_b, 2 * routed, ring_b[0] + passes * turn, data_b, away_b[0],
               ring_b[1] + slow_b + away_b[1] + parts_b, slow_b, (*moved(2, passes), *scattered)),
     )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..columns import Columns
-from ..exchange import Group, group
+from ..exchange import AxisGroup, group
 from ..fabric import Fabric
 
 __all__ = ["Replicated", "placed", "replicated", "sharded"]
@@ -22,24 +22,24 @@ class Replicated(NamedTuple):
 
     layer: Array
     all: Array
-    group: Group
+    group: AxisGroup
     tables: Array
 
 
-def _alike(c: Columns, fabric: Fabric) -> Group:
+def _alike(c: Columns, fabric: Fabric) -> AxisGroup:
     """Devices with the same experts, which are innermost in the data axis."""
     size, stride = c.data * c.context / c.expert, c.tensor * c.expert
     node = np.minimum(fabric.per_node, c.devices)
     inner = np.clip(np.floor(node / stride), 1, size)
-    return Group(size, inner, np.maximum(1.0, node / inner), stride)
+    return AxisGroup(size, inner, np.maximum(1.0, node / inner), stride)
 
 
-def _both(c: Columns, of: Group, fabric: Fabric) -> Group:
+def _paired_group(c: Columns, axis_group: AxisGroup, fabric: Fabric) -> AxisGroup:
     """A group with the devices of the second model copy, if any, which are on another stage."""
     if not np.any(c.copies > 1):
-        return of
-    inner = np.where(c.devices <= fabric.per_node, of.inner * c.copies, of.inner)
-    return Group(of.size * c.copies, inner, of.beside, of.stride)
+        return axis_group
+    inner = np.where(c.devices <= fabric.per_node, axis_group.inner * c.copies, axis_group.inner)
+    return AxisGroup(axis_group.size * c.copies, inner, axis_group.concurrent, axis_group.stride)
 
 
 def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
@@ -47,10 +47,10 @@ def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
     layers = c.copies * c.stage_layers
     shared, routed = c.shared_layer_parameters, c.routed_layer_parameters
     tables = c.copies * c.tables(0.0) * c.table_parameters / c.tensor
-    found = (Replicated(shared, layers * shared + tables, _both(c, group(c, "data", fabric), fabric), tables),)
+    found = (Replicated(shared, layers * shared + tables, _paired_group(c, group(c, "data", fabric), fabric), tables),)
     if not np.any(c.expert > 1):
         return found
-    return (*found, Replicated(routed, layers * routed, _both(c, _alike(c, fabric), fabric), 0.0 * tables))
+    return (*found, Replicated(routed, layers * routed, _paired_group(c, _alike(c, fabric), fabric), 0.0 * tables))
 
 
 def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
@@ -59,7 +59,7 @@ def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
     if not fabric.slices:
         return parts
     return tuple(
-        part._replace(group=Group(part.group.inner, part.group.inner, part.group.beside, part.group.stride))
+        part._replace(group=AxisGroup(part.group.inner, part.group.inner, part.group.concurrent, part.group.stride))
         for part in parts
     )
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...base import figures
 from ...base.columns import bar, layout, name, number, percent, text
-from ...base.drawing import axes_or_new, plain
-from ...base.palette import BOUND, OTHER
+from ...base.drawing import axes_or_new, no_math
+from ...base.palette import BOUND, OTHER_COLOUR
 from ...base.screen import Lines
 from ...base.table import Table
 
@@ -20,8 +20,8 @@ _COLOURS = {
     "recompute": BOUND["vector"],
     "interference": BOUND["cache"],
     "host": BOUND["host"],
-    "bubble": OTHER,
-    "wait": OTHER,
+    "bubble": OTHER_COLOUR,
+    "wait": OTHER_COLOUR,
     "optimizer": BOUND["launch"],
 }
 _EXPOSED = (BOUND["network"], BOUND["link"], BOUND["latency"], BOUND["memory"])
@@ -58,12 +58,14 @@ class Breakdown(Table):
             else:
                 colour, exposed = _EXPOSED[exposed % len(_EXPOSED)], exposed + 1
             label = f"{called(row)} {figures.percent(row['share'])}"
-            axes.barh(0, row["seconds"], left=left, color=colour, label=plain(label), edgecolor="white", linewidth=0.5)
+            axes.barh(
+                0, row["seconds"], left=left, color=colour, label=no_math(label), edgecolor="white", linewidth=0.5
+            )
             left += row["seconds"]
         axes.set_yticks([])
         axes.set_xlim(0, left)
         axes.xaxis.set_major_formatter(lambda value, _: figures.duration(value) if value else "0")
-        axes.set_title(plain(self.title), fontsize=9)
+        axes.set_title(no_math(self.title), fontsize=9)
         axes.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
         return axes
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..closed import Times
+from ..closed import StepTimes
 from ..columns import Columns
 from ..fabric import Fabric
-from ..training.passes import Moved
+from ..training.passes import AxisTraffic
 
 __all__ = ["PASSES", "WHEN", "communication", "dimensions", "stage_seconds"]
 
@@ -32,7 +32,7 @@ def dimensions(fabric: Fabric) -> tuple[str, str]:
     return ("slice", "slices") if fabric.slices else ("node", "nodes")
 
 
-def _row(moved: Moved, when: str, times: float, exposed: float, fabric: Fabric) -> dict[str, Any]:
+def _row(moved: AxisTraffic, when: str, times: float, exposed: float, fabric: Fabric) -> dict[str, Any]:
     def first(value: Any) -> float:
         return float(np.ravel(value)[0])
 
@@ -50,16 +50,16 @@ def _row(moved: Moved, when: str, times: float, exposed: float, fabric: Fabric) 
     }  # fmt: skip
 
 
-def communication(c: Columns, found: Times, fabric: Fabric) -> list[dict[str, Any]]:
+def communication(c: Columns, times: StepTimes, fabric: Fabric) -> list[dict[str, Any]]:
     """Rows of communication in a step on the fullest device."""
-    detail = found.detail
+    detail = times.detail
     if detail is None:
         return []
     m = float(c.micro_batches[0])
     layers = m * float(c.stage_layers[0])
     rows = []
     for when, layer in detail.layers.items():
-        for axis, moved in _by_axis(layer.moved):
+        for axis, moved in _by_axis(layer.traffic):
             whole = sum(float(one.seconds[0]) for one in moved)
             exposed = float(getattr(layer, axis)[0])
             if (when, axis) == ("forward", "data"):  # the first layer's exposed parameters
@@ -76,17 +76,17 @@ def communication(c: Columns, found: Times, fabric: Fabric) -> list[dict[str, An
     return [row for row in rows if row["seconds"] > 0]
 
 
-def _by_axis(moved: Iterable[Moved]) -> list[tuple[str, list[Moved]]]:
-    found: dict[str, list[Moved]] = {}
+def _by_axis(moved: Iterable[AxisTraffic]) -> list[tuple[str, list[AxisTraffic]]]:
+    found: dict[str, list[AxisTraffic]] = {}
     for one in moved:
         found.setdefault(one.axis, []).append(one)
     return list(found.items())
 
 
-def stage_seconds(c: Columns, found: Times) -> dict[str, float]:
+def stage_seconds(c: Columns, times: StepTimes) -> dict[str, float]:
     """Seconds of stages per micro-batch."""
-    rows = {"forward": float(found.stage_forward[0]), "backward": float(np.ravel(found.stage_backward)[0])}
-    detail = found.detail
+    rows = {"forward": float(times.stage_forward[0]), "backward": float(np.ravel(times.stage_backward)[0])}
+    detail = times.detail
     if detail is None:
         return rows
     layers = rows["layers"] = float(c.stage_layers[0])

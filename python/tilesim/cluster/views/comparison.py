@@ -14,7 +14,7 @@ from .breakdown import called
 
 __all__ = ["ComparableStep", "StepComparison"]
 
-_TOLD = ("plan", "cluster", "device", "devices", "predictor", "network", "overlap", "framework")
+_FACTS = ("plan", "cluster", "device", "devices", "predictor", "network", "overlap", "framework")
 _FIGURES = ("seconds", "exposed_seconds", "bubble_seconds", "mfu", "peak_bytes")
 
 
@@ -29,7 +29,7 @@ class StepComparison(SideBySide):
 
     def __init__(self, results: Sequence[Any], names: Sequence[str] | None = None) -> None:
         """Stores results."""
-        super().__init__(results, names, _told_apart)
+        super().__init__(results, names, _distinct_descriptions)
 
     def total(self, index: int) -> float:
         """The time of one step.
@@ -118,7 +118,7 @@ class StepComparison(SideBySide):
             Rows what (workload, plan, cluster, device, predictor, ...), a, b, ...
         """
         rows = []
-        for name, values in _told(self.results).items():
+        for name, values in _facts_by_name(self.results).items():
             if len(set(values)) > 1:
                 rows.append({"what": name, **dict(zip(self.letters, values, strict=True))})
         return Table(rows, empty="the results describe the same step")
@@ -137,10 +137,10 @@ class StepComparison(SideBySide):
                 "headline": self.headline(), **rows, "notes": self.notes}  # fmt: skip
 
 
-def _told(results: Sequence[Any]) -> dict[str, list[str]]:
+def _facts_by_name(results: Sequence[Any]) -> dict[str, list[str]]:
     """Facts of results by name."""
     found = {"workload": [str(result.workload.name) for result in results]}
-    for name in _TOLD:
+    for name in _FACTS:
         found[name] = [
             one.text() if hasattr(one, "text") else "" if one is None else str(one)
             for one in (getattr(result, name) for result in results)
@@ -148,9 +148,9 @@ def _told(results: Sequence[Any]) -> dict[str, list[str]]:
     return found
 
 
-def _told_apart(results: Sequence[Any]) -> list[str]:
+def _distinct_descriptions(results: Sequence[Any]) -> list[str]:
     """Descriptions of results by their differences."""
-    told = {name: values for name, values in _told(results).items() if len(set(values)) > 1}
+    told = {name: values for name, values in _facts_by_name(results).items() if len(set(values)) > 1}
     if "cluster" in told:
         told.pop("device", None)
     return [", ".join(filter(None, (values[at] for values in told.values()))) or "the same step"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...base import figures
 from ...base.columns import layout, number
-from ...base.drawing import axes_or_new, plain
+from ...base.drawing import axes_or_new, no_math
 from ...base.screen import Lines, wrapped
 from ...base.table import Table
 from ...models.layered import Layered
@@ -55,13 +55,13 @@ class PlanMap(Table):
             if row["seconds"] is not None:
                 times[place] = np.log10(row["seconds"])
             label = SHORT[row["kind"]] or figures.duration(row["seconds"])
-            axes.text(place[1], place[0], plain(label), ha="center", va="center", fontsize=7)
+            axes.text(place[1], place[0], no_math(label), ha="center", va="center", fontsize=7)
         axes.set_facecolor("0.9")
         axes.imshow(times, cmap="YlGn_r", aspect="auto", alpha=0.5)
         axes.set_xticks(range(len(pipelines)), [str(one) for one in pipelines])
         axes.set_yticks(range(len(tensors)), [str(one) for one in tensors])
         axes.set(xlabel="pipeline", ylabel="tensor")
-        axes.set_title(plain(self.title), fontsize=9)
+        axes.set_title(no_math(self.title), fontsize=9)
         return axes
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from ...base import figures
-from ...base.arguments import is_size, unused, whole
+from ...base.arguments import integer, is_size, unused
 from ...base.checked import checked
 from ...base.columns import layout, number, percent, text
-from ...base.drawing import axes_or_new, plain
+from ...base.drawing import axes_or_new, no_math
 from ...base.errors import shown, user_error
 from ...base.screen import Lines
 from ...base.table import Table
@@ -22,10 +22,10 @@ from ..cluster import Cluster
 from ..fabric import fabric_of, with_library
 from ..memory import GIB
 from ..plan import Plan
-from ..programs.sized import Sized, sized
+from ..programs.sized import SizedProgram, sized
 from ..result import StepResult
 from ..searching import study
-from ..slices import NoSuchSize
+from ..slices import UnsupportedSize
 from ..spmd import Spmd
 from ..stepping import step
 
@@ -74,7 +74,7 @@ class Scaling(Table):
         each_time = [row["devices"] if self.grows else 1 for row in ran]  # number of single-device batches per step
         rates = [row["tokens_per_second"] if tokens else much / row["seconds"]
                  for row, much in zip(ran, each_time, strict=True)]  # fmt: skip
-        drawn = axes.plot(devices, rates, marker="o", label=plain(label or self.title))
+        drawn = axes.plot(devices, rates, marker="o", label=no_math(label or self.title))
         each = rates[0] / devices[0]
         axes.plot(devices, [each * one for one in devices], linestyle="--", linewidth=1, color=drawn[0].get_color())
         above = len(axes.lines) <= 2
@@ -154,13 +154,13 @@ def scaling(
     if isinstance(devices, bytes) or not isinstance(devices, Sequence) or not devices:
         raise user_error("not a list of numbers", place="devices", value=shown(devices), allowed="such as [8, 64, 512]")
     plan = None if plan is None else Plan.load(plan)
-    counts = [whole("devices", one, 1, 2**31 - 1) for one in devices]
+    counts = [integer("devices", one, 1, 2**31 - 1) for one in devices]
     name = cluster.partition(":")[0] if isinstance(cluster, str) else str(getattr(cluster, "name", "") or "cluster")
     program = None if isinstance(workload, Layered) else sized(workload, axis)
     if program is not None:
         unused("the option does not apply to a program", "none, or a layered workload",
                plan=(plan, None), framework=(framework, None), grow_batch=(grow_batch, False))  # fmt: skip
-        return _of_program(program, cluster, sorted(set(counts)), name, (overlap, library, network_model))
+        return _program_rows(program, cluster, sorted(set(counts)), name, (overlap, library, network_model))
     unused("the option does not apply to a layered workload", "none", axis=(axis, None))
     workload = workload if isinstance(workload, Layered) else layered(workload)  # type: ignore[arg-type]
     rows, results = [], []
@@ -168,7 +168,7 @@ def scaling(
         batch = workload.global_batch * count // counts[0] if grow_batch else workload.global_batch
         work = replace(workload, global_batch=max(1, batch))
         asked = {"overlap": overlap, "library": library, "framework": framework, "network_model": network_model}
-        found, reason = _one(work, cluster, count, plan, asked)
+        found, reason = _step_or_reason(work, cluster, count, plan, asked)
         row: dict[str, Any] = {"devices": count, **dict.fromkeys(_NONE), "plan": "", "reason": reason}
         if found is not None:
             results.append(found)
@@ -184,12 +184,14 @@ def scaling(
     return Scaling(rows, results, f"{workload.name} on {name}", grow_batch)
 
 
-def _of_program(program: Sized, cluster: Any, counts: list[int], name: str, how: tuple[str, Any, str]) -> Scaling:
+def _program_rows(
+    program: SizedProgram, cluster: Any, counts: list[int], name: str, how: tuple[str, Any, str]
+) -> Scaling:
     """Rows of a program, partitioned for each number of devices."""
     if not isinstance(cluster, str):
         most = int(Cluster.load(cluster).devices)
         for count in counts:
-            whole("devices", count, 1, most)
+            integer("devices", count, 1, most)
     rows: list[dict[str, Any]] = []
     results: list[StepResult] = []
     title = "program"
@@ -221,14 +223,14 @@ def _sized(cluster: Any, count: int) -> Any:
     return cluster if int(getattr(cluster, "devices", 0)) == count else fabric_of(cluster, count)
 
 
-def _one(
+def _step_or_reason(
     work: Layered, cluster: Any, count: int, plan: Plan | None, asked: dict[str, Any]
 ) -> tuple[StepResult | None, str]:
     """The step, or None and the reason."""
     sized = _sized(cluster, count)
     try:
         fabric = with_library(fabric_of(sized, count), asked["library"])
-    except NoSuchSize as error:
+    except UnsupportedSize as error:
         return None, str(error)
     if plan is None:
         searched = study(work, fabric, fabric, framework=asked["framework"], best_alone=True)

@@ -7,7 +7,7 @@ from typing import Any
 from ...base import figures
 from ..memory import GIB
 
-__all__ = ["filled", "heading", "headline", "of_collective"]
+__all__ = ["collective_text", "filled", "heading", "headline"]
 
 #: note on closed forms with shared links and too many messages to simulate (docs/explanation/clusters.md)
 APPROXIMATE = "; approximate: up to 80 % below the simulated time of messages, 93 % with pipelined levels"
@@ -46,7 +46,7 @@ def filled(result: Any) -> list[str]:
     return [f"{result.peak_bytes / GIB:.1f}{room} GiB on the fullest device: {kept}"]
 
 
-def of_collective(result: Any, each: str = "") -> str:
+def collective_text(result: Any, each: str = "") -> str:
     """Time, model and exactness of a collective."""
     how = f"costs of {result.library}" if result.library else f"{result.algorithm}, {result.model}"
     how += "" if result.exact else ", message by message" if result.messages else ", an estimate"

@@ -1,1 +1,1 @@
-"""ONNX."""
+"""Reads ONNX models."""

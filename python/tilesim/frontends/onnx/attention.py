@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._core import Unsupported
 from ...graph.tensor import Tensor
-from .scope import Node, OnnxScope, Value, handles
+from .scope import OnnxNode, OnnxScope, Value, handles
 
 MICROSOFT = "com.microsoft"
 
@@ -48,7 +48,7 @@ def attend(
 
 
 @handles("Attention")
-def attention(scope: OnnxScope, node: Node) -> Sequence[Value] | Any:
+def attention(scope: OnnxScope, node: OnnxNode) -> Sequence[Value] | Any:
     """Opset 23 and later, without the output of scores; other forms take the standard's function body."""
     plain = len([name for name in node.outputs[3:] if name]) == 0
     q, k, v, mask = (scope.get(node, i) for i in range(4))
@@ -101,7 +101,7 @@ def rotated(scope: OnnxScope, x: Tensor, tables: Sequence[Tensor], interleaved: 
 
 
 @handles("RotaryEmbedding", domain=MICROSOFT)
-def rotary(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def rotary(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """x [B, S, H D] or [B, H, S, D]; positions [1] (the first one) or [B, S]; tables by position."""
     x, positions, cos, sin = (scope.get(node, i) for i in range(4))
     width = node.integer("rotary_embedding_dim") or 2 * cos.shape[1]
@@ -120,7 +120,7 @@ def rotary(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("MultiHeadAttention", domain=MICROSOFT)
-def multi_head(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def multi_head(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Separate projections, with bias, mask of keys or scores, and a cache."""
     q, k, v, bias, mask, scores = (scope.get(node, i) for i in range(6))
     heads = node.integer("num_heads")
@@ -139,7 +139,7 @@ def multi_head(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def attend_masked(
-    scope: OnnxScope, node: Node, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scores: Tensor | None
+    scope: OnnxScope, node: OnnxNode, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scores: Tensor | None
 ) -> Tensor:
     """Attention with a mask of keys and additional scores: [B, S, H D]."""
     extra = masked(scope, mask, q, k, node.number("mask_filter_value", -10000.0))
@@ -168,7 +168,7 @@ def masked(scope: OnnxScope, mask: Tensor | None, q: Tensor, k: Tensor, low: flo
 
 
 @handles("Attention", domain=MICROSOFT)
-def packed_attention(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def packed_attention(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """One product for all three projections, then attention."""
     x, w, bias, mask = (scope.get(node, i) for i in range(4))
     heads, past_state, scores = node.integer("num_heads"), scope.get(node, 4), scope.get(node, 5)
@@ -188,7 +188,7 @@ def packed_attention(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("GroupQueryAttention", domain=MICROSOFT)
-def group_query(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def group_query(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Grouped heads, causal, with a growing cache and optional rotary embedding; sequences of one length."""
     q, k, v = (scope.get(node, i) for i in range(3))
     heads, groups = node.integer("num_heads"), node.integer("kv_num_heads")

@@ -13,7 +13,7 @@ from ...base.errors import user_error
 from ...graph.builder import GraphBuilder
 from ...graph.tensor import Tensor
 from ..factors import counted
-from .scope import Node, OnnxScope, Value, axis_of, handles
+from .scope import OnnxNode, OnnxScope, Value, axis_of, handles
 
 FEW = 4  # loops of at most so many trips are unrolled
 UNROLLED = 1024  # most trips of a loop that is unrolled because one body cannot serve all trips
@@ -86,7 +86,7 @@ def run_functions(
 
 
 @handles("If")
-def branch(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def branch(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """A known condition selects its branch while the graph is built."""
     which = scope.get(node, 0)
     bodies = [node.get("then_branch"), node.get("else_branch")]
@@ -101,7 +101,7 @@ def branch(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Loop")
-def loop(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def loop(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """A counted loop where the trip count is known and the state keeps its type; else unrolled, or a while loop."""
     body = node.get("body")
     bound, go = scope.get(node, 0), scope.get(node, 1)
@@ -138,7 +138,7 @@ def unrolled(scope: OnnxScope, body: Any, trips: int, go: bool, state: list[Valu
 
 
 def while_loop(
-    scope: OnnxScope, node: Node, body: Any, bound: Tensor | None, go: Tensor | None, state: list[Value]
+    scope: OnnxScope, node: OnnxNode, body: Any, bound: Tensor | None, go: Tensor | None, state: list[Value]
 ) -> list[Value]:
     """A while loop over a counter, the condition, the state, and captured values."""
     if len(body.output) > 1 + len(state):
@@ -217,14 +217,14 @@ def counted_loop(
     return counted(scope.builder, "loop", trips, [*state, *results, *fixed], step)[: len(state) + len(results)]
 
 
-def moved(scope: OnnxScope, x: Tensor, axis: int, to: int) -> Tensor:
+def axis_moved(scope: OnnxScope, x: Tensor, axis: int, to: int) -> Tensor:
     """x with one axis at another place."""
     order = [i for i in range(x.ndim) if i != axis]
     return scope.transpose(x, [*order[:to], axis, *order[to:]])
 
 
 @handles("Scan")
-def scan(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def scan(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """A counted loop over parts of the sequences."""
     if node.opset < 9:
         raise Unsupported("Scan of opset 8")
@@ -233,7 +233,7 @@ def scan(scope: OnnxScope, node: Node) -> Sequence[Value]:
     state, sequences = values[: len(values) - count], values[len(values) - count :]
     outputs = len(body.output) - len(state)
     axes = node.integers("scan_input_axes", [0] * count)
-    rows = [moved(scope, x, axis_of(axis, x.ndim, node.place), 0) for axis, x in zip(axes, sequences, strict=True)]
+    rows = [axis_moved(scope, x, axis_of(axis, x.ndim, node.place), 0) for axis, x in zip(axes, sequences, strict=True)]
     turned = node.integers("scan_input_directions", [0] * count)
     rows = [scope.op("reverse", x, dims=[0]) if back else x for x, back in zip(rows, turned, strict=True)]
     steps = rows[0].shape[0] if rows else 0
@@ -248,7 +248,7 @@ def scan(scope: OnnxScope, node: Node) -> Sequence[Value]:
     axes = node.integers("scan_output_axes", [0] * outputs)
     return [
         *found[: len(state)],
-        *(moved(scope, x, 0, axis_of(axis, x.ndim, node.place)) for axis, x in zip(axes, results, strict=True)),
+        *(axis_moved(scope, x, 0, axis_of(axis, x.ndim, node.place)) for axis, x in zip(axes, results, strict=True)),
     ]
 
 
@@ -256,12 +256,12 @@ def scan(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("SequenceConstruct", "SequenceEmpty")
-def sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def sequence(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """A list of tensors."""
     return [scope.operands(node)]
 
 
-def position(scope: OnnxScope, node: Node, index: int, count: int) -> int:
+def position(scope: OnnxScope, node: OnnxNode, index: int, count: int) -> int:
     """A position in a sequence."""
     at = int(scope.numbers(node, index, "a position in a sequence").reshape(-1)[0])
     if not -count <= at < max(count, 1):
@@ -272,7 +272,7 @@ def position(scope: OnnxScope, node: Node, index: int, count: int) -> int:
 
 
 @handles("SequenceAt", "SequenceErase", "SequenceInsert", "SequenceLength")
-def sequence_part(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def sequence_part(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Lists as in Python."""
     values = list(scope.get(node, 0))
     if node.op == "SequenceLength":
@@ -289,7 +289,7 @@ def sequence_part(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("SplitToSequence")
-def split_to_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def split_to_sequence(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Parts along one axis."""
     x = scope.get(node, 0)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
@@ -312,7 +312,7 @@ def split_to_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("ConcatFromSequence")
-def concat_from_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def concat_from_sequence(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Joined along an axis, or along a new one."""
     values = list(scope.get(node, 0))
     if not values:
@@ -325,12 +325,12 @@ def concat_from_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Optional")
-def optional(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def optional(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """The value, or nothing."""
     return [scope.get(node, 0)]
 
 
 @handles("OptionalHasElement")
-def has_element(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def has_element(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Known while the graph is built."""
     return [scope.scalar(scope.get(node, 0) is not None, "bool")]

@@ -11,26 +11,26 @@ from ..._core import Unsupported
 from ...base.dtypes import FLOATS, NUMPY
 from ...graph.tensor import Tensor
 from ..functions import functions_of
-from .scope import Node, OnnxScope, Value, dtype_of, handles
+from .scope import OnnxNode, OnnxScope, Value, dtype_of, handles
 
-PLAIN = functions_of("onnx")
+FUNCTIONS = functions_of("onnx")
 VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
 
 
-@handles(*PLAIN)
-def plain(scope: OnnxScope, node: Node) -> Sequence[Value]:
+@handles(*FUNCTIONS)
+def elementwise_function(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Operators that are one elementwise function."""
-    return [scope.apply(PLAIN[node.op], *scope.operands(node))]
+    return [scope.apply(FUNCTIONS[node.op], *scope.operands(node))]
 
 
 @handles("Identity", "OptionalGetElement")
-def identity(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def identity(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """The value itself."""
     return [scope.get(node, 0)]
 
 
 @handles(*VARIADIC)
-def variadic(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def variadic(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Any number of operands, combined from the left."""
     x = scope.operands(node)
     total: Tensor = x[0]
@@ -40,7 +40,7 @@ def variadic(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Pow")
-def power(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def power(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """The exponent may be of another dtype; the result has the base's."""
     x, y = scope.operands(node)
     wide = x.dtype if x.dtype in FLOATS or y.dtype not in FLOATS else y.dtype
@@ -48,7 +48,7 @@ def power(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Mod")
-def modulo(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def modulo(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """fmod 0: the sign of the divisor; fmod 1: of the dividend."""
     x, y = scope.operands(node)
     rest = scope.apply("remainder", x, y)
@@ -61,13 +61,13 @@ def modulo(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("BitShift")
-def shift(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def shift(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """LEFT or RIGHT."""
     return [scope.apply("shift_" + node.text("direction").lower(), *scope.operands(node))]
 
 
 @handles("Clip")
-def clip(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def clip(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """The upper bound wins where the two cross."""
     x = scope.get(node, 0)
     low, high = (scope.get(node, i) for i in (1, 2))
@@ -80,7 +80,7 @@ def clip(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Cast", "CastLike", "BitCast")
-def cast(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def cast(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Floats of 8 bits saturate by default."""
     x = scope.get(node, 0)
     dtype = scope.get(node, 1).dtype if node.op == "CastLike" else dtype_of(node.integer("to"), node.place)
@@ -117,7 +117,7 @@ def converted(scope: OnnxScope, x: Tensor, dtype: str, saturate: bool = True) ->
 
 
 @handles("IsInf")
-def is_inf(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def is_inf(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Infinities of the signs that the attributes select."""
     x = scope.get(node, 0)
     found = []
@@ -158,14 +158,14 @@ def activation(scope: OnnxScope, name: str, x: Tensor, alpha: float | None = Non
 
 
 @handles("LeakyRelu", "ThresholdedRelu", "Elu", "HardSigmoid", "Softsign")
-def activations(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def activations(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Activations that recurrent layers have too."""
     alpha, beta = node.get("alpha"), node.get("beta")
     return [activation(scope, node.op.lower(), scope.get(node, 0), alpha, beta)]
 
 
 @handles("PRelu", "Selu", "Celu", "HardSwish", "Mish", "Swish", "Shrink")
-def compositions(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def compositions(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Short compositions."""
     x = scope.get(node, 0)
     zero = scope.like(0, x)
@@ -194,14 +194,14 @@ def compositions(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Gelu")
-def gelu(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def gelu(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Exact, or its tanh form."""
     form = "gelu_tanh" if node.text("approximate", "none") == "tanh" else "gelu_erf"
     return [scope.apply(form, scope.get(node, 0))]
 
 
 @handles("Acosh", "Asinh", "Atanh")
-def inverse_hyperbolic(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def inverse_hyperbolic(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Abramowitz and Stegun 4.6.20 to 4.6.22."""
     given = scope.get(node, 0)
     x = scope.wide(given)
@@ -217,7 +217,7 @@ def inverse_hyperbolic(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Dropout")
-def dropout(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def dropout(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """The identity; dropout of a training model with a ratio above 0 is unsupported."""
     x = scope.get(node, 0)
     training = bool(scope.numbers(node, 2, "whether this trains")) if node.has(2) else False
@@ -229,7 +229,7 @@ def dropout(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
-def random(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def random(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Frameworks draw different numbers, so no reference exists."""
     raise Unsupported("operators that draw random numbers: make the numbers an input of the model")
 

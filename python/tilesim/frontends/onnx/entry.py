@@ -1,4 +1,4 @@
-"""`from_onnx`: opens a model and reads it."""
+"""Opens and reads an ONNX model (`from_onnx`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._core import Unsupported
-from ...base.arguments import whole
+from ...base.arguments import integer
 from ...base.checked import checked
 from ...base.errors import path_text, shown, user_error
 from ...base.extras import need
@@ -60,7 +60,7 @@ def check_texts(message: Any, place: str) -> None:
                 raise user_error("a text is not UTF-8", place=f"{place}: {field.name}", value=shown(item))
 
 
-def known_opsets(model: Any, name: str) -> None:
+def check_opsets(model: Any, name: str) -> None:
     """Raises an error for unsupported versions of the operators."""
     if not model.opset_import:
         raise user_error("the model does not say which version of the operators it uses (opset_import)", place=name)
@@ -147,14 +147,14 @@ def from_onnx(
     """
     model, directory, stem = opened(source)
     if batch is not None:
-        batch = whole("batch", batch, 1)
+        batch = integer("batch", batch, 1)
         found = symbolic_sizes(model, batch, None)
         if not found:
             raise user_error("all dimensions of this model are fixed", place=stem, value=f"batch {batch}",
                              suggestion="Export the model with a symbolic batch dimension")  # fmt: skip
         sizes = {**found, **(sizes or {})}
     name = name or stem or model.graph.name or "model"
-    known_opsets(model, name)
+    check_opsets(model, name)
     try:
         graph = ModelReader(model, directory, name, sizes or {}, fixed or {}).read()
     except RecursionError:

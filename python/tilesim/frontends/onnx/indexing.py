@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...graph.building import gathered, scattered
 from ...graph.tensor import Tensor
-from .scope import Node, OnnxScope, Value, axis_of, handles
+from .scope import OnnxNode, OnnxScope, Value, axis_of, handles
 
 
 def vectors(scope: OnnxScope, indices: Tensor, axis: int) -> Tensor:
@@ -25,7 +25,7 @@ def elements(scope: OnnxScope, x: Tensor, indices: Tensor, axis: int) -> Tensor:
 
 
 @handles("Gather")
-def gather(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def gather(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Slices of one axis."""
     x, indices = scope.operands(node)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
@@ -33,7 +33,7 @@ def gather(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("GatherElements")
-def gather_elements(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def gather_elements(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Elements along one axis."""
     x, indices = scope.operands(node)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
@@ -48,7 +48,7 @@ def wrapped_vectors(scope: OnnxScope, indices: Tensor, extents: Sequence[int]) -
 
 
 @handles("GatherND")
-def gather_nd(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def gather_nd(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Slices named by index vectors, per batch position."""
     x, indices = scope.operands(node)
     batch, depth = node.integer("batch_dims"), indices.shape[-1]
@@ -63,7 +63,7 @@ COMBINERS = {"none": "set", "add": "add", "mul": "multiply", "max": "maximum", "
 
 
 @handles("ScatterElements", "Scatter")
-def scatter_elements(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def scatter_elements(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Elements written along one axis."""
     x, indices, updates = scope.operands(node)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
@@ -73,7 +73,7 @@ def scatter_elements(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("ScatterND")
-def scatter_nd(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def scatter_nd(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Slices written at index vectors."""
     x, indices, updates = scope.operands(node)
     depth = indices.shape[-1]
@@ -82,7 +82,7 @@ def scatter_nd(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("ReverseSequence")
-def reverse_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def reverse_sequence(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Reverses the first `lengths` steps of each sequence."""
     x, lengths = scope.get(node, 0), scope.convert(scope.get(node, 1), "i64")
     time, batch = node.integer("time_axis"), node.integer("batch_axis", 1)

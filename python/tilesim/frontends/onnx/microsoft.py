@@ -13,14 +13,14 @@ from .elementwise import activation
 from .norm import normalized
 from .quantized import dequantize, dequantized, quantize, quantized
 from .reduce import gemm
-from .scope import HANDLERS, Node, OnnxScope, Value, handles
+from .scope import HANDLERS, OnnxNode, OnnxScope, Value, handles
 from .window import convolution
 
 MICROSOFT = "com.microsoft"
 
 
 @handles("Gelu", "FastGelu", "BiasGelu", "QuickGelu", domain=MICROSOFT)
-def gelus(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def gelus(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Exact, tanh form, or x sigmoid(alpha x); a bias first where there is one."""
     x, bias = scope.get(node, 0), scope.get(node, 1)
     x = x if bias is None else scope.apply("add", x, bias)
@@ -30,7 +30,7 @@ def gelus(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
-def skip_layer_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def skip_layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Normalizes a sum, which is the fourth result."""
     x, skip, scale = (scope.get(node, i) for i in range(3))
     layer = node.op == "SkipLayerNormalization"
@@ -45,13 +45,13 @@ def skip_layer_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("SimplifiedLayerNormalization", "LayerNormalization", domain=MICROSOFT)
-def layer_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """As the standard's."""
     return HANDLERS["", node.op](scope, node)
 
 
 @handles("EmbedLayerNormalization", domain=MICROSOFT)
-def embed_layer_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def embed_layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Sum of three lookups, normalized; the number of tokens per sequence."""
     ids, segments, words, places, kinds, scale, bias, mask, positions = (scope.get(node, i) for i in range(9))
     batch, steps = ids.shape
@@ -70,7 +70,7 @@ def embed_layer_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
-def fused_matmul(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def fused_matmul(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """alpha a b with either operand transposed."""
     a, b = (scope.get(node, i) for i in range(2))
     if node.integer("transBatchA") or node.integer("transBatchB"):
@@ -83,7 +83,7 @@ def fused_matmul(scope: OnnxScope, node: Node) -> Sequence[Value]:
     return [y if alpha == 1.0 else scope.apply("multiply", y, scope.like(alpha, y))]
 
 
-def activated(scope: OnnxScope, node: Node, x: Tensor) -> Tensor:
+def activated(scope: OnnxScope, node: OnnxNode, x: Tensor) -> Tensor:
     """The fused activation."""
     name = node.text("activation")
     if name == "Clip":
@@ -94,13 +94,13 @@ def activated(scope: OnnxScope, node: Node, x: Tensor) -> Tensor:
 
 
 @handles("FusedGemm", domain=MICROSOFT)
-def fused_gemm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def fused_gemm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """A product and an activation."""
     return [activated(scope, node, gemm(scope, node)[0])]
 
 
 @handles("FusedConv", domain=MICROSOFT)
-def fused_conv(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def fused_conv(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """A convolution, a sum and an activation."""
     x, w, bias, other = (scope.get(node, i) for i in range(4))
     y = convolution(scope, node, x, w, bias)
@@ -108,7 +108,7 @@ def fused_conv(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("MatMulNBits", domain=MICROSOFT)
-def matmul_n_bits(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def matmul_n_bits(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """x times the transpose of a weight of 4 or 8 bits in blocks: [n, blocks, bytes], low half first."""
     x, packed, scales, zeros = (scope.get(node, i) for i in range(4))
     n, k, bits, block = (node.integer(name) for name in ("N", "K", "bits", "block_size"))
@@ -147,19 +147,19 @@ def unpacked(scope: OnnxScope, packed: Tensor, bits: int, shape: list[int]) -> T
 
 
 @handles("QuantizeLinear", domain=MICROSOFT)
-def own_quantize(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def quantize_16_bit(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """As the standard's, with 16-bit codes."""
     return quantize(scope, node)
 
 
 @handles("DequantizeLinear", domain=MICROSOFT)
-def own_dequantize(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def dequantize_16_bit(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """As the standard's, with 16-bit codes."""
     return dequantize(scope, node)
 
 
 @handles("QLinearAdd", "QLinearMul", domain=MICROSOFT)
-def qlinear_binary(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def qlinear_binary(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """In f32 between the codes."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (scope.get(node, i) for i in range(8))
     x, y = dequantized(scope, a, a_scale, a_zero, "f32"), dequantized(scope, b, b_scale, b_zero, "f32")
@@ -168,7 +168,7 @@ def qlinear_binary(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
-def qlinear_unary(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def qlinear_unary(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """In f32 between the codes."""
     x, x_scale, x_zero, y_scale, y_zero = (scope.get(node, i) for i in range(5))
     real = dequantized(scope, x, x_scale, x_zero, "f32")

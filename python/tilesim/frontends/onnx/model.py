@@ -29,8 +29,8 @@ from . import (  # noqa: F401 (they register handlers)
     signal,
     window,
 )
-from .scope import HANDLERS, Handler, Node, OnnxScope, Value, dtype_of
-from .stored import StoredTensors
+from .scope import HANDLERS, Handler, OnnxNode, OnnxScope, Value, dtype_of
+from .tensors import StoredTensors
 
 MAX_NODES = 1 << 20  # after functions and loops are built in place
 NOT_FOLDED = {"If", "Loop", "Scan", "Constant", "ConstantOfShape"}
@@ -115,7 +115,7 @@ class ModelReader(StoredTensors):
             self.counted(1)
             domain = "" if proto.domain == "ai.onnx" else str(proto.domain)
             opset = (opsets or self.opsets).get(domain, 1)
-            node = Node(proto, self.attributes(proto, given or {}), opset)
+            node = OnnxNode(proto, self.attributes(proto, given or {}), opset)
             scope.builder.core.set_source(node.place)
             scope.builder.stem = node.path
             try:
@@ -151,7 +151,7 @@ class ModelReader(StoredTensors):
                     scope.names[name] = value
                     scope.origins[name] = origins
 
-    def step(self, scope: OnnxScope, node: Node) -> Sequence[Value]:
+    def step(self, scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
         """Results of one node: by its handler, by a function of the model, or by the function that defines it."""
         handler = HANDLERS.get((node.domain, node.op))
         function = self.functions.get((node.domain, node.op))
@@ -165,7 +165,7 @@ class ModelReader(StoredTensors):
         folded = self.folded(scope, node, handler) if node.op not in NOT_FOLDED else None
         return handler(scope, node) if folded is None else folded
 
-    def folded(self, scope: OnnxScope, node: Node, handler: Handler) -> list[Value] | None:
+    def folded(self, scope: OnnxScope, node: OnnxNode, handler: Handler) -> list[Value] | None:
         """Results of a node with constant operands, from the reference kernels; None where they are large."""
         values = [scope.get(node, i) for i in range(len(node.inputs))]
         present = [value for value in values if value is not None]
@@ -186,7 +186,7 @@ class ModelReader(StoredTensors):
             known = [np.asarray(array) for array in _core.evaluate(inner.builder.build().core, [])]
         return [scope.constant(array) for array in known]
 
-    def definition(self, scope: OnnxScope, node: Node) -> Any:
+    def definition(self, scope: OnnxScope, node: OnnxNode) -> Any:
         """The function that the standard defines an operator by, or None."""
         try:
             schema = self.onnx.defs.get_schema(node.op, node.opset, node.domain)
@@ -215,7 +215,7 @@ class ModelReader(StoredTensors):
         function.ParseFromString(text)
         return function
 
-    def inline(self, scope: OnnxScope, node: Node, function: Any) -> list[Value]:
+    def inline(self, scope: OnnxScope, node: OnnxNode, function: Any) -> list[Value]:
         """A function's nodes in place of the node that calls it."""
         self.depth += 1
         if self.depth > 100:

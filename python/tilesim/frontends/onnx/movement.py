@@ -12,13 +12,13 @@ from ..._core import Unsupported
 from ...base.errors import user_error
 from ...graph.building import SMALL, bounded
 from .elementwise import full
-from .scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
+from .scope import OnnxNode, OnnxScope, Value, axis_of, dtype_of, handles
 
 LIMIT = 1 << 32  # elements of a tensor that a constant asks for
 
 
 @handles("Constant")
-def constant(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def constant(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """A tensor, a number, or a list of numbers."""
     for name, dtype in (("value_float", "f32"), ("value_int", "i64"), ("value_floats", "f32"), ("value_ints", "i64")):
         if name in node.attributes:
@@ -29,7 +29,7 @@ def constant(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("ConstantOfShape")
-def constant_of_shape(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def constant_of_shape(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Equal elements."""
     shape = checked(scope.integers(node, 0, "the shape"), node)
     value = scope.model.array(node.get("value"), node.place) if "value" in node.attributes else np.zeros(1, np.float32)
@@ -38,7 +38,7 @@ def constant_of_shape(scope: OnnxScope, node: Node) -> Sequence[Value]:
     return [scope.broadcast(scope.constant(value.reshape(())), shape)]
 
 
-def checked(shape: list[int], node: Node) -> list[int]:
+def checked(shape: list[int], node: OnnxNode) -> list[int]:
     """Checks that a shape has no negative extent and at most LIMIT elements."""
     count = 1
     for extent in shape:
@@ -49,7 +49,7 @@ def checked(shape: list[int], node: Node) -> list[int]:
 
 
 @handles("Shape", "Size")
-def shape(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def shape(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """A constant: shapes are static."""
     x = scope.get(node, 0)
     if node.op == "Size":
@@ -59,7 +59,7 @@ def shape(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-def reshape(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def reshape(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """The same elements in another shape."""
     x = scope.get(node, 0)
     old = list(x.shape)
@@ -89,21 +89,21 @@ def reshape(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Transpose")
-def transpose(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def transpose(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Axes reversed by default."""
     x = scope.get(node, 0)
     return [scope.transpose(x, node.integers("perm", range(x.ndim)[::-1]))]
 
 
 @handles("Concat")
-def concat(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def concat(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Tensors one after the other."""
     x = scope.operands(node)
     return [scope.concat(x, axis_of(node.integer("axis"), x[0].ndim, node.place))]
 
 
 @handles("Split")
-def split(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def split(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Parts of given or nearly equal sizes."""
     x = scope.get(node, 0)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
@@ -121,7 +121,7 @@ def split(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Slice")
-def slice_(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def slice_(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """numpy's slices; a negative step reverses the axis first."""
     x = scope.get(node, 0)
     if node.opset < 10:
@@ -145,7 +145,7 @@ def slice_(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Expand")
-def expand(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def expand(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Broadcasts both ways."""
     x = scope.get(node, 0)
     wanted = checked(scope.integers(node, 1, "the shape"), node)
@@ -153,7 +153,7 @@ def expand(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Tile")
-def tile(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def tile(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Repeats whole axes."""
     x = scope.get(node, 0)
     repeats = scope.integers(node, 1, "how often")
@@ -164,7 +164,7 @@ def tile(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Pad")
-def pad(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def pad(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Constant, edge, reflect or wrap; negative ones cut off."""
     x = scope.get(node, 0)
     pads = scope.integers(node, 1, "the padding") if node.opset >= 11 else node.integers("pads")
@@ -193,7 +193,7 @@ def pad(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Range")
-def range_(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def range_(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Steps from start to limit."""
     start, limit, step = (scope.numbers(node, i, "a range").reshape(()) for i in range(3))
     if step == 0:
@@ -205,7 +205,7 @@ def range_(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("EyeLike")
-def eye_like(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def eye_like(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Ones on a diagonal."""
     x = scope.get(node, 0)
     dtype = dtype_of(node.integer("dtype"), node.place) if "dtype" in node.attributes else x.dtype
@@ -214,7 +214,7 @@ def eye_like(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Trilu")
-def trilu(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def trilu(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """One triangle of the two last axes; the other one is zero."""
     x = scope.get(node, 0)
     k = int(scope.numbers(node, 1, "the diagonal")) if node.has(1) else 0
@@ -224,7 +224,7 @@ def trilu(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("OneHot")
-def one_hot(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def one_hot(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """On and off values by index; indices out of range give off values."""
     indices, values = scope.get(node, 0), scope.get(node, 2)
     depth = int(scope.numbers(node, 1, "the depth").reshape(-1)[0])
@@ -240,7 +240,7 @@ def one_hot(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("DepthToSpace", "SpaceToDepth")
-def depth_space(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def depth_space(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Blocks between channels and space."""
     x, block = scope.get(node, 0), node.integer("blocksize")
     n, c, h, w = x.shape
@@ -261,7 +261,7 @@ def depth_space(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("NonZero", "Unique", "Compress")
-def data_sized(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def data_sized(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Results whose size depends on data, for constant operands only."""
     if node.op == "NonZero":
         return [scope.tensor(np.array(np.nonzero(scope.numbers(node, 0, "the number of results"))), "i64")]
@@ -274,7 +274,7 @@ def data_sized(scope: OnnxScope, node: Node) -> Sequence[Value]:
     return unique(scope, node)
 
 
-def unique(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def unique(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """numpy's unique, in the order of first occurrence where unsorted."""
     x = scope.numbers(node, 0, "the number of results")
     axis = node.get("axis")
@@ -292,7 +292,7 @@ def unique(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Col2Im")
-def col2im(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def col2im(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Blocks are added where they came from: one padded sum per tap."""
     x = scope.get(node, 0)
     image, block = scope.integers(node, 1, "the image's shape"), scope.integers(node, 2, "the block's shape")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..._core import Unsupported
 from ...graph.building import bounded, gathered
 from ...graph.tensor import Tensor
-from .scope import Node, OnnxScope, Value, axis_of, handles
+from .scope import OnnxNode, OnnxScope, Value, axis_of, handles
 
 
 def per_channel(scope: OnnxScope, part: Tensor, x: Tensor) -> Tensor:
@@ -21,7 +21,7 @@ def per_channel(scope: OnnxScope, part: Tensor, x: Tensor) -> Tensor:
 
 
 @handles("BatchNormalization")
-def batch_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def batch_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Inference, or training with running statistics as additional results."""
     x, scale, bias, mean, variance = scope.operands(node)
     epsilon, dtype = node.number("epsilon", 1e-5), x.dtype
@@ -42,13 +42,13 @@ def batch_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("InstanceNormalization")
-def instance_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def instance_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Per image and channel."""
     return [scope.op("normalize", *scope.operands(node), mode="instance", epsilon=node.number("epsilon", 1e-5))]
 
 
 @handles("GroupNormalization")
-def group_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def group_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Scale and bias per group before opset 21, per channel since."""
     x, scale, bias = scope.operands(node)
     groups, channels = node.integer("num_groups"), x.shape[1]
@@ -62,7 +62,7 @@ def group_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
-def layer_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Over the axes from `axis` on."""
     x, scale, bias = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     dims = list(range(axis_of(node.integer("axis", -1), x.ndim, node.place), x.ndim))
@@ -70,7 +70,7 @@ def layer_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def normalized(
-    scope: OnnxScope, node: Node, x: Tensor, scale: Tensor | None, bias: Tensor | None, dims: list[int]
+    scope: OnnxScope, node: OnnxNode, x: Tensor, scale: Tensor | None, bias: Tensor | None, dims: list[int]
 ) -> Sequence[Value]:
     """One normalization over the last axes, with as many results as the node names."""
     mode = "layer" if node.op in ("LayerNormalization", "SkipLayerNormalization") else "rms"
@@ -89,7 +89,7 @@ def normalized(
 
 
 @handles("LpNormalization")
-def lp_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def lp_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Divides by the norm along an axis; zero rows stay zero."""
     x = scope.get(node, 0)
     axis = axis_of(node.integer("axis", -1), x.ndim, node.place)
@@ -102,7 +102,7 @@ def lp_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("LRN")
-def local_response(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def local_response(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Divides by a power of the sum of squares of adjacent channels."""
     x, size = scope.get(node, 0), node.integer("size")
     window, pads = [1] * x.ndim, [0] * (2 * x.ndim)
@@ -115,7 +115,9 @@ def local_response(scope: OnnxScope, node: Node) -> Sequence[Value]:
 # --- interpolation ---
 
 
-def coordinates(node: Node, mode: str, extent: int, size: int, scale: float, roi: tuple[float, float]) -> NDArray[Any]:
+def coordinates(
+    node: OnnxNode, mode: str, extent: int, size: int, scale: float, roi: tuple[float, float]
+) -> NDArray[Any]:
     """Position in the source of each result element: Resize, attribute coordinate_transformation_mode."""
     bounded(float(size) * extent, "an interpolation table")
     at = np.arange(size, dtype=np.float64)
@@ -162,7 +164,7 @@ def taps(mode: str, distance: NDArray[Any], a: float) -> NDArray[Any]:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
-def weights(node: Node, mode: str, at: NDArray[Any], extent: int, scale: float) -> NDArray[Any]:
+def weights(node: OnnxNode, mode: str, at: NDArray[Any], extent: int, scale: float) -> NDArray[Any]:
     """Matrix [result, source] of one axis."""
     if mode == "nearest":
         index = np.clip(nearest_index(at, node.text("nearest_mode", "round_prefer_floor")), 0, extent - 1).astype(int)
@@ -185,7 +187,7 @@ def weights(node: Node, mode: str, at: NDArray[Any], extent: int, scale: float) 
 
 
 @handles("Resize", "Upsample")
-def resize(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def resize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """One product with an interpolation matrix per axis; nearest is a lookup."""
     x = scope.get(node, 0)
     axes = [axis_of(axis, x.ndim, node.place) for axis in node.integers("axes", range(x.ndim))]
@@ -234,7 +236,7 @@ def rounded(scope: OnnxScope, y: Tensor, dtype: str) -> Tensor:
     return scope.convert(y, dtype)
 
 
-def targets(scope: OnnxScope, node: Node, x: Tensor, axes: list[int]) -> tuple[list[float], list[int]]:
+def targets(scope: OnnxScope, node: OnnxNode, x: Tensor, axes: list[int]) -> tuple[list[float], list[int]]:
     """Scale and size of each axis."""
     place = 2 if node.op == "Resize" and node.opset >= 11 else 1
     extents = [x.shape[axis] for axis in axes]
@@ -252,7 +254,7 @@ def targets(scope: OnnxScope, node: Node, x: Tensor, axes: list[int]) -> tuple[l
 
 
 @handles("GridSample")
-def grid_sample(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def grid_sample(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Interpolation at given positions: a weighted sum of the corners of the cell."""
     x, grid = scope.operands(node)
     mode = {"bilinear": "linear", "linear": "linear", "nearest": "nearest", "bicubic": "cubic", "cubic": "cubic"}[

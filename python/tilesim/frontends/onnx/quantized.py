@@ -8,11 +8,11 @@ import numpy as np
 
 from ...base.dtypes import FLOATS
 from ...graph.tensor import Tensor
-from .scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
+from .scope import OnnxNode, OnnxScope, Value, axis_of, dtype_of, handles
 from .window import convolution
 
 
-def aligned(scope: OnnxScope, part: Tensor, x: Tensor, node: Node) -> Tensor:
+def aligned(scope: OnnxScope, part: Tensor, x: Tensor, node: OnnxNode) -> Tensor:
     """A scale or zero point so that it broadcasts to x: one number, one per slice of an axis, or one per block."""
     if part.ndim == 0 or (part.ndim == 1 and part.shape[0] == 1):
         return scope.reshape(part, [])
@@ -58,7 +58,7 @@ def dequantized(scope: OnnxScope, x: Tensor, scale: Tensor, zero: Tensor | None,
 
 
 @handles("QuantizeLinear")
-def quantize(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def quantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Per tensor, per axis, or per block."""
     x, scale, zero = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     dtype = zero.dtype if zero is not None else "u8"
@@ -70,7 +70,7 @@ def quantize(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("DequantizeLinear")
-def dequantize(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def dequantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Per tensor, per axis, or per block."""
     x, scale, zero = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     dtype = scale.dtype
@@ -81,7 +81,7 @@ def dequantize(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("DynamicQuantizeLinear")
-def dynamic_quantize(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def dynamic_quantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """To u8 by the range of the data, which includes zero."""
     x = scope.get(node, 0)
     dims = list(range(x.ndim))
@@ -112,14 +112,14 @@ def rows(zero: Tensor | None) -> list[int] | None:
 
 
 @handles("MatMulInteger")
-def matmul_integer(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def matmul_integer(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Products of 8-bit integers in i32."""
     a, b, a_zero, b_zero = (scope.get(node, i) for i in range(4))
     return [scope.builder.matmul(centered(scope, a, a_zero, rows(a_zero)), centered(scope, b, b_zero))]
 
 
 @handles("QLinearMatMul")
-def qlinear_matmul(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def qlinear_matmul(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Products of 8-bit integers, scaled and quantized again."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = scope.operands(node)
     product = scope.builder.matmul(centered(scope, a, a_zero, rows(a_zero)), centered(scope, b, b_zero))
@@ -129,7 +129,7 @@ def qlinear_matmul(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("ConvInteger")
-def conv_integer(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def conv_integer(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Convolution of 8-bit integers in i32."""
     x, w, x_zero, w_zero = (scope.get(node, i) for i in range(4))
     per_output = [w_zero.shape[0], *[1] * (w.ndim - 1)] if w_zero is not None and w_zero.ndim == 1 else None
@@ -139,7 +139,7 @@ def conv_integer(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("QLinearConv")
-def qlinear_conv(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def qlinear_conv(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Convolution of 8-bit integers, scaled and quantized again."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (scope.get(node, i) for i in range(8))
     per_output = [w_zero.shape[0], *[1] * (w.ndim - 1)] if w_zero is not None and w_zero.ndim == 1 else None

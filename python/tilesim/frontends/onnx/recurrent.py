@@ -10,7 +10,7 @@ from ...graph.builder import GraphBuilder
 from ...graph.tensor import Tensor
 from ..recurrent import Cell, over_steps, parts, projected
 from .elementwise import activation
-from .scope import Node, OnnxScope, Value, handles
+from .scope import OnnxNode, OnnxScope, Value, handles
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
@@ -33,7 +33,7 @@ class Activation:
         return activation(scope, self.name, x, self.alpha, self.beta)
 
 
-def activations(scope: OnnxScope, node: Node, directions: int) -> list[list[Activation]]:
+def activations(scope: OnnxScope, node: OnnxNode, directions: int) -> list[list[Activation]]:
     """Activations per direction."""
     names = node.get("activations") or DEFAULTS[node.op] * directions
     alphas, betas = list(node.get("activation_alpha", [])), list(node.get("activation_beta", []))
@@ -53,7 +53,7 @@ def activations(scope: OnnxScope, node: Node, directions: int) -> list[list[Acti
 
 
 @handles("LSTM", "GRU", "RNN")
-def recurrent(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def recurrent(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """One or two directions; sequences of equal or individual lengths."""
     x, w, r = (scope.get(node, i) for i in range(3))
     swapped = [1, 0, 2] if node.integer("layout") else [0, 1, 2]
@@ -102,7 +102,7 @@ def inside(scope: OnnxScope, b: GraphBuilder, act: list[Activation]) -> list[Act
     return [Activation(inner, one.name, one.alpha, one.beta, one.clip) for one in act]
 
 
-def rnn_cell(scope: OnnxScope, node: Node, act: list[Activation], biased: bool) -> Cell:
+def rnn_cell(scope: OnnxScope, node: OnnxNode, act: list[Activation], biased: bool) -> Cell:
     """H = f(X W + H R + b)."""
 
     def cell(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
@@ -111,7 +111,7 @@ def rnn_cell(scope: OnnxScope, node: Node, act: list[Activation], biased: bool) 
     return cell
 
 
-def gru_cell(scope: OnnxScope, node: Node, act: list[Activation], biased: bool) -> Cell:
+def gru_cell(scope: OnnxScope, node: OnnxNode, act: list[Activation], biased: bool) -> Cell:
     """Gates update, reset, hidden."""
     late = node.integer("linear_before_reset")
 
@@ -130,7 +130,7 @@ def gru_cell(scope: OnnxScope, node: Node, act: list[Activation], biased: bool) 
     return cell
 
 
-def lstm_cell(scope: OnnxScope, node: Node, act: list[Activation], biased: bool) -> Cell:
+def lstm_cell(scope: OnnxScope, node: OnnxNode, act: list[Activation], biased: bool) -> Cell:
     """Gates input, output, forget, cell; peepholes input, output, forget."""
     coupled = node.integer("input_forget")
 

@@ -10,7 +10,7 @@ from ..._core import Unsupported
 from ...base.dtypes import FLOATS
 from ...base.errors import user_error
 from ...graph.tensor import Tensor
-from .scope import Node, OnnxScope, Value, axis_of, handles
+from .scope import OnnxNode, OnnxScope, Value, axis_of, handles
 
 REDUCE = {
     "ReduceSum": "add",
@@ -27,7 +27,7 @@ REDUCE = {
 
 
 @handles(*REDUCE)
-def reduce(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def reduce(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Over given axes, or all."""
     x = scope.get(node, 0)
     axes = scope.integers(node, 1, "the axes") if node.has(1) else node.integers("axes")
@@ -66,7 +66,7 @@ def reduced(scope: OnnxScope, name: str, given: Tensor, dims: Sequence[int], kee
 
 
 @handles("ArgMax", "ArgMin")
-def arg(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def arg(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """The first of equals, or the last."""
     x = scope.get(node, 0)
     axis, keep = axis_of(node.integer("axis"), x.ndim, node.place), node.integer("keepdims", 1) != 0
@@ -76,7 +76,7 @@ def arg(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("CumSum", "CumProd")
-def cumulative(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def cumulative(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Running sums."""
     x = scope.get(node, 0)
     axis = axis_of(int(scope.numbers(node, 1, "the axis").reshape(-1)[0]), x.ndim, node.place)
@@ -85,7 +85,7 @@ def cumulative(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("TopK")
-def top_k(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def top_k(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """The k largest or smallest elements, in order."""
     x = scope.get(node, 0)
     k = int(scope.numbers(node, 1, "k").reshape(-1)[0]) if node.has(1) else node.integer("k")
@@ -97,7 +97,7 @@ def top_k(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Hardmax")
-def hardmax(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def hardmax(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """One at the first maximum of an axis."""
     x = scope.get(node, 0)
     axis = axis_of(node.integer("axis", -1), x.ndim, node.place)
@@ -107,7 +107,7 @@ def hardmax(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Softmax", "LogSoftmax")
-def softmax(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def softmax(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Along one axis; before opset 13 over all axes from it on."""
     x = scope.get(node, 0)
     kind = "softmax" if node.op == "Softmax" else "log_softmax"
@@ -119,7 +119,7 @@ def softmax(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("MatMul")
-def matmul(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def matmul(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """numpy's matmul; integers keep their dtype."""
     a, b = scope.operands(node)
     product = scope.builder.matmul(a, b)
@@ -127,7 +127,7 @@ def matmul(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Gemm")
-def gemm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def gemm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """alpha a b + beta c."""
     a, b, c = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
@@ -150,7 +150,7 @@ def gemm(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("Einsum")
-def einsum(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def einsum(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Operands are contracted one after the other."""
     text = node.text("equation").replace(" ", "")
     left, arrow, right = text.partition("->")

@@ -24,7 +24,7 @@ DTYPES = {number: name for number, name in enumerate(_NUMBERED.split(), 1) if na
 OTHER_TYPES = {8: "string", 15: "complex128", 25: "uint2", 26: "int2"}
 
 Value = Any  # Tensor, or a list of values (a sequence), or None (an absent optional)
-Handler = Callable[["OnnxScope", "Node"], Sequence[Value]]
+Handler = Callable[["OnnxScope", "OnnxNode"], Sequence[Value]]
 HANDLERS: dict[tuple[str, str], Handler] = {}
 
 
@@ -46,7 +46,7 @@ def handles(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
     return register
 
 
-class Node:
+class OnnxNode:
     """One node: operator, operands by name, attributes as Python values."""
 
     def __init__(self, proto: Any, attributes: dict[str, Any], opset: int) -> None:
@@ -123,15 +123,15 @@ class OnnxScope(Building):
             return self.origins.get(name, frozenset())
         return self.outer.origin(name)
 
-    def get(self, node: Node, index: int) -> Any:
+    def get(self, node: OnnxNode, index: int) -> Any:
         """An operand as a tensor; None where it is absent."""
         return self.value(node.inputs[index]) if node.has(index) else None
 
-    def operands(self, node: Node) -> list[Any]:
+    def operands(self, node: OnnxNode) -> list[Any]:
         """All operands; None where absent."""
         return [self.get(node, i) for i in range(len(node.inputs))]
 
-    def numbers(self, node: Node, index: int, what: str) -> NDArray[Any]:
+    def numbers(self, node: OnnxNode, index: int, what: str) -> NDArray[Any]:
         """Elements of an operand that must be constant."""
         tensor = self.get(node, index)
         array = self.array(tensor) if tensor is not None else None
@@ -146,7 +146,7 @@ class OnnxScope(Building):
             raise error
         return array
 
-    def integers(self, node: Node, index: int, what: str) -> list[int]:
+    def integers(self, node: OnnxNode, index: int, what: str) -> list[int]:
         """The same as a list of integers."""
         return [int(value) for value in self.numbers(node, index, what).reshape(-1)]
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..._core import Unsupported
 from ...graph.building import bounded
 from ...graph.tensor import Tensor
-from .scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
+from .scope import OnnxNode, OnnxScope, Value, axis_of, dtype_of, handles
 
 
 def parts_of(scope: OnnxScope, x: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -25,7 +25,7 @@ def together(scope: OnnxScope, re: Tensor, im: Tensor) -> Tensor:
 
 
 @handles("DFT")
-def dft(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def dft(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Along one axis, of a given length; one-sided for real signals."""
     x = scope.get(node, 0)
     axis = (
@@ -78,7 +78,7 @@ def real_inverse(scope: OnnxScope, re: Tensor, im: Tensor, axis: int, length: in
 
 
 @handles("STFT")
-def stft(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def stft(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Windows of the signal, transformed."""
     x = scope.get(node, 0)
     step = int(scope.numbers(node, 1, "the step"))
@@ -101,7 +101,7 @@ def stft(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("MelWeightMatrix")
-def mel_weights(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def mel_weights(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Triangles that are even on the mel scale, 2595 log10(1 + f / 700) (O'Shaughnessy 1987)."""
     bands, length, rate, low, high = (scope.numbers(node, i, "a mel matrix").reshape(-1)[0] for i in range(5))
     bins = int(length) // 2 + 1

@@ -13,7 +13,7 @@ from ..._core import Unsupported
 from ...base.errors import user_error
 from ...graph.building import bounded, convolved, scattered
 from ...graph.tensor import Tensor
-from .scope import Node, OnnxScope, Value, handles
+from .scope import OnnxNode, OnnxScope, Value, handles
 
 TAPS = 4096  # most elements of a window that is built element by element
 
@@ -21,7 +21,7 @@ TAPS = 4096  # most elements of a window that is built element by element
 class Window:
     """Kernel, strides, dilations and pads of a node, with `auto_pad` resolved."""
 
-    def __init__(self, node: Node, extents: Sequence[int], kernel: Sequence[int]) -> None:
+    def __init__(self, node: OnnxNode, extents: Sequence[int], kernel: Sequence[int]) -> None:
         """Reads the attributes."""
         rank = len(extents)
         self.kernel = list(kernel)
@@ -77,13 +77,13 @@ class Window:
 
 
 @handles("Conv")
-def conv(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def conv(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """[N, C, ..] with [O, I, ..]."""
     x, w, bias = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     return [convolution(scope, node, x, w, bias)]
 
 
-def convolution(scope: OnnxScope, node: Node, x: Tensor, w: Tensor, bias: Tensor | None, **more: Any) -> Tensor:
+def convolution(scope: OnnxScope, node: OnnxNode, x: Tensor, w: Tensor, bias: Tensor | None, **more: Any) -> Tensor:
     """One convolution with the node's window."""
     window = Window(node, x.shape[2:], w.shape[2:])
     return convolved(
@@ -93,7 +93,7 @@ def convolution(scope: OnnxScope, node: Node, x: Tensor, w: Tensor, bias: Tensor
 
 
 @handles("ConvTranspose")
-def conv_transpose(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def conv_transpose(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """The gradient of a convolution: a dilated input and a reversed kernel."""
     x, w, bias = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     rank, groups = x.ndim - 2, node.integer("group", 1)
@@ -137,7 +137,7 @@ def over(window: Window, lead: int = 2) -> dict[str, list[int]]:
 
 
 @handles("MaxPool")
-def max_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def max_pool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """The maxima, and their positions as an optional second result."""
     x = scope.get(node, 0)
     window = Window(node, x.shape[2:], node.integers("kernel_shape"))
@@ -147,7 +147,7 @@ def max_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
     return [y, max_positions(scope, node, x, window, y)]
 
 
-def max_positions(scope: OnnxScope, node: Node, x: Tensor, window: Window, y: Tensor) -> Tensor:
+def max_positions(scope: OnnxScope, node: OnnxNode, x: Tensor, window: Window, y: Tensor) -> Tensor:
     """Offsets of the first maximum of each window in the flattened tensor, tap by tap."""
     n, c, *extents = x.shape
     bounded(math.prod(y.shape), "a table of positions")
@@ -199,7 +199,7 @@ def max_positions(scope: OnnxScope, node: Node, x: Tensor, window: Window, y: Te
 
 
 @handles("AveragePool")
-def average_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def average_pool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Over the elements of a window, or also over its padding."""
     x = scope.get(node, 0)
     window = Window(node, x.shape[2:], node.integers("kernel_shape"))
@@ -207,7 +207,7 @@ def average_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
     return [scope.apply("divide", total, scope.tensor(tap_counts(node, window, x, total), x.dtype))]
 
 
-def tap_counts(node: Node, window: Window, x: Tensor, y: Tensor) -> Any:
+def tap_counts(node: OnnxNode, window: Window, x: Tensor, y: Tensor) -> Any:
     """Number of elements in each window, padding included where the node asks for it."""
     counts: Any = np.ones([1] * (x.ndim - 2))
     padding = node.integer("count_include_pad") != 0
@@ -223,7 +223,7 @@ def tap_counts(node: Node, window: Window, x: Tensor, y: Tensor) -> Any:
 
 
 @handles("LpPool", "GlobalLpPool")
-def lp_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def lp_pool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """The p-norm of a window."""
     x, p = scope.get(node, 0), node.number("p", 2.0)
     powers = scope.apply("power", scope.apply("abs", x), scope.like(p, x))
@@ -237,14 +237,14 @@ def lp_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 @handles("GlobalAveragePool", "GlobalMaxPool")
-def global_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def global_pool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Over all spatial axes."""
     x = scope.get(node, 0)
     return [scope.reduce(x, range(2, x.ndim), "mean" if node.op == "GlobalAveragePool" else "maximum")]
 
 
 @handles("MaxUnpool")
-def max_unpool(scope: OnnxScope, node: Node) -> Sequence[Value]:
+def max_unpool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     """Scatters values to their indices in a tensor of zeros."""
     x, indices = scope.get(node, 0), scope.get(node, 1)
     rank = x.ndim - 2

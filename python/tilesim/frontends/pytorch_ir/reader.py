@@ -16,10 +16,10 @@ from ...base.checked import checked
 from ...base.errors import nearest, path_text, unknown, user_error
 from ...base.extras import need
 from ...base.files import parse_json, read_text
-from ...base.kinds import of_kind
+from ...base.kinds import as_kind
 from ...base.locks import QUIET
 from ...graph.graph import Graph
-from ...graph.weights import Stored, load_weights, open_weights
+from ...graph.weights import StoredTensor, load_weights, open_weights
 
 DTYPES = {
     name: name
@@ -78,7 +78,7 @@ def _unlogged(name: str) -> Iterator[None]:
 class Reader:
     """Converts a file to a torch.fx graph, which torch.export then reads."""
 
-    def __init__(self, data: Any, stored: Mapping[str, Stored]) -> None:
+    def __init__(self, data: Any, stored: Mapping[str, StoredTensor]) -> None:
         """Checks the top-level fields."""
         self.torch, self.stored = need("torch", "torch"), stored
         self.fx = need("torch.fx", "torch")
@@ -236,14 +236,14 @@ class Reader:
             kind, attributes["shape"] = "aten.reshape.default", attributes.pop("size")
         target = self.overload(kind, place)
         rest = iter(inputs)
-        sizes = iter(of_kind(attributes.pop("_tensor_list_sizes", None) or [], [int], f"{place}._tensor_list_sizes"))
+        sizes = iter(as_kind(attributes.pop("_tensor_list_sizes", None) or [], [int], f"{place}._tensor_list_sizes"))
         absent = attributes.pop("_tensor_list_none_masks", None) or []
-        masks = iter(of_kind(absent, [[bool]], f"{place}._tensor_list_none_masks"))
+        masks = iter(as_kind(absent, [[bool]], f"{place}._tensor_list_none_masks"))
         keywords: dict[str, Any] = {}
         for argument in target._schema.arguments:
             text, name = str(argument.type), argument.name
             if name in attributes:
-                keywords[name] = self.plain(attributes.pop(name), text, place)
+                keywords[name] = self.plain_value(attributes.pop(name), text, place)
             elif text in ("List[Tensor]", "List[Optional[Tensor]]"):
                 keywords[name] = self.listed(rest, next(sizes, None), next(masks, None), inputs, place)
             elif "Tensor" in text:
@@ -270,7 +270,7 @@ class Reader:
             raise user_error("a list of tensors is too short", place=place, value=str(len(found)), allowed=str(size))
         return found
 
-    def plain(self, value: Any, kind: str, place: str) -> Any:
+    def plain_value(self, value: Any, kind: str, place: str) -> Any:
         """A number, a text, a list of them, a dtype, layout or device."""
         if isinstance(value, str) and (value.startswith("torch.") or value in DTYPES):
             name = value.removeprefix("torch.")

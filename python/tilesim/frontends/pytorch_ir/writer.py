@@ -116,17 +116,17 @@ class Writer:
                 masks.append([item is None for item in value])
                 absent = absent or None in value
             else:
-                attributes[name] = self.plain(value)
+                attributes[name] = self.plain_value(value)
         if sizes:
             attributes["_tensor_list_sizes"] = sizes
         if absent:
             attributes["_tensor_list_none_masks"] = masks
         return inputs, attributes
 
-    def plain(self, value: Any) -> Any:
+    def plain_value(self, value: Any) -> Any:
         """A value that JSON holds."""
         if isinstance(value, (list, tuple)):
-            return [self.plain(item) for item in value]
+            return [self.plain_value(item) for item in value]
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         return str(value)

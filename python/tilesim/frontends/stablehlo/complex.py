@@ -59,7 +59,7 @@ def exponential(scope: Scope, x: Complex) -> Complex:
     return Complex(size * scope.apply("cos", x.im), scope.apply("select", real, x.im, size * scope.apply("sin", x.im)))
 
 
-def less_one(scope: Scope, x: Complex) -> Complex:
+def exponential_minus_one(scope: Scope, x: Complex) -> Complex:
     """exp(x) - 1, exact for small x."""
     half = scope.apply("sin", x.im * 0.5)
     re = scope.apply("expm1", x.re) * scope.apply("cos", x.im) - half * half * 2.0
@@ -195,11 +195,11 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "cosine": cosine,
     "divide": quotient,
     "exponential": exponential,
-    "exponential_minus_one": less_one,
+    "exponential_minus_one": exponential_minus_one,
     "log": logarithm,
     "log_plus_one": logarithm_of_more,
     "logistic": lambda scope, x: quotient(
-        scope, number(scope, x, 1), add_one(scope, exponential(scope, negated(scope, x)))
+        scope, number(scope, x, 1), plus_one(scope, exponential(scope, negated(scope, x)))
     ),
     "maximum": lambda scope, x, y: larger(scope, "maximum", x, y),
     "minimum": lambda scope, x, y: larger(scope, "minimum", x, y),
@@ -216,7 +216,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
 }
 
 
-def add_one(scope: Scope, x: Complex) -> Complex:
+def plus_one(scope: Scope, x: Complex) -> Complex:
     """1 + x."""
     return Complex(x.re + 1.0, x.im)
 

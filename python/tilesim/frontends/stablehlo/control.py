@@ -105,7 +105,7 @@ def while_loop(scope: Scope, op: Any) -> Sequence[Value]:
     return found[: len(state)]
 
 
-def known_integer(scope: Scope, mlir: Any) -> int | None:
+def constant_integer(scope: Scope, mlir: Any) -> int | None:
     """The integer value of a constant."""
     op = producer(mlir)
     if op is not None and named(op) == "stablehlo.constant":
@@ -134,8 +134,8 @@ def trip_count(scope: Scope, condition: Any, body: Any, state: Sequence[Value]) 
         return 0
     first, second = list(step_op.operands)
     own = body.arguments[index]
-    step = known_integer(scope, second if first == own else first) if own in (first, second) else None
-    start, end = scope.array(state[index]), known_integer(scope, limit)
+    step = constant_integer(scope, second if first == own else first) if own in (first, second) else None
+    start, end = scope.array(state[index]), constant_integer(scope, limit)
     if step is None or start is None or end is None or step <= 0:
         return 0
     span = end - int(start) + (1 if direction == "LE" else 0)

@@ -17,7 +17,7 @@ from .movement import as_complex
 from .scope import Complex, Scope, Value, each, handles, named
 from .types import BITS, Shaped, integer, text
 
-PLAIN = functions_of("stablehlo")
+FUNCTIONS = functions_of("stablehlo")
 BOOLEAN = {"add": "logical_or", "maximum": "logical_or", "multiply": "logical_and", "minimum": "logical_and"}
 COMPARE = {
     "EQ": "equal",
@@ -34,8 +34,8 @@ def short(op: Any) -> str:
     return named(op).split(".", 1)[1]
 
 
-@handles(*PLAIN)
-def plain(scope: Scope, op: Any) -> Sequence[Value]:
+@handles(*FUNCTIONS)
+def elementwise_function(scope: Scope, op: Any) -> Sequence[Value]:
     """Operations that are one elementwise function."""
     name = short(op)
     values = [scope.value(operand) for operand in op.operands]
@@ -44,7 +44,7 @@ def plain(scope: Scope, op: Any) -> Sequence[Value]:
     x = scope.operands(op)
     if name == "negate" and x[0].dtype == "bool":
         return [x[0]]
-    return [scope.apply(PLAIN[named(op)], *x)]
+    return [scope.apply(FUNCTIONS[named(op)], *x)]
 
 
 @handles("stablehlo.add", "stablehlo.multiply", "stablehlo.maximum", "stablehlo.minimum")

@@ -26,7 +26,7 @@ __all__ = ["from_jax", "from_stablehlo"]
 MAX_BYTES = 1 << 30  # of a module's text or bytecode
 MAX_SECONDS = 600  # of wall time for the translation of bytecode
 MAX_WORK = 4  # seconds of process time for it, plus one per MiB: damaged bytecode can make MLIR's reader loop
-MAX_KEPT = 1 << 26  # bytes of a module for one device that a graph keeps
+MAX_MODULE = 1 << 26  # bytes of a module for one device that a graph keeps
 MAX_MEMORY = 4 << 30  # bytes for it, plus 64 per byte of the module
 MAX_NESTING = 256  # of brackets: the parser recurses
 
@@ -170,12 +170,12 @@ def from_stablehlo(
         except UnicodeDecodeError:
             raise user_error("neither MLIR text nor bytecode", place=place) from None
     graph = graph_of(parsed(contents, place), name, passes)
-    return _kept(graph, contents)
+    return _with_module(graph, contents)
 
 
-def _kept(graph: Graph, contents: str | bytes) -> Graph:
+def _with_module(graph: Graph, contents: str | bytes) -> Graph:
     """The graph with its module attached, unless a module for one device is too long."""
-    if graph.devices > 1 or graph.mesh or len(contents) <= MAX_KEPT:
+    if graph.devices > 1 or graph.mesh or len(contents) <= MAX_MODULE:
         graph.module = contents
     return graph
 
@@ -234,4 +234,4 @@ def from_jax(
     graph = graph_of(module, name or getattr(function, "__name__", "function").strip("<>"), passes)
     written = io.BytesIO()
     module.operation.write_bytecode(written)
-    return _kept(graph, written.getvalue())
+    return _with_module(graph, written.getvalue())

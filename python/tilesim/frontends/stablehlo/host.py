@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._core import Unsupported
-from ..complex_bits import joined
+from ..complex import joined
 from .collectives import channel_of
 from .scope import Complex, Scope, Value, handles, named
 from .types import flag, integer
 
 
 @handles("stablehlo.tuple")
-def made(scope: Scope, op: Any) -> Sequence[Value]:
+def tuple_value(scope: Scope, op: Any) -> Sequence[Value]:
     """A tuple of values."""
     return [[scope.value(operand) for operand in op.operands]]
 
@@ -44,7 +44,7 @@ def received(scope: Scope, op: Any, stem: str) -> list[Value]:
     return [*values, []]
 
 
-def given(scope: Scope, op: Any, stem: str) -> list[Value]:
+def send_to_host(scope: Scope, op: Any, stem: str) -> list[Value]:
     """Additional outputs of the graph; returns the token."""
     entry_only(scope, op)
     for operand in list(op.operands)[:-1]:
@@ -63,7 +63,7 @@ def infeed(scope: Scope, op: Any) -> Sequence[Value]:
 @handles("stablehlo.outfeed")
 def outfeed(scope: Scope, op: Any) -> Sequence[Value]:
     """Outputs "outfeed", "outfeed.1", .."""
-    return given(scope, op, "outfeed")
+    return send_to_host(scope, op, "outfeed")
 
 
 @handles("stablehlo.send")
@@ -71,7 +71,7 @@ def send(scope: Scope, op: Any) -> Sequence[Value]:
     """To the host: an output "send<channel>"."""
     if not flag(op, "is_host_transfer"):
         raise Unsupported("a `send` to another device: use collective_permute, which names the pairs")
-    return given(scope, op, f"send{channel_of(op)}")
+    return send_to_host(scope, op, f"send{channel_of(op)}")
 
 
 @handles("stablehlo.recv")

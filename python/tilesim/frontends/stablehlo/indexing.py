@@ -112,7 +112,7 @@ def scatter(scope: Scope, op: Any) -> Sequence[Value]:
         for x, name in zip(xs, combiners, strict=True)
     ]
     if not all(parted):
-        return one_by_one(scope, op, xs, indices, updates, n)
+        return sequential_scatter(scope, op, xs, indices, updates, n)
 
     def combined(x: Tensor, new: Tensor, combiner: str) -> Tensor:
         if combiner == "subtract":
@@ -129,7 +129,7 @@ def scatter(scope: Scope, op: Any) -> Sequence[Value]:
     ]
 
 
-def one_by_one(
+def sequential_scatter(
     scope: Scope, op: Any, xs: list[Value], indices: Tensor, updates: list[Value], n: dict[str, Any]
 ) -> list[Value]:
     """A counted loop over the windows of updates in index order; the body combines each window that fits."""

@@ -24,7 +24,7 @@ def written(axes: Sequence[Sequence[str]]) -> str:
     return "[" + ", ".join("{" + ", ".join(axis) + "}" for axis in axes) + "]"
 
 
-def divided(mesh: str, axes: Sequence[Sequence[str]]) -> tuple[list[int], NDArray[np.int64]]:
+def shards_of_devices(mesh: str, axes: Sequence[Sequence[str]]) -> tuple[list[int], NDArray[np.int64]]:
     """Number of shards of each axis, and the indices of each device's shards [devices, axes]."""
     counts, indices = _core.sharding_division(written(axes), mesh)
     return list(counts), np.asarray(indices, np.int64).reshape(len(indices), len(counts))
@@ -78,7 +78,7 @@ def full_to_shard(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str],
     """Each device's shard of a full tensor."""
     mesh = scope.module.devices.mesh
     axes = over(sharding, manual)
-    counts, indices = divided(mesh, axes)
+    counts, indices = shards_of_devices(mesh, axes)
     if [extent * count for extent, count in zip(shape, counts, strict=True)] != list(x.shape):
         raise Unsupported(f"shards of {list(shape)} of a tensor of {list(x.shape)} with {counts} shards per axis")
 
@@ -102,7 +102,7 @@ def shard_to_full(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str],
     """The full tensor on all devices from their shards; arguments as for `full_to_shard`."""
     mesh = scope.module.devices.mesh
     axes = over(sharding, manual)
-    counts, _ = divided(mesh, axes)
+    counts, _ = shards_of_devices(mesh, axes)
     if [extent * count for extent, count in zip(x.shape, counts, strict=True)] != list(shape):
         raise Unsupported(f"a tensor of {list(shape)} from shards of {list(x.shape)} with {counts} shards per axis")
 
@@ -155,7 +155,7 @@ def constraint(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 @handles("sdy.propagation_barrier", "sdy.data_flow_edge", "sdy.constant_splat")
-def passed(scope: Scope, op: Any) -> Sequence[Value]:
+def propagation_hint(scope: Scope, op: Any) -> Sequence[Value]:
     """The operand: the operation only guides propagation."""
     return [scope.value(op.operands[0])]
 
@@ -203,7 +203,7 @@ def call_by_name(scope: Scope, op: Any) -> Sequence[Value]:
         return custom_call(scope, op)
     devices, rank = scope.module.devices, len(Shaped(op.results[0].type, target).shape)
     if target in ("Sharding", "xla.sdy.FuncResultSharding"):
-        return [scope.annotated(scope.value(op.operands[0]), devices.said(op.attributes, [rank])[0])]
+        return [scope.annotated(scope.value(op.operands[0]), devices.shardings_of(op.attributes, [rank])[0])]
     if not devices.mesh:
         raise Unsupported(f"custom_call '{target}' in a module whose shardings name no devices")
     scope.module.meets()

@@ -14,8 +14,8 @@ from ...graph.builder import GraphBuilder
 from ...graph.building import namer
 from ...graph.graph import Graph
 from ...graph.tensor import Tensor
-from ..complex_bits import WHOLE, joined
-from ..complex_bits import parts as parts_at_border
+from ..complex import COMPLEX_OF, joined
+from ..complex import parts as parts_at_border
 from . import collectives, elementwise, host, indexing, manual, movement, products, random, reduce  # noqa: F401
 from .passes import expanded
 from .scope import Complex, Handler, Scope, Value, flat
@@ -172,7 +172,7 @@ class ModuleReader:
         if not shaped.complex:
             return scope.builder.input(name, shaped.shape, shaped.dtype)
         if scope.builder is self.root:
-            whole = scope.builder.input(name, shaped.shape, WHOLE[shaped.dtype])
+            whole = scope.builder.input(name, shaped.shape, COMPLEX_OF[shaped.dtype])
             return Complex(*parts_at_border(scope.builder, whole))
         return Complex(*(scope.builder.input(name + end, shaped.shape, shaped.dtype) for end in (".re", ".im")))
 
@@ -247,7 +247,7 @@ class ModuleReader:
         self.open.append(name)
         outputs = [self._joined(scope, value) for value in leaves(scope.run(block))]
         if self.annotates:
-            outputs = self._divided(scope, function, outputs)
+            outputs = self._annotated(scope, function, outputs)
         names = [*output_names(function, len(outputs)), *(name for name, _ in self.to_host)]
         inputs |= {tensor.value for tensor in flat(self.from_host)}
         self._finish(scope, [*outputs, *(tensor for _, tensor in self.to_host)], inputs, names)
@@ -269,16 +269,16 @@ class ModuleReader:
             taken.add(name)
             scope.values[argument] = value = self.formal(scope, argument.type, name)
             if i < len(attributes) and self.annotates and isinstance(value, Tensor):
-                scope.annotated(value, self.devices.said(attributes[i], [value.ndim])[0])
+                scope.annotated(value, self.devices.shardings_of(attributes[i], [value.ndim])[0])
             if i < len(attributes) and "tf.aliasing_output" in attributes[i]:
                 self.aliases.append((int(attributes[i]["tf.aliasing_output"].value), i))
         return {tensor.value for tensor in flat([scope.values[argument] for argument in block.arguments])}
 
-    def _divided(self, scope: Scope, function: Any, outputs: list[Tensor]) -> list[Tensor]:
+    def _annotated(self, scope: Scope, function: Any, outputs: list[Tensor]) -> list[Tensor]:
         """Outputs annotated with the shardings that the function states."""
         said = function.attributes.get("res_attrs", [])
         return [
-            scope.annotated(tensor, self.devices.said(said[i], [tensor.ndim])[0]) if i < len(said) else tensor
+            scope.annotated(tensor, self.devices.shardings_of(said[i], [tensor.ndim])[0]) if i < len(said) else tensor
             for i, tensor in enumerate(outputs)
         ]
 

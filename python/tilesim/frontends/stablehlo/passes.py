@@ -1,4 +1,4 @@
-"""The dialects' own passes, which expand operations into simpler ones."""
+"""Passes of the MLIR dialects that expand operations into simpler ones."""
 
 from __future__ import annotations
 

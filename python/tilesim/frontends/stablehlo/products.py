@@ -64,7 +64,7 @@ def dot_general(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 @handles("stablehlo.dot")
-def plain_dot(scope: Scope, op: Any) -> Sequence[Value]:
+def dot_of_matrices(scope: Scope, op: Any) -> Sequence[Value]:
     """The last axis of a with the first of b."""
     rank = len(Shaped(op.operands[0].type, "dot").shape)
     return dot(scope, op, {"a_contract": [rank - 1], "b_contract": [0]})

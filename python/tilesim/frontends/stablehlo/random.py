@@ -9,7 +9,7 @@ from typing import Any
 from ..._core import Unsupported
 from ...base.dtypes import FLOATS
 from ...graph.tensor import Tensor
-from ..generators import counters, interleaved, joined, normal, philox, random_words, threefry, uniform, words
+from ..generators import counters, halves, interleaved, joined, normal, philox, random_halves, threefry, uniform
 from .scope import Scope, Value, handles
 from .types import BITS, Shaped, text
 
@@ -25,11 +25,11 @@ def by_threefry(scope: Scope, key: Tensor, low: Tensor, high: Tensor, shape: lis
     """Bits of Threefry and the number of counters used."""
     if wide or not shape:
         count = math.prod(shape)
-        a, b = threefry(scope, words(scope, key), counters(scope, count, low, high))
+        a, b = threefry(scope, halves(scope, key), counters(scope, count, low, high))
         return scope.reshape(joined(scope, a, b) if wide else a, shape), count
     axis, half = halved(shape)
     count = math.prod(half)
-    both = threefry(scope, words(scope, key), counters(scope, count, low, high))
+    both = threefry(scope, halves(scope, key), counters(scope, count, low, high))
     apart = [*half[: axis + 1], 1, *half[axis + 1 :]]
     together = scope.concat([scope.reshape(part, apart) for part in both], axis + 1)
     whole = scope.reshape(together, [2 * n if i == axis else n for i, n in enumerate(half)])
@@ -44,10 +44,10 @@ def by_philox(
     count = -(-size // (2 if wide else 4))
     first, second = counters(scope, count, low, high)
     wrapped = scope.convert(scope.apply("less", second, high), "u32")
-    third, fourth = words(scope, upper)
+    third, fourth = halves(scope, upper)
     third_word = scope.apply("add", wrapped, third)
     carry = scope.apply("bitwise_and", wrapped, scope.convert(scope.apply("less", third_word, third), "u32"))
-    parts = philox(scope, words(scope, key), [first, second, third_word, scope.apply("add", carry, fourth)])
+    parts = philox(scope, halves(scope, key), [first, second, third_word, scope.apply("add", carry, fourth)])
     if wide:
         parts = [joined(scope, parts[0], parts[1]), joined(scope, parts[2], parts[3])]
     return scope.reshape(interleaved(scope, parts, size), shape), count
@@ -68,7 +68,7 @@ def rng_bit_generator(scope: Scope, op: Any) -> Sequence[Value]:
     if shaped.size == 0:
         return [state, scope.op("iota", shape=shaped.shape, dtype=shaped.dtype, dim=0)]
     each = [scope.reshape(scope.along(state, 0, i, i + 1), []) for i in range(state.shape[0])]
-    low, high = words(scope, each[1])
+    low, high = halves(scope, each[1])
     wide = BITS[shaped.dtype] == 64
     if algorithm == "THREE_FRY":
         bits, count = by_threefry(scope, each[0], low, high, shaped.shape, wide)
@@ -105,6 +105,6 @@ def rng(scope: Scope, op: Any) -> Sequence[Value]:
     if BITS[shaped.dtype] == 64:
         raise Unsupported(f"rng of {shaped.dtype}: numbers have at most 32 bits")
     seed, stream = scope.module.random_seed(scope)
-    bits = random_words(scope, seed, stream, shaped.size)
+    bits = random_halves(scope, seed, stream, shaped.size)
     draw = normal if distribution == "NORMAL" else uniform
     return [scope.reshape(draw(scope, bits, a, b, shaped.dtype), shaped.shape)]

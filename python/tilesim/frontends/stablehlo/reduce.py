@@ -77,7 +77,7 @@ def folded(scope: Scope, xs: list[Value], dim: int, body: Body) -> list[Value]:
     return xs
 
 
-def known_combiners(block: Any, xs: Sequence[Value]) -> list[str | None]:
+def combiners_of(block: Any, xs: Sequence[Value]) -> list[str | None]:
     """The combiner of each result; of complex results only sums, which act on both parts separately."""
     found = [combiner_of(block, i, len(xs)) for i in range(len(xs))]
     return [None if isinstance(x, Complex) and name != "add" else name for x, name in zip(xs, found, strict=True)]
@@ -96,7 +96,7 @@ def reduce(scope: Scope, op: Any) -> Sequence[Value]:
     count = len(operands) // 2
     xs, inits = operands[:count], operands[count:]
     dims = integers(op, "dimensions")
-    combiners = known_combiners(block, xs)
+    combiners = combiners_of(block, xs)
 
     def reduced(x: Tensor, init: Tensor, combiner: str) -> Tensor:
         return joined(scope, combiner, scope.op("reduce", x, dims=dims, combiner=combiner) if dims else x, init)
@@ -158,7 +158,7 @@ def reduce_window(scope: Scope, op: Any) -> Sequence[Value]:
     count = len(operands) // 2
     xs, inits = operands[:count], operands[count:]
     s = window_settings(op, xs[0].ndim)
-    combiners = known_combiners(block, xs)
+    combiners = combiners_of(block, xs)
     for init, combiner in zip(inits, combiners, strict=True):
         plain = combiner in ("add", "multiply", "maximum", "minimum")
         if not plain or not all(is_neutral(scope, part, str(combiner)) for part in flat([init])):

@@ -13,26 +13,9 @@ from ...base.errors import InternalError
 from ...graph.builder import GraphBuilder
 from ...graph.building import Building
 from ...graph.tensor import Tensor
+from ..complex import Complex
 from .table import EXCLUDED
 from .types import Shaped, parts_of
-
-
-class Complex:
-    """A complex tensor as two real ones."""
-
-    def __init__(self, re: Tensor, im: Tensor) -> None:
-        """Pairs the parts."""
-        self.re, self.im = re, im
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of both parts."""
-        return self.re.shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self.re.ndim
 
 
 def each(build: Callable[..., Any], *values: Value) -> Value:
@@ -201,18 +184,18 @@ class Scope(Building):
                 raise
             raise placed(Unsupported(f"{place_of(op)}: {error}")) from None
         if self.module.annotates and name != "stablehlo.custom_call" and marked(op.operation.attributes):
-            results = self.said(op.operation, results)
+            results = self.with_shardings(op.operation, results)
         for mlir, result in zip(op.operation.results, results, strict=True):
             self.values[mlir] = result
 
     # --- shardings ---
 
-    def said(self, op: Any, results: Sequence[Value]) -> Sequence[Value]:
+    def with_shardings(self, op: Any, results: Sequence[Value]) -> Sequence[Value]:
         """Results of an operation, annotated with the shardings that it states."""
         if any(parts_of(mlir.type) is not None for mlir in op.results):
             return results
         ranks = [len(self.shaped(mlir).shape) for mlir in op.results]
-        found = self.module.devices.said(op.attributes, ranks)
+        found = self.module.devices.shardings_of(op.attributes, ranks)
         return [self.annotated(result, sharding) for result, sharding in zip(results, found, strict=True)]
 
     def annotated(self, value: Value, sharding: str) -> Value:

@@ -11,7 +11,7 @@ from ... import _core
 from ..._core import Unsupported
 from ...base.errors import user_error
 
-ONE = re.compile(r"<(@[\w.$\"-]+|mesh<\[[^\]]*\](?:, device_ids=\[[^\]]*\])?>), ([^<>]*)>")
+MESH_SHARDING = re.compile(r"<(@[\w.$\"-]+|mesh<\[[^\]]*\](?:, device_ids=\[[^\]]*\])?>), ([^<>]*)>")
 AXES = re.compile(r"\{([^{}]*)\}")
 GSPMD = "mhlo.sharding"
 
@@ -87,7 +87,7 @@ class Devices:
     def shardy(self, text: str) -> list[str]:
         """Shardings in the text of an attribute of Shardy, one per tensor; empty over a mesh of one device."""
         found = []
-        for mesh, sharding in ONE.findall(text):
+        for mesh, sharding in MESH_SHARDING.findall(text):
             name = mesh[1:].strip('"')
             own = self.meshes.get(name, "") if mesh[0] == "@" else mesh_text(mesh[4:])
             found.append(self._in_mesh(own, sharding) if self.mesh else "")
@@ -111,7 +111,7 @@ class Devices:
             text = f"{text[:-1]} {dims[0]}}}"
         return [(sharding or "", manual) for sharding, manual in _core.gspmd_shardings(text, self.mesh, list(ranks))]
 
-    def said(self, attributes: Any, ranks: Sequence[int]) -> list[str]:
+    def shardings_of(self, attributes: Any, ranks: Sequence[int]) -> list[str]:
         """Shardings of an argument, a result or an operation: one per rank, empty without annotation."""
         found: list[str] = []
         if "sdy.sharding" in attributes:

@@ -1,1 +1,1 @@
-"""PyTorch."""
+"""Reads PyTorch models."""

@@ -44,7 +44,7 @@ def causal_offset(keep: Any) -> int | None:
     return offset if bool((keep == wanted).all()) else None
 
 
-def _known_mask(mask: Any) -> tuple[bool, int | None]:
+def _constant_mask(mask: Any) -> tuple[bool, int | None]:
     """For a constant mask: (whether it hides anything, the causal offset if it is a causal mask)."""
     keep = mask if mask.dtype == torch.bool else mask == 0
     if mask.dtype != torch.bool and not bool((keep | (mask <= torch.finfo(mask.dtype).min)).all()):
@@ -80,7 +80,7 @@ def _attention(
     if before_k in importer.values and before_v in importer.values:
         key, value = importer.tensor(importer.value(before_k)), importer.tensor(importer.value(before_v))
     if isinstance(mask, torch.Tensor):
-        hides, offset = _known_mask(mask)
+        hides, offset = _constant_mask(mask)
         if not hides:
             mask = None
         elif (

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ...graph.tensor import Tensor
+from ..complex import Complex
 from .table import handles
-
-
-@dataclass(frozen=True)
-class Complex:
-    """Real and imaginary part."""
-
-    re: Tensor
-    im: Tensor
 
 
 def parts_of(importer: Any, value: Any) -> Complex:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...base.arguments import whole
+from ...base.arguments import integer
 from ...base.checked import checked
 from ...base.extras import need
 from ...graph import Graph
@@ -120,7 +120,7 @@ def from_transformers(
     need("transformers", "torch")
     from ..pretrained import from_transformers as build
 
-    context = None if context is None else whole("context", context, 1)
-    batch = whole("batch", batch, 1)
-    image = None if image is None else whole("image", image, 1)
+    context = None if context is None else integer("context", context, 1)
+    batch = integer("batch", batch, 1)
+    image = None if image is None else integer("image", image, 1)
     return build(model, phase, context, batch, dtype, image)

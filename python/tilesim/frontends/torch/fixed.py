@@ -19,7 +19,7 @@ def fixed_values(program: Any, fixed: Fixed) -> dict[str, Any]:
     wanted = fixed if isinstance(fixed, Mapping) else dict.fromkeys([fixed] if isinstance(fixed, str) else fixed)
     if not wanted:
         return {}
-    known = _known(program)
+    known = _present_values(program)
     found = {}
     for pattern, value in wanted.items():
         names = [name for name in known if fnmatchcase(name, pattern)]
@@ -31,7 +31,7 @@ def fixed_values(program: Any, fixed: Fixed) -> dict[str, Any]:
     return found
 
 
-def _known(program: Any) -> dict[str, tuple[Any, Any]]:
+def _present_values(program: Any) -> dict[str, tuple[Any, Any]]:
     """Meta and present value of every tensor argument and changed buffer."""
     signature = program.graph_signature
     metas = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}

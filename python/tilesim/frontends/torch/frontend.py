@@ -1,4 +1,4 @@
-"""`from_torch`: torch.export, decomposition of unsupported overloads, import."""
+"""Exports a PyTorch model, decomposes unsupported overloads and imports the rest (`from_torch`)."""
 
 from __future__ import annotations
 

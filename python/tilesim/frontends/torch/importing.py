@@ -20,14 +20,14 @@ from ...base.errors import unsupported, user_error
 from ...graph import Graph, GraphBuilder
 from ...graph.tensor import Tensor
 from ...graph.torch_arrays import dtype_name, elements_of, is_real
-from ..complex_bits import WHOLE, joined, parts
+from ..complex import COMPLEX_OF, Complex, joined, parts
 from .nodes import (
     FOLD_LIMIT,
     FOLDED,
     IGNORED,
-    KEPT_SIZE,
-    Stored,
-    is_known,
+    MAX_CONSTANT,
+    UnreadWeight,
+    is_constant,
     is_of_bits,
     is_random,
     is_view,
@@ -183,7 +183,7 @@ class Importer:
             if spec.kind == InputKind.USER_INPUT:
                 self.values[node] = self._user_input(node)
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                self._stored(node, spec, mutated)
+                self._parameter(node, spec, mutated)
             elif spec.kind == InputKind.TOKEN or (spec.kind == InputKind.CUSTOM_OBJ and not node.users):
                 self.values[node] = None
             else:
@@ -196,13 +196,11 @@ class Importer:
         if node.name in self.fixed:
             return self.fixed[node.name]
         if meta.dtype in COMPLEX:
-            from .complex import Complex
-
-            whole = self.builder.input(node.name, self.extents(meta.shape), WHOLE[COMPLEX[meta.dtype]])
+            whole = self.builder.input(node.name, self.extents(meta.shape), COMPLEX_OF[COMPLEX[meta.dtype]])
             return Complex(*parts(self.builder, whole))
         return self.builder.input(node.name, self.extents(meta.shape), dtype_name(meta.dtype, f"input {node.name}"))
 
-    def _stored(self, node: Any, spec: Any, mutated: set[str]) -> None:
+    def _parameter(self, node: Any, spec: Any, mutated: set[str]) -> None:
         target, meta = str(spec.target), node.meta["val"]
         table = self.program.constants if target in self.program.constants else self.program.state_dict
         value = table.get(target)
@@ -222,7 +220,7 @@ class Importer:
         if not node.users:
             return
         folds = not trainable and is_real(value) and value.numel() <= FOLD_LIMIT
-        self.values[node] = value.detach() if folds else Stored(target)
+        self.values[node] = value.detach() if folds else UnreadWeight(target)
 
     def _attribute(self, node: Any) -> Any:
         target = self.program.graph_module
@@ -239,7 +237,7 @@ class Importer:
         """The value of a node's argument, through lists and tuples."""
         if isinstance(argument, torch.fx.Node):
             found = self.values[argument]
-            if isinstance(found, Stored):
+            if isinstance(found, UnreadWeight):
                 found = self.values[argument] = self.weights.tensor(found.name)
             return found
         if isinstance(argument, (list, tuple)):
@@ -295,7 +293,7 @@ class Importer:
         if stored and sources and is_view(overload):
             self.views.add(node)
         meta = node.meta.get("val")
-        if sum(sizes) <= KEPT_SIZE or not isinstance(meta, torch.Tensor) or not meta.dtype.is_floating_point:
+        if sum(sizes) <= MAX_CONSTANT or not isinstance(meta, torch.Tensor) or not meta.dtype.is_floating_point:
             return False
         bytewise = any(x.dtype.itemsize == 1 and x.dtype != torch.bool for x in given)
         if meta.dtype.itemsize > 1 and (bytewise or node in self.codes):
@@ -306,7 +304,7 @@ class Importer:
     def _fold(self, node: Any) -> None:
         """Evaluates a call that depends on no input, unless it is random or large."""
         sources = node.all_input_nodes
-        if any(source not in self.values or not is_known(self.values[source]) for source in sources):
+        if any(source not in self.values or not is_constant(self.values[source]) for source in sources):
             return
         overload = str(node.target)
         if overload in IGNORED or is_random(overload):
@@ -378,7 +376,7 @@ class Importer:
         tensor = joined(self.builder, value.re, value.im) if hasattr(value, "im") else self.tensor(value)
         inputs, outputs = self.builder.graph.core.signature("main")
         taken = {row["name"] for row in [*inputs, *outputs]}
-        if isinstance(value, (torch.Tensor, Stored)) or node.op == "placeholder" or tensor.value in self._given:
+        if isinstance(value, (torch.Tensor, UnreadWeight)) or node.op == "placeholder" or tensor.value in self._given:
             tensor = self.builder.op("copy", tensor, name=f"{name}.out")
         self._given.add(tensor.value)
         unique, number = name, 0

@@ -1,4 +1,4 @@
-"""Overloads with data as addresses: indexing, gathering, writing into a part."""
+"""Overloads that index, gather, or write into a part of a tensor."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _MASK = "Use torch.where, which keeps the shape"
 def _index_select(importer: Importer, x: Any, dim: int, index: Any) -> Tensor:
     tensor = importer.tensor(x)
     if tensor.ndim == 0:
-        return _of_number(importer, tensor, index)
+        return _index_of_scalar(importer, tensor, index)
     at = axis(dim, tensor.ndim)
     return _take(importer, tensor, [at], [indices_of(importer, index, tensor.shape[at]).reshape(-1)], at)
 
 
-def _of_number(importer: Importer, x: Tensor, index: Any) -> Tensor:
+def _index_of_scalar(importer: Importer, x: Tensor, index: Any) -> Tensor:
     """Indexing of a tensor without axes, which torch treats as a vector of one element."""
     places = indices_of(importer, index, 1).reshape(-1)
     return _take(importer, x.reshape(1), [0], [places], 0).reshape(*importer.shape)
@@ -76,7 +76,7 @@ def gather(importer: Importer, x: Any, dim: int, index: Any, **_: Any) -> Tensor
     """result[i, j, ...] = x[i, index[i, j, ...], ...]: one index vector per element."""
     tensor = importer.tensor(x)
     if tensor.ndim == 0:
-        return _of_number(importer, tensor, index)
+        return _index_of_scalar(importer, tensor, index)
     at = axis(dim, tensor.ndim)
     chosen = indices_of(importer, index, tensor.shape[at]).convert("i64")
     shape = list(chosen.shape)

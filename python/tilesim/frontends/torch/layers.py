@@ -321,7 +321,7 @@ def _lstm(importer: Importer, x: Any, states: Sequence[Any], params: Sequence[An
 
 
 @handles("aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input")
-def _one_state(importer: Importer, x: Any, state: Any, params: Sequence[Any], *settings: Any) -> Any:
+def _single_state_layer(importer: Importer, x: Any, state: Any, params: Sequence[Any], *settings: Any) -> Any:
     word = str(importer.node.target).split(".")[1]
     cell = recurrent.gru if word == "gru" else recurrent.rnn(word.removeprefix("rnn_"))
     result, last = _layers(importer, cell, [state], x, params, *settings)

@@ -33,7 +33,7 @@ _FOLDED = """
 FOLDED = {f"aten.{name}" if "." in name else f"aten.{name}.default" for name in _FOLDED.split()}
 
 #: Elements; smaller results are always stored.
-KEPT_SIZE = 4096
+MAX_CONSTANT = 4096
 _BITS = ("bitwise_", "__and__", "__rshift__", "__lshift__", "__or__")
 _VIEWS = ("unsqueeze", "view", "reshape", "permute", "aten.t.", "transpose")
 
@@ -41,7 +41,7 @@ _VIEWS = ("unsqueeze", "view", "reshape", "permute", "aten.t.", "transpose")
 _RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential", "uniform")
 
 
-class Stored:
+class UnreadWeight:
     """A weight that no operation reads yet."""
 
     def __init__(self, name: str) -> None:
@@ -98,10 +98,10 @@ def is_random(overload: str) -> bool:
     return any(word in overload for word in _RANDOM)
 
 
-def is_known(value: Any) -> bool:
+def is_constant(value: Any) -> bool:
     """Whether torch can evaluate calls with the value, because no part of it is a tensor of the graph."""
     if isinstance(value, (list, tuple)):
-        return all(is_known(item) for item in value)
+        return all(is_constant(item) for item in value)
     if isinstance(value, torch.Tensor):
         return is_real(value)
-    return not isinstance(value, (Tensor, Stored)) and not hasattr(value, "im")
+    return not isinstance(value, (Tensor, UnreadWeight)) and not hasattr(value, "im")

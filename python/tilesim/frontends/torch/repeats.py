@@ -13,13 +13,13 @@ import torch
 from ...graph import GraphBuilder
 from ...graph.tensor import Tensor
 from ...graph.torch_arrays import dtype_name, elements_of, is_real
-from .nodes import IGNORED, Stored, path_of
+from .nodes import IGNORED, UnreadWeight, path_of
 
 #: Shorter runs are not turned into functions.
 MIN_OPERATIONS = 8
 
 
-class Run:
+class LayerNodes:
     """Nodes of one layer, the values that they read from outside, and the nodes that are used outside."""
 
     def __init__(self, key: str, nodes: list[Any]) -> None:
@@ -36,22 +36,22 @@ def _key(node: Any) -> str:
     return found[0] if found else ""
 
 
-def _runs(importer: Any) -> list[Run]:
+def _runs(importer: Any) -> list[LayerNodes]:
     """Maximal sequences of nodes of one layer, without nodes that torch has evaluated."""
-    runs: list[Run] = []
-    open_run: Run | None = None
+    runs: list[LayerNodes] = []
+    open_run: LayerNodes | None = None
     for node in importer.program.graph.nodes:
         if node.op != "call_function" or node in importer.values or str(node.target) in IGNORED:
             continue
         key = _key(node)
         if open_run is None or key != open_run.key:
-            open_run = Run(key, [])
+            open_run = LayerNodes(key, [])
             runs.append(open_run)
         open_run.nodes.append(node)
     return [run for run in runs if run.key and len(run.nodes) >= MIN_OPERATIONS and not _normalizes(run)]
 
 
-def _normalizes(run: Run) -> bool:
+def _normalizes(run: LayerNodes) -> bool:
     """Whether a run has a batch normalization, which compilation folds into weights outside of functions."""
     return any("batch_norm" in str(node.target) for node in run.nodes)
 
@@ -65,14 +65,14 @@ def _digest(value: Any) -> Any:
 class _Signature:
     """The properties that two runs must share to become one function."""
 
-    def __init__(self, importer: Any, run: Run) -> None:
+    def __init__(self, importer: Any, run: LayerNodes) -> None:
         self.importer, self.run = importer, run
         self.places = {node: i for i, node in enumerate(run.nodes)}
         self.numbers: dict[Any, int] = {}
 
-    def whole(self) -> Any:
+    def value(self) -> Any:
         parts = [
-            (str(node.target), self.of(node.args), self.of(node.kwargs), self.meta(node.meta.get("val")))
+            (str(node.target), self.encoded(node.args), self.encoded(node.kwargs), self.meta(node.meta.get("val")))
             for node in self.run.nodes
         ]
         self.run.outputs = [node for node in self.run.nodes if any(self.leaves(user) for user in node.users)]
@@ -81,13 +81,13 @@ class _Signature:
     def leaves(self, user: Any) -> bool:
         return user not in self.places and str(user.target) not in IGNORED
 
-    def of(self, argument: Any) -> Any:
+    def encoded(self, argument: Any) -> Any:
         if isinstance(argument, torch.fx.Node):
             return self.node(argument)
         if isinstance(argument, (list, tuple)):
-            return tuple(self.of(item) for item in argument)
+            return tuple(self.encoded(item) for item in argument)
         if isinstance(argument, dict):
-            return tuple((key, self.of(item)) for key, item in argument.items())
+            return tuple((key, self.encoded(item)) for key, item in argument.items())
         return repr(argument)
 
     def node(self, node: Any) -> Any:
@@ -96,9 +96,9 @@ class _Signature:
         value = self.importer.values.get(node)
         if isinstance(value, torch.Tensor):
             return "known", _digest(value)
-        if value is not None and not isinstance(value, (Tensor, Stored)):
+        if value is not None and not isinstance(value, (Tensor, UnreadWeight)):
             return "plain", repr(value)
-        source = self.importer.weights.ties.get(value.name, value.name) if isinstance(value, Stored) else node
+        source = self.importer.weights.ties.get(value.name, value.name) if isinstance(value, UnreadWeight) else node
         if source not in self.numbers:
             self.numbers[source] = len(self.numbers)
             self.run.externals.append(node)
@@ -111,18 +111,18 @@ class _Signature:
         return tuple(self.meta(item) for item in value) if isinstance(value, (list, tuple)) else None
 
 
-def repeated(importer: Any) -> dict[Any, Run]:
+def repeated(importer: Any) -> dict[Any, LayerNodes]:
     """Runs whose signature occurs twice or more, by each of their nodes."""
     runs = _runs(importer)
     for run in runs:
-        run.signature = _Signature(importer, run).whole()
+        run.signature = _Signature(importer, run).value()
         if any(not isinstance(node.meta.get("val"), torch.Tensor) for node in [*run.externals, *run.outputs]):
             run.signature = None
     counts = Counter(run.signature for run in runs if run.signature is not None)
     return {node: run for run in runs if counts[run.signature] > 1 for node in run.nodes}
 
 
-def call_run(importer: Any, run: Run, functions: dict[Any, GraphBuilder]) -> None:
+def call_run(importer: Any, run: LayerNodes, functions: dict[Any, GraphBuilder]) -> None:
     """Calls the function of a run, defined at its first occurrence, and stores the results."""
     function = functions.get(run.signature)
     if function is None:
@@ -133,16 +133,16 @@ def call_run(importer: Any, run: Run, functions: dict[Any, GraphBuilder]) -> Non
     importer.values.update(zip(run.outputs, tensors, strict=True))
 
 
-def _define(importer: Any, run: Run, number: int) -> GraphBuilder:
+def _define(importer: Any, run: LayerNodes, number: int) -> GraphBuilder:
     name = re.sub(r"\.?\d+$", "", run.key) or "layer"
     function = importer.builder.function(f"{name}.{number}" if number else name)
     outer, local = importer.values, {}
     for node, value in outer.items():
-        if not isinstance(value, (Tensor, Stored)):
+        if not isinstance(value, (Tensor, UnreadWeight)):
             local[node] = value
     for node in run.externals:
         value, meta = outer[node], node.meta["val"]
-        label = value.name if isinstance(value, Stored) else node.name
+        label = value.name if isinstance(value, UnreadWeight) else node.name
         shape, dtype = importer.extents(meta.shape), dtype_name(meta.dtype)
         local[node] = function.input(label.removeprefix(f"{run.key}."), shape, dtype)
     local.update({node: local[run.externals[at]] for node, at in run.ties.items()})

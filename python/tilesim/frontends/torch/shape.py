@@ -46,7 +46,7 @@ def _reshape(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
     "aten.dropout.default",
     "aten.native_dropout.default",
 )
-def _same(importer: Importer, x: Any, *rest: Any, **__: Any) -> Any:
+def _identity(importer: Importer, x: Any, *rest: Any, **__: Any) -> Any:
     overload = str(importer.node.target)
     if "dropout" in overload and len(rest) > 1 and rest[1] and rest[0] > 0:
         raise importer.unsupported("dropout in training draws random numbers", suggestion="Call module.eval()")

@@ -169,7 +169,7 @@ _SHIFTS = ("Tensor", "Scalar", "Tensor_Scalar", "Scalar_Tensor")
 
 
 @handles(*[f"aten.{name}.{how}" for name in ("__lshift__", "bitwise_left_shift") for how in _SHIFTS])
-def _left(importer: Importer, x: Any, y: Any) -> Tensor:
+def _shift_left(importer: Importer, x: Any, y: Any) -> Tensor:
     return elementwise(importer, "shift_left", x, y)
 
 

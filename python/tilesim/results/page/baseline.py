@@ -7,15 +7,15 @@ from typing import Any
 
 from ...base import figures
 from ...base.view import Column, Notes, Section, rows_of
-from ..asked import ASKED
 from ..comparison_page import differences_table, totals_table
+from ..result_calls import ASKED
 
-__all__ = ["Against", "against"]
+__all__ = ["Baseline", "against"]
 
 _ONLY = 200  # operations only in the baseline that a page lists
 
 
-class Against:
+class Baseline:
     """A result and its baseline, operation by operation."""
 
     def __init__(self, result: Any, baseline: Any) -> None:
@@ -97,6 +97,6 @@ class Against:
         return [Section("Against the baseline", parts, "baseline")]
 
 
-def against(result: Any, baseline: Any) -> Against:
+def against(result: Any, baseline: Any) -> Baseline:
     """A result and its baseline."""
-    return Against(result, baseline)
+    return Baseline(result, baseline)

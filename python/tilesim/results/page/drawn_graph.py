@@ -16,7 +16,7 @@ from ...base.view.elements import picks
 __all__ = ["graph_data", "graph_section"]
 
 NODES = 160
-LACKING = "This result has no graph. Write the page where the result is simulated."
+NO_GRAPH = "This result has no graph. Write the page where the result is simulated."
 _FOCUS = ' tabindex="0" role="button"'
 _WIDE, _HIGH, _ACROSS, _DOWN = 190, 38, 16, 30
 
@@ -115,7 +115,7 @@ def _read(functions: Sequence[Mapping[str, Any]]) -> list[_Cluster]:
 def graph_data(result: Any, program: Any) -> dict[str, Any]:
     """Data of the drawn graph: repeated layers are one box."""
     if program is None or getattr(program, "graph", None) is None:
-        return {"why": LACKING}
+        return {"why": NO_GRAPH}
     if program.placement.rows:
         return {"why": "The graph is not drawn because the host runs a part of the program."}
     try:
@@ -137,7 +137,7 @@ def graph_data(result: Any, program: Any) -> dict[str, Any]:
     return {"functions": functions}
 
 
-def _drawn(cluster: _Cluster, whole: int, left: float, places_of: Sequence[int]) -> tuple[list[str], float, float]:
+def _boxes(cluster: _Cluster, whole: int, left: float, places_of: Sequence[int]) -> tuple[list[str], float, float]:
     """Boxes and arrows of a cluster, its width and height."""
     rows: dict[int, list[str]] = {}
     for node, rank in cluster.ranks().items():
@@ -183,7 +183,7 @@ def graph_section(result: Any, data: Mapping[str, Any], places: Sequence[int]) -
     nodes = sum(len(cluster.cycles) for cluster in clusters)
     parts, left, high = [], 0.0, 0.0
     for cluster in clusters:
-        drawn, wide, tall = _drawn(cluster, max(1, result.cycles), left, places)
+        drawn, wide, tall = _boxes(cluster, max(1, result.cycles), left, places)
         parts += drawn
         left, high = left + wide + 24, max(high, tall)
     arrow = (

@@ -38,7 +38,7 @@ def operation_rows(result: Any) -> list[dict[str, Any]]:
             "start": row["start"],
             "names": ", ".join(row["operation"]),
         }
-        for place, (name, row) in enumerate(zip(Names(result.data).own, result.data["operations"], strict=True))
+        for place, (name, row) in enumerate(zip(Names(result.data).unique, result.data["operations"], strict=True))
     ]
     return sorted(rows, key=lambda row: -row["cycles"])
 

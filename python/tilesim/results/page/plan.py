@@ -9,7 +9,7 @@ from ...base import figures
 from ...base.palette import SERIES
 from ...base.view import Boxes, Notes, Section, Steps
 
-__all__ = ["live_bytes", "own_rows", "plan_data", "plan_of", "plan_section"]
+__all__ = ["live_bytes", "plan_data", "plan_of", "plan_section", "tensor_rows"]
 
 BOXES, STEPS = 4_000, 2_000
 """Largest numbers of tensors and time steps in a page."""
@@ -27,7 +27,7 @@ def plan_of(program: Any) -> tuple[Any, str]:
     return program.memory_plan(), ""
 
 
-def own_rows(plan: Any, level: str) -> list[dict[str, Any]]:
+def tensor_rows(plan: Any, level: str) -> list[dict[str, Any]]:
     """Tensors with storage at a level, largest first."""
     rows = [row for row in plan.table().rows if row["level"] == level and not row["alias_of"] and row["bytes"] > 0]
     return sorted(rows, key=lambda row: -row["bytes"])
@@ -57,7 +57,7 @@ def plan_data(program: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, 
     plan, why = plan_of(program)
     if plan is None:
         return {"why": why}
-    rows = own_rows(plan, "memory")
+    rows = tensor_rows(plan, "memory")
     if not rows or not plan.kernels:
         return {"why": "No tensor lies in memory."}
     passing = [row for row in rows if not _stays(row, plan.kernels)]
@@ -72,7 +72,7 @@ def plan_data(program: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, 
         "passing": bool(passing),
         "kept_bytes": sum(row["bytes"] for row in rows) - sum(row["bytes"] for row in passing) if passing else 0,
         "left": len(shown) - len(ranked),
-        "stay": len(own_rows(plan, "scratchpad")),
+        "stay": len(tensor_rows(plan, "scratchpad")),
         "stay_bytes": plan.live_bytes["scratchpad"],
         "shared": bool(plan.shared),
         "live_kernels": each,
@@ -103,7 +103,7 @@ def plan_section(result: Any, data: Mapping[str, Any]) -> Section:
         "Memory plan",
         [
             Boxes("plan", boxes, texts, sorts, (titles[0], place), ("count", "size"), spans,
-                  (), "kernels", 1.0, _said(data)),
+                  (), "kernels", 1.0, _plan_text(data)),
             Steps("live", float(data["live_kernels"]), [("in use", steps)], titles, ("count", "size"), None,
                   "kernels", 1.0, f"Bytes in use {'by temporary tensors' if passing else 'by permanent tensors'}."),
         ],
@@ -111,7 +111,7 @@ def plan_section(result: Any, data: Mapping[str, Any]) -> Section:
     )  # fmt: skip
 
 
-def _said(data: Mapping[str, Any]) -> str:
+def _plan_text(data: Mapping[str, Any]) -> str:
     """The plan in words."""
     said = f"{data['tensors']:,} tensors, {figures.size(data['peak_bytes'])} at the peak; kernels: "
     said += f"{data['kernels']:,}."

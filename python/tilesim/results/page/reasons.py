@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import _core
-from ...base.palette import OTHER, SERIES
+from ...base.palette import OTHER_COLOUR, SERIES
 from ...base.view import Notes, Reason, Reasons
-from ..asked import ASKED
+from ..result_calls import ASKED
 
 __all__ = ["reasons_of"]
 
@@ -28,8 +28,8 @@ def reasons_of(result: Any, recorded: Any, order: Sequence[int]) -> list[Any]:
         for term, share in row["shares"] if row else ():
             sums[term] = sums.get(term, 0.0) + share * (result.data["operations"][place]["exclusive"] or 1e-9)
     ranked = sorted(sums, key=lambda term: (found["terms"][term][0] != "lower bound", -sums[term]))
-    colours = {term: SERIES[i] if i < len(SERIES) - 1 else OTHER for i, term in enumerate(ranked)}
-    terms = [(name, meaning, colours.get(i, OTHER)) for i, (name, meaning) in enumerate(found["terms"])]
+    colours = {term: SERIES[i] if i < len(SERIES) - 1 else OTHER_COLOUR for i, term in enumerate(ranked)}
+    terms = [(name, meaning, colours.get(i, OTHER_COLOUR)) for i, (name, meaning) in enumerate(found["terms"])]
     made = {id(row): Reason(**row) for row in found["rows"] if row is not None}
     rows = [made[id(row)] if (row := found["rows"][place]) is not None else None for place in order]
     columns = ("cycles", "elapsed", "multiply_adds", "flops")

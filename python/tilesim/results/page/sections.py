@@ -9,13 +9,13 @@ from ...base.view import Section, document, fragment
 from .baseline import against
 from .drawn_graph import graph_section
 from .head import cards, parts_section, subtitle
-from .held import graph_of, memory_of
+from .notes import advice_section, modelled_section
 from .operations import operation_rows, operations_section, time_section
 from .plan import plan_section
 from .reasons import reasons_of
 from .roof import roof_section
+from .stored_data import graph_of, memory_of
 from .timeline import timeline_section
-from .told import advice_section, modelled_section
 from .traffic import traffic_section
 
 __all__ = ["page", "picture"]

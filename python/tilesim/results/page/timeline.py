@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base import figures
-from ...base.palette import OTHER, SERIES
+from ...base.palette import OTHER_COLOUR, SERIES
 from ...base.view import Boxes, Notes, Section, Steps
 
 __all__ = ["SPANS", "bandwidth", "spans", "timeline_section"]
@@ -73,7 +73,7 @@ def _boxes(data: dict[str, Any], places: dict[str, list[int]]) -> tuple[Boxes, l
     sort = {label: min(i, len(SERIES) - 1) for i, label in enumerate(order)}
     names = [figures.short(data["labels"][label], 40) for label in order[: len(SERIES) - 1]]
     sorts = [(name, SERIES[i]) for i, name in enumerate(names)]
-    sorts += [("other operations", OTHER)] if len(order) >= len(SERIES) else []
+    sorts += [("other operations", OTHER_COLOUR)] if len(order) >= len(SERIES) else []
     boxes = [
         (start, finish, lanes[unit], lanes[unit] + 1, sort[label], label)
         for unit, label, start, finish in found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base import figures
-from ...base.palette import OTHER, SERIES
+from ...base.palette import OTHER_COLOUR, SERIES
 from ...base.view import Bar, Bars, Notes, Section
 
 __all__ = ["COLOURS", "level_rows", "traffic_section"]
@@ -15,7 +15,7 @@ COLOURS = {
     "written": SERIES[1],
     "padding": SERIES[3],
     "moved": SERIES[2],
-    "at least": OTHER,
+    "at least": OTHER_COLOUR,
     "own region": SERIES[2],
     "other regions": SERIES[5],
     "fetched": SERIES[0],

@@ -1,4 +1,4 @@
-"""The view beside the sliders: speed-up, longest operations, roofline."""
+"""The notebook view next to the sliders: speed-up, longest operations, roofline."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ _TILES = 300_000  # characters of tiles
 _FEW = "this page uses them only for the longest operations; `Result.why` uses them for each"
 
 
-_OWN = ("name", "operation", "start", "finish")  # figures of a single kernel
+_SINGLE = ("name", "operation", "start", "finish")  # figures of a single kernel
 
 
-class _Told:
+class _SharedTexts:
     """Terms and texts, shared between rows."""
 
     def __init__(self, result: Result, recorded: Result | None) -> None:
@@ -48,7 +48,7 @@ class _Told:
         if measured or self.ground.operands is not None or len(rows) > 1 or self.ground.closed:
             return self._row(rows, measured)
         (row,) = rows
-        key = (tuple(value for name, value in row.items() if name not in _OWN), self.ground.counted(row["name"]))
+        key = (tuple(value for name, value in row.items() if name not in _SINGLE), self.ground.counted(row["name"]))
         if key not in self._known:
             self._known[key] = self._row(rows, False)
         return self._known[key]
@@ -98,7 +98,7 @@ def _remedy(result: Result) -> list[tuple[str, str, str]]:
 def reasons(result: Result, recorded: Result | None = None) -> dict[str, Any]:
     """Terms of every operation."""
     operations = result.data["operations"]
-    told = _Told(result, recorded)
+    told = _SharedTexts(result, recorded)
     by_name: dict[str, list[int]] = {}
     for place, row in enumerate(operations):
         by_name.setdefault(row["name"], []).append(place)

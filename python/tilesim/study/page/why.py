@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...base import figures
-from ...base.palette import OTHER, SERIES
+from ...base.palette import OTHER_COLOUR, SERIES
 from ...base.view import Bar, Bars, Card, Cards, Column, Notes, Rows, Section, document, fragment
 from ..why_text import head_lines, roofline_text, speed_text, tiles_text
 
@@ -30,7 +30,7 @@ def _cards(data: Mapping[str, Any]) -> Cards:
 
 def _sections(data: Mapping[str, Any]) -> list[Section]:
     rows = data["terms"]
-    colours = {row["term"]: SERIES[i] if i < len(SERIES) - 1 else OTHER for i, row in enumerate(rows)}
+    colours = {row["term"]: SERIES[i] if i < len(SERIES) - 1 else OTHER_COLOUR for i, row in enumerate(rows)}
     bar = Bar("", {row["term"]: row["cycles"] for row in rows}, f"{figures.count(data['cycles'])} cycles")
     columns = [Column("term", "term", "text"), Column("cycles", "cycles"), Column("share", "share", "percent")]
     columns.append(Column("meaning", "meaning", "text", whole=True))

@@ -1,4 +1,4 @@
-"""Parts of a file beside operations and weights: defaults of inputs and assumptions."""
+"""Additional attributes of a graph's file: defaults of inputs and assumptions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..base.errors import user_error
 from .graph import Graph
 
 
-def kept(graph: Graph) -> dict[str, Any]:
+def saved_attributes(graph: Graph) -> dict[str, Any]:
     """Defaults and assumptions of a graph, and whether passes have changed it."""
     found: dict[str, Any] = {}
     if graph.defaults:
@@ -28,7 +28,7 @@ def kept(graph: Graph) -> dict[str, Any]:
 
 
 def restore(graph: Graph, header: Mapping[str, Any], place: str) -> None:
-    """Restores what `kept` wrote."""
+    """Restores the attributes that `saved_attributes` returned."""
     from ..base.dtypes import NUMPY
 
     rows = {row["name"]: row for row in graph.inputs}

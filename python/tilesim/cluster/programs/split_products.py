@@ -1,4 +1,4 @@
-"""Selects products to split beside communication, if the split makes the step shorter."""
+"""Selects products whose split overlaps communication and shortens the step."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def in_parts(
     worth = [key for key in ranked if most[key] >= LEAST * first.seconds]
     best, taken, tried = first, list[Ring](), [kinds[key] for key in worth[:MOST_TRIED]]
     for alike in tried:
-        chosen = _apart([*taken, *alike])
+        chosen = _disjoint([*taken, *alike])
         if len(chosen) == len(taken):
             continue
         found = again(decomposed(core, chosen, spmd.devices))
         if found.seconds < best.seconds and (found.fits or not best.fits):
             best, taken = found, chosen
-    return replace(best, notes=[_said(taken, len(tried), len(worth)), *best.notes])
+    return replace(best, notes=[_note(taken, len(tried), len(worth)), *best.notes])
 
 
-def _apart(wanted: list[Ring]) -> list[Ring]:
+def _disjoint(wanted: list[Ring]) -> list[Ring]:
     """Removes those with a product of an earlier one."""
     found: list[Ring] = []
     used: set[str] = set()
@@ -60,7 +60,7 @@ def _apart(wanted: list[Ring]) -> list[Ring]:
     return found
 
 
-def _said(taken: list[Ring], tried: int, worth: int) -> str:
+def _note(taken: list[Ring], tried: int, worth: int) -> str:
     names = [f"{one.name} in {ring.steps}" for ring in taken for one in ring.products]
     parts = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     left = f", {worth - tried} kinds with less time not tried" if worth > tried else ""

@@ -10,36 +10,36 @@ from dataclasses import dataclass
 from .matching import Quotient
 from .sharing import Demand, rates
 
-__all__ = ["Pace"]
+__all__ = ["ConcurrentRates"]
 
 _At = tuple[int, int]
 
 
 @dataclass(slots=True, eq=False)
-class _Item:
+class _RunningNode:
     """A running node. `left`: remaining seconds of its time alone; one of them lasts `1 / rate` seconds."""
 
     nodes: Sequence[_At]
     units: Sequence[int]  # devices of a communication
     demand: Demand | None
-    alone: int
+    standalone: int
     begin: int
     since: int
-    left: float
+    remaining: float
     end: int
     rate: float = 1.0
 
 
-class Pace:
+class ConcurrentRates:
     """Running nodes on the devices of a quotient; `slowing`: see `run`."""
 
-    def __init__(self, found: Quotient, slowing: float) -> None:
+    def __init__(self, quotient: Quotient, slowing: float) -> None:
         self.slowing = slowing
-        self.demands = found.demands
-        self.of: dict[_At, _Item] = {}
-        self.talking: list[set[int]] = [set() for _ in found.units]
-        self.computing: list[dict[int, _Item]] = [{} for _ in found.units]
-        self.on: dict[int, dict[int, _Item]] = {}  # by link, its users
+        self.demands = quotient.demands
+        self.of: dict[_At, _RunningNode] = {}
+        self.talking: list[set[int]] = [set() for _ in quotient.units]
+        self.computing: list[dict[int, _RunningNode]] = [{} for _ in quotient.units]
+        self.on: dict[int, dict[int, _RunningNode]] = {}  # by link, its users
         self.changed: set[int] = set()  # devices, by class
         self.touched: set[int] = set()  # links
         self.ended: set[_At] = set()
@@ -47,7 +47,7 @@ class Pace:
     def begin(self, nodes: Sequence[_At], alone: int, now: int, units: Sequence[int] = ()) -> int:
         """Something begins."""
         demand = self.demands.get(nodes[0]) if units else None
-        item = _Item(nodes, units, demand, alone, now, now, alone, now + alone)
+        item = _RunningNode(nodes, units, demand, alone, now, now, alone, now + alone)
         if not alone:
             return now
         for node in nodes:
@@ -86,11 +86,11 @@ class Pace:
             for link in item.demand.links:
                 if self.on[link].pop(id(item), None) is not None:
                     self.touched.add(link)
-        return max(0, now - item.begin - item.alone)
+        return max(0, now - item.begin - item.standalone)
 
     def adjust(self, now: int, heap: list[tuple[int, int, int]]) -> None:
         """New rates after a begin or an end; new ends go on the heap."""
-        found: list[tuple[_Item, float]] = []
+        found: list[tuple[_RunningNode, float]] = []
         if self.slowing:
             for number in self.changed:
                 rate = 1.0 - self.slowing if self.talking[number] else 1.0
@@ -102,17 +102,17 @@ class Pace:
         for item, rate in found:
             if rate == item.rate:
                 continue
-            item.left -= (now - item.since) * item.rate
+            item.remaining -= (now - item.since) * item.rate
             item.since, item.rate = now, rate
-            end = now + math.ceil(max(0.0, item.left) / rate - 1e-3)
+            end = now + math.ceil(max(0.0, item.remaining) / rate - 1e-3)
             if end != item.end:
                 item.end = end
                 for at in item.nodes:
                     heapq.heappush(heap, (end, *at))
 
-    def _meeting(self) -> list[list[_Item]]:
+    def _meeting(self) -> list[list[_RunningNode]]:
         """Users of changed links, in groups that share links."""
-        found: list[list[_Item]] = []
+        found: list[list[_RunningNode]] = []
         seen: set[int] = set()
         for first in sorted(self.touched):
             stack, items = [first], {}

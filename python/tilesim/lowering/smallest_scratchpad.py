@@ -1,4 +1,4 @@
-"""A scratchpad that is too small: the least that a graph compiles for."""
+"""Finds the smallest scratchpad for which a graph compiles, for the error message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a step's passes by stage and chunk, for drawings with the step's end time."""
+"""Times of a step's passes by stage and chunk, for timelines."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .hops import layout, part_layers
 from .result import Pipeline
 from .stages import Stages, late, lengths
 
-__all__ = ["Drawn", "drawn"]
+__all__ = ["PassTimes", "passes_of_step"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PassTimes:
     """Passes in their order. For each stage and chunk, shape [stages, chunks]: layers; by kind F and B the seconds of
     head, embedding and send, and whether the send leaves the node; and the share of computing that a slow device
     adds."""
@@ -34,7 +34,7 @@ class Drawn:
     late: Array
 
 
-def drawn(c: Columns, of: Stages, summed: bool, forward: bool) -> Drawn:
+def passes_of_step(c: Columns, of: Stages, summed: bool, forward: bool) -> PassTimes:
     """The passes of one step."""
     schedule, stages = SCHEDULES[int(c.schedule[0])], int(c.pipeline[0])
     virtual, row = int(c.virtual[0]), np.array([0])
@@ -46,7 +46,7 @@ def drawn(c: Columns, of: Stages, summed: bool, forward: bool) -> Drawn:
     head, share = (places.stage == stages - 1, virtual) if summed else (places.last, 1)
     ends = {"F": of.ends_forward[0], "B": of.ends_input[0] + of.ends_weight[0]}
     assert of.hops is not None
-    borders, out = of.hops.borders(row, stages)[:, 0], of.hops.between(0, stages)
+    borders, out = of.hops.borders(row, stages)[:, 0], of.hops.node_borders(0, stages)
     ways = {"F": places.forward, "B": places.backward}
     each = {name: table(one[:, 0]).tolist() for name, one in lengths(schedule, row, c, of, summed).items()}
     micros = int(c.micro_batches[0])
@@ -58,4 +58,4 @@ def drawn(c: Columns, of: Stages, summed: bool, forward: bool) -> Drawn:
     layers = part_layers(int(c.layers[0]), int(places.part.max()) + 1)
     heads = {kind: table(np.where(head, one / share, 0.0)) for kind, one in ends.items()}
     sends, leaves = ({kind: table(of_border[way]) for kind, way in ways.items()} for of_border in (borders, out))
-    return Drawn(pipe, table(layers[places.part]), heads, sends, leaves, table(slow))
+    return PassTimes(pipe, table(layers[places.part]), heads, sends, leaves, table(slow))

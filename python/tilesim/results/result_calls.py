@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..base.above import Above
+from ..base.late_calls import LateCalls
 
 __all__ = ["ASKED"]
 
 #: "advice", "compare", "reasons", "why", ...
-ASKED: dict[str, Callable[..., Any]] = Above()
+ASKED: dict[str, Callable[..., Any]] = LateCalls()

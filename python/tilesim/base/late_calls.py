@@ -15,7 +15,7 @@ def enter(places: Mapping[str, str]) -> None:
     _places.update(places)
 
 
-class Above(dict):
+class LateCalls(dict):
     """Calls by name, imported on first use."""
 
     def __missing__(self, name: str) -> Any:

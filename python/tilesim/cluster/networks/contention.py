@@ -1,4 +1,4 @@
-"""Equal groups that run at the same time and share links, which closed forms of one group do not model."""
+"""Times of equal groups that communicate at the same time and share links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MESSAGES = 1 << 18  # the limit if nothing else is simulated
 
 def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Closed forms of several groups that share links."""
-    if len(requests) < 2 or _apart(cluster, requests):
+    if len(requests) < 2 or _share_no_link(cluster, requests):
         return answers
     if any(answer["algorithm"] == in_network.NAME for answer in answers):
         return answers
@@ -28,7 +28,7 @@ def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict
     best = _together(cluster, named, answers, busiest)
     if any(one["algorithm"] != "auto" for one in requests):
         return best
-    for algorithm, pieces in _others(cluster, requests, answers):
+    for algorithm, pieces in _alternatives(cluster, requests, answers):
         tried = [{**one, "algorithm": algorithm, "pieces": pieces} for one in requests]
         own, all_ = _busiest(cluster, tried) or (0.0, 0.0)
         least = max(one["picoseconds"] for one in best)
@@ -43,7 +43,7 @@ def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict
 def chosen(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
     """Requests of several groups with the algorithm that `met` finds for them."""
     several = len(requests) > 1 and all(one["algorithm"] == "auto" and len(one["devices"]) > 1 for one in requests)
-    if not several or requests[0]["operation"] == "permute_devices" or _apart(cluster, requests):
+    if not several or requests[0]["operation"] == "permute_devices" or _share_no_link(cluster, requests):
         return requests
     return _named(requests, met(cluster, requests, list(cluster.core.price(list(requests), "closed", True))))
 
@@ -81,7 +81,7 @@ def _together(
     ]
 
 
-def _others(
+def _alternatives(
     cluster: Cluster, requests: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]]
 ) -> list[tuple[str, int]]:
     """Algorithms and pieces with times for groups of every size, fastest first, without the common one."""
@@ -94,7 +94,7 @@ def _others(
     return sorted((key for key in common if {key} != taken), key=lambda key: (tried[0][key], key))
 
 
-def _apart(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> bool:
+def _share_no_link(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> bool:
     """Whether groups certainly share no link: each device has separate ports, and a message inside a box uses only
     ports of that box. For other groups and for faulty links, loads decide."""
     ports = all(one.kind in ("switch", "full") and not one.rails for one in cluster.dimensions)

@@ -1,4 +1,4 @@
-"""Manual nests: whole ones as lists, or sizes by the names of loops."""
+"""Manual loop nests: complete lists of loops, or tile sizes by loop name."""
 
 from __future__ import annotations
 

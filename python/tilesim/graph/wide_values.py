@@ -7,7 +7,7 @@ from typing import Any
 
 from .graph import Graph
 
-__all__ = ["BITS", "KeptWide", "is_exact"]
+__all__ = ["BITS", "WideValues", "is_exact"]
 
 Row = dict[str, Any]
 Value = tuple[str, str]  # of a function, by name
@@ -27,7 +27,7 @@ def is_exact(row: Row) -> bool:
     return row["kind"] in BITS or row["attributes"].get("precision") == "exact"
 
 
-class KeptWide:
+class WideValues:
     """Operations, inputs and weights of a graph that keep their dtype while its floats are cast.
 
     A value belongs to the network if an input, or a weight larger than a vector, contributes to it. Other values come
@@ -94,7 +94,7 @@ class KeptWide:
     def _floats(self, name: str, row: Row, side: str = "operands") -> list[Value]:
         return [(name, str(x["name"])) for x in row[side] if x is not None and x["dtype"] in self.cast]
 
-    def passed(self, name: str, row: Row) -> Iterator[tuple[Value, Value, Value | None]]:
+    def function_inputs(self, name: str, row: Row) -> Iterator[tuple[Value, Value, Value | None]]:
         """Pairs of operands and inputs of the functions that an operation runs."""
         operands = row["operands"][1:] if row["kind"] == "branch" else row["operands"]
         for callee in row["functions"]:
@@ -111,7 +111,7 @@ class KeptWide:
                 if x is not None and x["dtype"] in self.cast:
                     yield (callee, output), (name, str(x["name"]))
 
-    def _same(self, back: Value | None, value: Value) -> bool:
+    def _is_unchanged(self, back: Value | None, value: Value) -> bool:
         """Whether a loop passes a value on unchanged."""
         while back in self.copied:
             back = self.copied[back]
@@ -119,7 +119,7 @@ class KeptWide:
 
     def _spread(self, found: set[Value], name: str, row: Row) -> None:
         """From operands to inputs of functions, and from their outputs to results."""
-        for given, value, back in self.passed(name, row):
+        for given, value, back in self.function_inputs(name, row):
             if given in found or back in found:
                 found.add(value)
         for output, result in self.returned(name, row):
@@ -159,8 +159,8 @@ class KeptWide:
         if row["kind"] in _BODIES:
             self._spread(self.counted, name, row)
             if row["kind"] == "while":  # a counter in floats
-                for _, value, back in self.passed(name, row):
-                    if back and not self._same(back, value) and value not in self.networks:
+                for _, value, back in self.function_inputs(name, row):
+                    if back and not self._is_unchanged(back, value) and value not in self.networks:
                         self.counted.add(value)
             self.counted -= self.networks
             return
@@ -191,8 +191,8 @@ class KeptWide:
 
     def _needed_by_bodies(self, name: str, row: Row) -> None:
         loop = row["kind"] == "while"
-        invariant = {value for _, value, back in self.passed(name, row) if self._same(back, value)}
-        for given, value, back in self.passed(name, row):
+        invariant = {value for _, value, back in self.function_inputs(name, row) if self._is_unchanged(back, value)}
+        for given, value, back in self.function_inputs(name, row):
             if value in self.counted or (value in self.needed and (not loop or value in invariant)):
                 self.needed |= {given, back} if back else {given}
         if loop:
@@ -209,7 +209,7 @@ class KeptWide:
         """Whether only unchanged operations read an input of the entry."""
         for row in self.rows[self.main]:
             if row["kind"] in _BODIES:
-                for given, inner, _ in self.passed(self.main, row):
+                for given, inner, _ in self.function_inputs(self.main, row):
                     if given == (self.main, value) and inner not in self.needed:
                         return False
             elif (self.main, value) in self._floats(self.main, row) and _place(self.main, row) not in self.stays:

@@ -1,4 +1,4 @@
-"""Communication outside layers: between stages, and at the end of a step."""
+"""Communication outside layers: sends between stages, gradients and tables at the end of a step."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..columns import Columns
-from ..exchange import Group, all_reduce, gather, group, sends
+from ..exchange import AxisGroup, all_reduce, gather, group, sends
 from ..fabric import Fabric
-from ..pipelines.hops import Counted, Hops
-from .passes import Moved, hidden
+from ..pipelines.hops import Hops, SendCounts
+from .passes import AxisTraffic, hidden
 from .replicas import Replicated, replicated, sharded
 
-__all__ = ["between", "gathers", "gradients", "hops", "tables", "tied"]
+__all__ = ["gathers", "gradients", "hops", "pipeline_traffic", "tables", "tied"]
 
 Array = NDArray[np.float64]
 
@@ -34,27 +34,29 @@ def _wide(c: Columns) -> Array:
     return c.tokens * c.hidden * c.element_bytes
 
 
-def gathers(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
+def gathers(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> AxisTraffic:
     """The gather of received parts within a stage, unless the sequence is sharded."""
     tensor = group(c, "tensor", fabric)
     none = c.sequence_parallel | (c.pipeline == 1)
     whole = np.where(none, 0.0, gather(np.where(none, 0.0, _wide(c)), tensor, fabric, k))
-    return Moved("tensor", "all_gather", _wide(c), np.ones(len(c)), whole, tensor)
+    return AxisTraffic("tensor", "all_gather", _wide(c), np.ones(len(c)), whole, tensor)
 
 
-def between(c: Columns, of: Hops, counted: Counted, gathered: Moved, fabric: Fabric) -> tuple[Moved, ...]:
+def pipeline_traffic(
+    c: Columns, of: Hops, counted: SendCounts, gathered: AxisTraffic, fabric: Fabric
+) -> tuple[AxisTraffic, ...]:
     """Mean communication of the slowest full stage per chunk's pass: between nodes, inside a node, gathers."""
     along, bytes_ = group(c, "pipeline", fabric), _wide(c) / c.tensor
-    inside = Group(along.size, along.size, along.beside, along.stride)
+    inside = AxisGroup(along.size, along.size, along.concurrent, along.stride)
     out = counted.out / counted.calls
     return (
-        Moved("pipeline", "permute", bytes_, out, of.far * out, along),
-        Moved("pipeline", "permute", bytes_, 1 - out, of.near * (1 - out), inside),
+        AxisTraffic("pipeline", "permute", bytes_, out, of.far * out, along),
+        AxisTraffic("pipeline", "permute", bytes_, 1 - out, of.near * (1 - out), inside),
         gathered,
     )
 
 
-def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, ...]:
+def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[AxisTraffic, ...]:
     """Communication once per step after the last micro-batch: all-reduce of gradients without zero and with zero1,
     gather of updated parameters with zero2. Experts communicate within their replicas."""
     found = [_summed(c, part, fabric, k) for part in replicated(c, fabric)]
@@ -63,13 +65,13 @@ def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved
             every = part.all * c.element_bytes
             some = (c.shard == 2) & (every > 0)
             seconds = np.where(some, gather(np.where(some, every, 0.0), part.group, fabric, k), 0.0)
-            found.append(Moved("data", "all_gather", every, np.ones(len(c)), seconds, part.group))
+            found.append(AxisTraffic("data", "all_gather", every, np.ones(len(c)), seconds, part.group))
     return tuple(found)
 
 
 def tables(
-    c: Columns, fabric: Fabric, k: Mapping[str, float], ahead: Array
-) -> tuple[tuple[tuple[Moved, Array], ...], Array]:
+    c: Columns, fabric: Fabric, k: Mapping[str, float], prefetched: Array
+) -> tuple[tuple[tuple[AxisTraffic, Array], ...], Array]:
     """Communication of sharded embedding and head once per micro-batch: gradients (zero2, zero3) and parameters
     (zero3). The adjacent micro-batch's forward pass overlaps with it, except for one micro-batch of a step."""
     slowing, found = np.zeros(len(c)), []
@@ -83,13 +85,13 @@ def tables(
         ):  # fmt: skip
             some = (c.shard >= level) & (bytes_ > 0)
             one = np.where(some, gather(np.where(some, bytes_, 0.0), part.group, fabric, k), 0.0)
-            late, slowed = hidden(ahead, one, k["interference"])
-            found.append((Moved("data", operation, bytes_, m, m * one, part.group), one + (m - 1) * late))
+            late, slowed = hidden(prefetched, one, k["interference"])
+            found.append((AxisTraffic("data", operation, bytes_, m, m * one, part.group), one + (m - 1) * late))
             slowing = slowing + (m - 1) * slowed
     return tuple(found), slowing
 
 
-def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
+def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> AxisTraffic:
     """The all-reduce of a tied embedding's gradient between the first and the last stage, as in Megatron-LM after the
     reduction over replicas (its embedding group, Shoeybi et al. 2019, 1909.08053, and Narayanan et al. 2021,
     2104.04473). Sharded gradients are reduced shard by shard.
@@ -100,26 +102,26 @@ def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
     inner = np.where(c.devices <= fabric.per_node, 2.0, 1.0)
     # each device has a partner in another node: its own adapter, or a share of them
     beside = np.maximum(fabric.ports or fabric.per_node, np.minimum(stride, fabric.per_node))
-    pair = Group(2 * one, inner, beside * one, stride * (c.pipeline - 1))
+    pair = AxisGroup(2 * one, inner, beside * one, stride * (c.pipeline - 1))
     seconds = np.zeros(len(c))
     if np.any(both):
         seconds = np.where(both, all_reduce(np.where(both, bytes_, 0.0), pair, fabric, k), 0.0)
-    return Moved("pipeline", "all_reduce", bytes_, one, seconds, pair)
+    return AxisTraffic("pipeline", "all_reduce", bytes_, one, seconds, pair)
 
 
-def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]) -> Moved:
+def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]) -> AxisTraffic:
     """The all-reduce over replicas."""
     data, one = part.group, np.ones(len(c))
     gradient = part.all * k["gradient_bytes"]
     some = (c.shard < 2) & (gradient > 0)
     whole = np.where(some, all_reduce(np.where(some, gradient, 0.0), data, fabric, k), 0.0)
     if not fabric.slices:
-        return Moved("data", "all_reduce", gradient, one, whole, data)
+        return AxisTraffic("data", "all_reduce", gradient, one, whole, data)
     # state sharded within slices is reduced over slices, shard by shard
     node = np.full(len(c), float(fabric.per_node))
-    across = Group(data.size / data.inner, one, node, np.maximum(node, data.stride))
+    across = AxisGroup(data.size / data.inner, one, node, np.maximum(node, data.stride))
     piece, divided = gradient / data.inner, c.shard >= 2
-    group_ = Group(
+    group_ = AxisGroup(
         *(
             np.where(divided, getattr(across, name), getattr(data, name))
             for name in ("size", "inner", "beside", "stride")
@@ -127,4 +129,4 @@ def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]
     )
     some = divided & (gradient > 0)
     seconds = np.where(some, all_reduce(np.where(some, piece, 0.0), across, fabric, k), whole)
-    return Moved("data", "all_reduce", np.where(divided, piece, gradient), one, seconds, group_)
+    return AxisTraffic("data", "all_reduce", np.where(divided, piece, gradient), one, seconds, group_)

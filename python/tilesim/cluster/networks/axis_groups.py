@@ -30,7 +30,7 @@ def meeting_groups(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, l
     """The groups that share links with an axis's first group if all groups are alike; else all groups."""
     part, stride = _within(cluster, size, stride)
     blocks, beside = range(0, part.devices, size * stride), range(stride)
-    if _apart(part, size * stride):
+    if _are_separate(part, size * stride):
         blocks, beside = blocks[:1], _interleaved(part, stride)
     return part, _listed(part, size, stride, blocks, beside)
 
@@ -66,7 +66,7 @@ def _strides(cluster: Cluster) -> list[tuple[Dimension, int, int]]:
 
 
 @lru_cache(4096)
-def _apart(cluster: Cluster, block: int) -> bool:
+def _are_separate(cluster: Cluster, block: int) -> bool:
     """Whether blocks of this many devices are alike and have separate links: whole boxes of the network, or adjacent
     parts of its outermost axis. Paths inside a row stay in it, except on a one-way ring; trunks of trees and
     dragonflies connect several blocks."""
@@ -78,12 +78,12 @@ def _apart(cluster: Cluster, block: int) -> bool:
             return False
         if inside or outside:
             continue
-        if block % inner or length % (block // inner) or (one.kind in ("ring", "torus") and not _both_ways(cluster)):
+        if block % inner or length % (block // inner) or (one.kind in ("ring", "torus") and not _duplex(cluster)):
             return False
     return True
 
 
-def _both_ways(cluster: Cluster) -> bool:
+def _duplex(cluster: Cluster) -> bool:
     return all(one.get("both_ways", True) for one in cluster.network)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from tilesim.cluster.programs import kept
-from tilesim.cluster.programs.predicting import Closed
+from tilesim.cluster.programs import stored_predictions
+from tilesim.cluster.programs.predicting import ClosedForms
 
 
 def program(width: int = 512) -> Any:
@@ -34,7 +34,7 @@ class Counting:
 
     def seconds(self, segment: Any, device: Any) -> Any:
         self.asked += 1
-        return Closed().seconds(segment, device)
+        return ClosedForms().seconds(segment, device)
 
 
 def test_the_second_step_asks_for_nothing(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_another_version_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     known = len(ts.Store(path))
     ts.cluster.step(program(), "dgx-h100:4", store=path)
     assert len(ts.Store(path)) == known
-    monkeypatch.setattr(kept, "VERSION", kept.VERSION + 1)
+    monkeypatch.setattr(stored_predictions, "VERSION", stored_predictions.VERSION + 1)
     ts.cluster.step(program(), "dgx-h100:4", store=path)
     assert len(ts.Store(path)) == 2 * known
 

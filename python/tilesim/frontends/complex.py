@@ -1,13 +1,32 @@
-"""Complex inputs and outputs of a graph: one c64 or c128 tensor outside, a pair of f32 or f64 tensors inside."""
+"""Complex tensors: a pair of f32 or f64 tensors inside a graph, one c64 or c128 tensor at its inputs and outputs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ..graph.tensor import Tensor
 
 #: complex dtype by the dtype of its parts
-WHOLE = {"f32": "c64", "f64": "c128"}
+COMPLEX_OF = {"f32": "c64", "f64": "c128"}
+
+
+@dataclass(frozen=True, eq=False)
+class Complex:
+    """Real and imaginary part."""
+
+    re: Tensor
+    im: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of both parts."""
+        return self.re.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.re.ndim
 
 
 def parts(builder: Any, x: Tensor) -> tuple[Tensor, Tensor]:

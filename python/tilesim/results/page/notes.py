@@ -1,4 +1,4 @@
-"""Advice, approximations and sources."""
+"""The page's sections of advice, approximations and sources."""
 
 from __future__ import annotations
 

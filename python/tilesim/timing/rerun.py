@@ -1,4 +1,4 @@
-"""Repeats a simulation with one change, for advice and explanations of results."""
+"""Repeats a simulation with one change, for advice and explanations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..program.program import Program
 from ..results.result import Result
 from .options import SimulateOptions
 
-__all__ = ["Again"]
+__all__ = ["Rerun"]
 
 Simulated = Callable[[Program, Machine, SimulateOptions], Result]
 
 
-class Again:
+class Rerun:
     """A program, a machine and the options of its simulation.
 
     A program compiled for this machine is compiled in the same way for the changed one. Other programs (read from a
@@ -48,7 +48,7 @@ class Again:
         changed, program = self.target.replace(change), self.program
         if self.compiled and program.workload is not None:
             program = compile(self.workload or program.workload, changed, **program.options)
-        return self._simulated(program, changed, self.options.again())
+        return self._simulated(program, changed, self.options.without_recording())
 
     def recorded(self) -> Result:
         """Simulates again with a timeline."""
@@ -60,4 +60,6 @@ class Again:
         assert workload is not None
         together = {**self.program.options, **options}
         program = compile(workload, self.target, **together)
-        return self._simulated(program, lowered_as(self.target, together.get("lowering")), self.options.again())
+        return self._simulated(
+            program, lowered_as(self.target, together.get("lowering")), self.options.without_recording()
+        )

@@ -16,34 +16,34 @@ from ..pipelines.result import PICO
 from .predicting import Engine, Predicted
 from .sending import Exchange
 
-__all__ = ["Inside", "exchange_of"]
+__all__ = ["DeviceCommunication", "exchange_of"]
 
 
-def exchange_of(found: CollectiveResult, latency_ps: int) -> Exchange:
+def exchange_of(result: CollectiveResult, latency_ps: int) -> Exchange:
     """Bytes at a device's port in a collective.
 
     A device sends from memory and receives into memory. In a sum over the network's links it adds half of the received
     bytes to its own data, in a scatter all of them, and none if switches add.
     """
-    sent = received = math.ceil(found.wire_bytes)
-    summed = {"all_reduce": -(-sent // 2), "reduce_scatter": sent}.get(found.op, 0)
-    if found.algorithm == in_network.NAME:
-        summed, n = 0, found.devices // found.groups
-        received = {"all_gather": found.bytes - found.bytes // n, "reduce_scatter": -(-found.bytes // n)}.get(
-            found.op, sent
+    sent = received = math.ceil(result.wire_bytes)
+    summed = {"all_reduce": -(-sent // 2), "reduce_scatter": sent}.get(result.op, 0)
+    if result.algorithm == in_network.NAME:
+        summed, n = 0, result.devices // result.groups
+        received = {"all_gather": result.bytes - result.bytes // n, "reduce_scatter": -(-result.bytes // n)}.get(
+            result.op, sent
         )
-    latency = min(latency_ps, found.picoseconds)
-    return Exchange(sent, received, summed, found.dtype, latency, found.picoseconds - latency)
+    latency = min(latency_ps, result.picoseconds)
+    return Exchange(sent, received, summed, result.dtype, latency, result.picoseconds - latency)
 
 
 @dataclass
-class Inside(Communication):
+class DeviceCommunication(Communication):
     """Times communication on the simulated device; `predicted` has the simulations by content."""
 
     predicted: dict[str, Predicted] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def taken(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
+    def picoseconds(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
         """Picoseconds of a collective on the simulated device: at least the network's time."""
         found = priced(size)
         exchange = exchange_of(found, priced(1).picoseconds)
@@ -63,15 +63,15 @@ class Inside(Communication):
         self.within[key] = found.picoseconds, inside
         return max(found.picoseconds, inside)
 
-    def note(self, found: Quotient) -> None:
+    def note(self, quotient: Quotient) -> None:
         """Writes the simulated times to a trace's units, so that written nodes have them."""
-        of_message = {(size, *pair): self.within[key] for key in sorted(self.within, key=self.known.__getitem__)
+        of_message = {(size, *pair): self.within[key] for key in sorted(self.within, key=self.cached.__getitem__)
                       if key[0] == "permute" for size in key[1:2] for pair in key[2]}  # fmt: skip
-        for unit in found.units:
+        for unit in quotient.units:
             for at, node in enumerate(unit.part.nodes):
                 within = None
                 if node.kind == "collective":
-                    within = self.within.get((node.op, node.bytes, found.groups[unit.groups[node.group]]))
+                    within = self.within.get((node.op, node.bytes, quotient.groups[unit.groups[node.group]]))
                 elif node.kind == "send":
                     within = of_message.get((node.bytes, unit.devices[0], node.peers[unit.at]))
                 if within is not None:

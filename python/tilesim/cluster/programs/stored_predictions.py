@@ -14,10 +14,10 @@ from ...analytic.estimate import device_of
 from ...base.errors import UserError, user_error
 from ...base.store import Store
 from ...machine.machine import Machine
-from .measured import Measured
-from .predicting import Closed, Engine, Predicted
+from .measured import MeasuredTimes
+from .predicting import ClosedForms, Engine, Predicted
 
-__all__ = ["Kept", "opened"]
+__all__ = ["StoredPredictions", "opened"]
 
 #: version of the predictors' forms; rises with each change of their results
 VERSION = 1
@@ -31,9 +31,9 @@ def opened(store: Any) -> AbstractContextManager[Store]:
 def _facts(predictor: Any, device: Any) -> dict[str, Any]:
     """Dependencies of predictions besides the segment: the predictor with its tables, and the device's numbers."""
     facts: dict[str, Any] = {"predictor": str(predictor.name), "version": VERSION}
-    if isinstance(predictor, Measured):
+    if isinstance(predictor, MeasuredTimes):
         facts["table"] = hashlib.sha256(Path(predictor.path).read_bytes()).hexdigest()
-    elif not isinstance(predictor, (Closed, Engine)):
+    elif not isinstance(predictor, (ClosedForms, Engine)):
         own = getattr(predictor, "version", None)
         if not isinstance(own, (str, int)):
             raise user_error(
@@ -56,7 +56,7 @@ def _facts(predictor: Any, device: Any) -> dict[str, Any]:
     return facts
 
 
-class Kept:
+class StoredPredictions:
     """Predictions of one predictor and device in a store."""
 
     def __init__(self, store: Store, predictor: Any, device: Any) -> None:
@@ -71,14 +71,21 @@ class Kept:
         keys = {self._key(segment): segment for segment in segments}
         return {keys[key]: _unpacked(value) for key, value in self.store.get(keys, _fits).items()}
 
-    def put(self, found: dict[str, Predicted]) -> None:
+    def put(self, predictions: dict[str, Predicted]) -> None:
         """Writes predictions."""
-        self.store.put({self._key(segment): _packed(one) for segment, one in found.items()})
+        self.store.put({self._key(segment): _packed(one) for segment, one in predictions.items()})
 
 
-def _packed(one: Predicted) -> list[Any]:
-    terms = {name: float(value) for name, value in one.terms.items()}
-    return [float(one.seconds), terms, one.provenance, int(one.kernels), float(one.bytes), list(one.notes)]
+def _packed(prediction: Predicted) -> list[Any]:
+    terms = {name: float(value) for name, value in prediction.terms.items()}
+    return [
+        float(prediction.seconds),
+        terms,
+        prediction.provenance,
+        int(prediction.kernels),
+        float(prediction.bytes),
+        list(prediction.notes),
+    ]
 
 
 def _unpacked(value: list[Any]) -> Predicted:

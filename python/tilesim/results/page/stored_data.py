@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base.errors import Error, user_error
-from .drawn_graph import LACKING, graph_data
+from .drawn_graph import NO_GRAPH, graph_data
 from .plan import BOXES, STEPS, plan_data
 
-__all__ = ["checked_held", "graph_of", "held", "memory_of"]
+__all__ = ["checked_held", "graph_of", "memory_of", "stored_page_data"]
 
 _FILE_BOXES, _FILE_STEPS = 1_000, 400
 LARGEST = 20_000
@@ -32,7 +32,7 @@ def graph_of(result: Any) -> dict[str, Any]:
     return dict(stored["graph"]) if program is None and "graph" in stored else graph_data(result, program)
 
 
-def held(result: Any) -> dict[str, Any]:
+def stored_page_data(result: Any) -> dict[str, Any]:
     """Page data stored in a result's file."""
     found: dict[str, Any] = {}
     if result.data["source"] == "engine" and len(result.data["operations"]) <= LARGEST:
@@ -42,7 +42,7 @@ def held(result: Any) -> dict[str, Any]:
             memory = {"why": ""}
         if "why" not in memory:
             found["memory"] = memory
-        if (graph := graph_of(result)).get("why") != LACKING:
+        if (graph := graph_of(result)).get("why") != NO_GRAPH:
             found["graph"] = graph
     if advice := getattr(result, "_advised", ()):
         found["advice"] = [
