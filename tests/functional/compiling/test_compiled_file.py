@@ -146,5 +146,7 @@ def test_a_graph_from_a_file_compiles_alike(size: tuple[int, int], mode: str) ->
     module = torch.nn.Upsample(size=size, mode=mode)
     graph = ts.from_torch(module, (torch.zeros(1, 2, 4, 5),))
     for machine in ("tpu-v3", "chiplet-2"):
-        one, other = (ts.compile(found, machine).core.to_json() for found in (graph, ts.Graph.from_dict(graph.to_dict())))
+        one, other = (
+            ts.compile(found, machine).core.to_json() for found in (graph, ts.Graph.from_dict(graph.to_dict()))
+        )
         assert one == other
