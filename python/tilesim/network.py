@@ -13,7 +13,7 @@ import numpy as np
 from . import _core
 from .base.arguments import one_of, whole
 from .base.checked import checked, checked_class, is_number
-from .base.errors import nearest, path_text, shown
+from .base.errors import as_number, nearest, path_text, shown
 from .base.files import MAX_JSON_BYTES, read_text
 from .base.lazy import listed
 from .graph import user_error
@@ -326,7 +326,8 @@ def run(
     seed, packet = whole("seed", seed, 0, (1 << 64) - 1), whole("packet", packet, 1, (1 << 16) - 1)
     reply = None if reply is None else whole("reply", reply, 1, (1 << 16) - 1)
     if not is_number(load) or not 0 <= float(load) <= packet:
-        raise user_error("the load is out of range", place="load", value=shown(load), allowed=f"0 to {packet}")
+        what = "out of range" if is_number(load) else "not a number"
+        raise user_error(what, place="load", value=shown(load), allowed=f"0 to {packet}", suggestion=as_number(load))
     try:
         half = virtual_channels // 2
         classes = [] if reply is None else [("packet", 0, half), ("reply", half, virtual_channels - half)]

@@ -216,7 +216,7 @@ def _bits(word: str) -> int:
     except ValueError:
         bits = -1
     if not 0 <= bits < 1 << 32:
-        raise user_error("neither a file nor an instruction", value=word, allowed="up to 8 hexadecimal digits")
+        raise user_error("neither a file nor an instruction", value=word, allowed="a file, up to 8 hexadecimal digits")
     return bits
 
 
