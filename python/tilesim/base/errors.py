@@ -12,10 +12,10 @@ from .._core import Error, InternalError, Unsupported, UserError
 
 __all__ = [
     "MOST",
-    "NoAttribute",
     "OF_WORKLOADS",
     "Error",
     "InternalError",
+    "NoAttribute",
     "UnknownKey",
     "Unsupported",
     "UserError",
@@ -57,7 +57,7 @@ def as_number(value: Any) -> str:
             number = float(value) if isinstance(value, str) else None  # type: ignore[assignment]
         except ValueError:
             number = None
-    if number is None or isinstance(value, bool) or isinstance(value, int):
+    if number is None or isinstance(value, (bool, int)):
         return ""
     return f"Write {value.strip()}, without quotes" if isinstance(value, str) else f"Write {shown(number)}"
 

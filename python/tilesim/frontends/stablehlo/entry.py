@@ -224,7 +224,8 @@ def from_jax(
     try:
         inspect.signature(function).bind(*args, **kwargs)
     except TypeError as error:
-        call = f"ts.from_jax({getattr(function, '__name__', 'f').strip('<>')}, {', '.join(inspect.signature(function).parameters)})"
+        names = ", ".join(inspect.signature(function).parameters)
+        call = f"ts.from_jax({getattr(function, '__name__', 'f').strip('<>')}, {names})"
         raise user_error(
             "the arguments do not fit the function", value=str(error), suggestion=f"Write {call}"
         ) from None
