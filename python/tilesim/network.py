@@ -88,8 +88,10 @@ def traffic_names() -> list[str]:
 def _split(name: str) -> tuple[str, list[int]]:
     kind, _, sizes = name.partition("_")
     if kind not in _KINDS or not re.fullmatch(r"[0-9]{1,5}(x[0-9]{1,5})*", sizes):
-        allowed = ", ".join(["simple (in a simulation)", *_KINDS, *(f"{kind}_..." for kind in _KINDS), "a .json file"])
+        allowed = f"simple (in a simulation), {', '.join(_KINDS)}, each also with sizes as mesh_4x4, a .json file"
+        joined = re.fullmatch(r"([a-z]+)[ _:-]*(\d[\dx]*)", name)
         near = "" if kind in _KINDS else nearest(kind, (*_KINDS, "simple"))
+        near = f"{joined[1]}_{joined[2]}" if joined and joined[1] in _KINDS else near
         raise user_error("unknown network", value=f"'{name}'", allowed=allowed, suggestion=near)
     return kind, [int(size) for size in sizes.split("x")]
 

@@ -101,7 +101,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a number for a path": (lambda: ts.run(graph()).save(3), ["not a path", "3"]),  # type: ignore[arg-type]
     "a graph from a number": (lambda: ts.Graph.load(3), ["not a path"]),  # type: ignore[arg-type]
     "a program from nothing": (lambda: ts.Program.load(None), ["not a path"]),  # type: ignore[arg-type]
-    "a result into no folder": (lambda: ts.run(graph()).save("/nowhere/r.json"), ["/nowhere/r.json", "No such file"]),
+    "a result into no folder": (lambda: ts.run(graph()).save("/nowhere/r.json"), ["/nowhere/r.json", "directory /nowhere does not exist"]),
     "a report into a folder": (lambda: ts.run(graph()).to_html("/"), ["/", "cannot be written"]),
     "a program into no folder": (lambda: program().save("/nowhere/p.json"), ["cannot be written"]),
     # memory and network alone

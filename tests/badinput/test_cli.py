@@ -31,7 +31,7 @@ from support.unlowered import by_size
         (["run", "models/net.pb"], ["models/net.pb", ".onnx"]),
         (["run", "matmul:1,2"], ["matmul:M,N,K"]),
         (["run", "mlp", "--quiet", "--json", "/nowhere/r.json"], ["/nowhere/r.json", "cannot be written"]),
-        (["run", "mlp", "--quiet", "--timeline", "/nowhere/r.trace"], ["/nowhere/r.trace", "No such file"]),
+        (["run", "mlp", "--quiet", "--timeline", "/nowhere/r.trace"], ["/nowhere/r.trace", "does not exist"]),
         (["run", "mlp", "--fallback", "cloud"], ["cloud", "error, host"]),
         (["run", "mlp", "--place", "layers.0"], ["layers.0", "name=host"]),
         (["run", "mlp", "--place", "layers.9=host"], ["layers.9", "unknown operation"]),

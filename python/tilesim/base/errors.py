@@ -95,7 +95,7 @@ _LISTS = {"machine": "machine list", "device": "device list", "model": "model li
 
 def _few(what: str, value: str, allowed: str) -> str:
     """Of many allowed names the nearest, and the command that lists all."""
-    names = allowed.split(", ")
+    names = list(dict.fromkeys(allowed.split(", ")))
     last = [names.pop()] if " " in names[-1].replace(" unit", "") else []  # "a .json file" after the names
     command = next(
         (
@@ -208,6 +208,9 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
         begun = min((one for one in known if one.startswith(asked)), key=len, default="")
         if begun:
             return known[begun]
+    short = next((one for one in known if "".join(part[:1] for part in one.split("_")) == asked), None)
+    if short is not None and len(asked) > 1:
+        return known[short]
     alike = next((one for one in known if one.translate(_ALIKE) == asked.translate(_ALIKE)), None)
     if alike is not None:
         return known[alike]

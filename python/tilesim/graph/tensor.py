@@ -178,7 +178,7 @@ class Tensor:
 
     def _reduce(self, combiner: str, axes: int | Sequence[int] | None, keep_dims: bool) -> Tensor:
         chosen = range(self.ndim) if axes is None else [axes] if isinstance(axes, int) else axes
-        dims = sorted(axis + self.ndim if axis < 0 else axis for axis in chosen)
+        dims = sorted(whole("axis", axis, -self.ndim, self.ndim - 1) % self.ndim for axis in chosen)
         return self.builder.op("reduce", self, combiner=combiner, dims=dims, keep_dims=keep_dims)
 
     def sum(self, axes: int | Sequence[int] | None = None, keep_dims: bool = False) -> Tensor:
@@ -238,4 +238,4 @@ class Tensor:
         Raises:
             UserError: for an axis that does not exist.
         """
-        return self.builder.op("softmax", self, dim=axis + self.ndim if axis < 0 else axis)
+        return self.builder.op("softmax", self, dim=whole("axis", axis, -self.ndim, self.ndim - 1) % self.ndim)
