@@ -11,10 +11,10 @@ from typing import Any
 
 from . import _core, frontends, models, workloads
 from .base.arguments import dtype_name, integer, is_size
-from .base.checked import is_text
+from .base.checked import is_text, step
 from .base.declared import Stage, option
 from .base.errors import nearest, path_text, shown, user_error, workload_hint
-from .base.files import YAML
+from .base.files import YAML, check_regular
 from .frontends.torch.entry import from_torch, from_transformers, is_module, is_pretrained
 from .graph import Graph
 from .graph.passes import chosen
@@ -28,6 +28,13 @@ ENDINGS = (".json", ".tsim", ".onnx", *MLIR, *UNTYPED)
 WEIGHTS = (".pt", ".pth", ".safetensors", ".npz", ".bin", ".gguf")
 CONFIGURATION = 1 << 20  # bytes of a config.json at most
 PRODUCT = "matmul:M,N,K or matmul:M,N,K,dtype"
+#: by schema of a file that is not a workload: where it goes
+_ELSEWHERE = {
+    "tilesim.result": "Open a result with tilesim open or ts.Result.load",
+    "tilesim.machine": "Give a machine as machine=, --machine",
+    "tilesim.device": "Give a device as machine=, --device",
+    "tilesim.cluster": "Give a cluster to ts.cluster.step, --cluster",
+}
 GraphLike = Graph | Program | str | os.PathLike[str]
 
 ACCEPTED = "a Graph, a torch.nn.Module, a network's name, matmul:M,N,K, a file"
@@ -71,13 +78,9 @@ def as_graph(
         chosen(passes)
     if given and not (is_pretrained(model) and not _any(args)):
         name, value = next(iter(given.items()))
-        what = (
-            "sizes do not apply to a module, which has those of its arguments"
-            if is_module(model)
-            else "sizes do not apply to this workload"
-        )
-        hint = "" if is_module(model) else workload_hint(name, value)
-        raise user_error(what, place=", ".join(given), value=shown(value), allowed="with a name or a file",
+        what = "sizes apply to a name or a file only"
+        hint = "A module has the sizes of its arguments" if is_module(model) else workload_hint(name, value)
+        raise user_error(what, place=", ".join(given), value=f"{shown(value)} for a {type(model).__name__}",
                          suggestion=hint)  # fmt: skip
     if isinstance(model, (Graph, Program)):
         graph = (model if isinstance(model, Graph) else _graph_of(model, model.core.name)).copy()
@@ -91,12 +94,17 @@ def as_graph(
         if isinstance(args, Mapping):
             return from_torch(model, (), {str(name): value for name, value in args.items()}, passes=passes)
         if nothing:
-            what = "missing example inputs of a module, which give its shapes"
-            call = f"ts.from_torch(module, (x,)) or ts.run(module, (x,)), x a tensor for {type(model).__name__}.forward"
-            raise user_error(what, value=type(model).__name__, suggestion=f"Write {call}")
+            name = type(model).__name__
+            raise user_error("missing example inputs, which give the shapes", place=name,
+                             suggestion=f"Write ts.run(module, (x,)), with a tensor x for {name}.forward")  # fmt: skip
         return from_torch(model, args, passes=passes)
-    remedy = "Import a JAX function with ts.from_jax(f, *args)" if callable(model) else ""
-    raise user_error("not a model", value=type(model).__name__, allowed=ACCEPTED, suggestion=remedy)
+    remedy = step(model, "Graph")
+    if isinstance(model, type):
+        remedy = f"Make an instance: {model.__name__}(...)"
+    elif callable(model):
+        remedy = "Import a JAX function with ts.from_jax(f, *args)"
+    found = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+    raise user_error("not a model", value=found, allowed=ACCEPTED, suggestion=remedy)
 
 
 def _any(args: Any) -> bool:
@@ -109,7 +117,10 @@ def product(text: str, batch: int = 1, dtype: str | None = None) -> Graph:
     parts = [part.strip() for part in sizes.split(",")]
     if kind != "matmul" or len(parts) not in (3, 4):
         similar = f"matmul:{sizes}" if kind != "matmul" and nearest(kind, ("matmul",)) else ""
-        raise user_error("invalid operation", value=f"'{text}'", allowed=PRODUCT, suggestion=similar)
+        count = f"{len(parts)} sizes"
+        what = "a product needs three sizes" if kind == "matmul" else "only a product is written with a colon"
+        raise user_error(what, place=text, value=count if kind == "matmul" else kind, allowed=PRODUCT,
+                         suggestion=similar)  # fmt: skip
     for name, part in zip("MNK", parts, strict=False):
         if not is_size(part) or not 0 < int(part) < 2**31:
             raise user_error(f"{name} is not a size", place=text, value=f"'{part}'", allowed="a whole number from 1 on")
@@ -149,7 +160,7 @@ def _load(
         raise user_error("the name of the workload is empty", value=shown(what), allowed=ACCEPTED)
     if path.suffix.lower() not in ENDINGS:
         if ":" in what and not what.startswith("hf:") and not os.path.exists(path):
-            _refuse("tokens and phases do not apply to a product", what, context=context, phase=phase)
+            _refuse("tokens and phases do not apply to a product, --batch does", what, context=context, phase=phase)
             return product(what, batch, dtype)
         if path.suffix.lower() in WEIGHTS:
             remedy = "Read the module in Python (ts.run(module, args)), or export it with torch.onnx.export"
@@ -157,15 +168,13 @@ def _load(
         if what.startswith("hf:") or os.path.isfile(path / "config.json"):
             return _pretrained(what.removeprefix("hf:"), batch, context, phase, dtype)
         if os.path.exists(path) or "/" in what:
-            found = "a directory" if os.path.isdir(path) else "missing file"
-            found = (path.suffix or "no ending") if os.path.isfile(path) else found
-            raise user_error("unknown kind of file", place=what, value=found, allowed=", ".join(ENDINGS))
+            if os.path.isdir(path):
+                raise user_error("a directory, not a model's file", place=what, allowed=", ".join(ENDINGS))
+            hint = "A module is run from Python: ts.run(module, (x,))" if path.suffix == ".py" else ""
+            raise user_error("unknown kind of file", place=what, value=path.suffix or "no ending",
+                             allowed=", ".join(ENDINGS), suggestion=hint)  # fmt: skip
         return models.build(what, batch=batch, sequence=context, dtype=dtype, phase=phase)
-    if not os.path.isfile(path):
-        found = (
-            "a directory" if os.path.isdir(path) else "a pipe or a device" if os.path.exists(path) else "missing file"
-        )
-        raise user_error("the file cannot be read", place=what, value=found, allowed="a regular file")
+    check_regular(path, missing=True)
     if path.suffix.lower() == ".json" and _describes_model(path):
         return _pretrained(what, batch, context, phase, dtype)
     _refuse("phase and dtype do not apply to a file, which has its own", what, phase=phase)
@@ -218,6 +227,10 @@ def _file(path: Path, batch: int, context: int | None, passes: Any) -> Graph | P
             start = file.read(2000)
         if frontends.is_pytorch_ir(start):
             return frontends.from_pytorch_ir(path)
+        other = next((schema for schema in _ELSEWHERE if f'"{schema}"' in start), "")
+        if other:
+            raise user_error("not a graph", place=str(path), value=other, allowed="tilesim.graph",
+                             suggestion=_ELSEWHERE[other])  # fmt: skip
     else:
         opened = _core.GraphFile(str(path))
         return Program._of_file(opened, str(path)) if opened.compiled else Graph(opened.graph())

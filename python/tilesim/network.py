@@ -13,7 +13,7 @@ import numpy as np
 from . import _core
 from .base.arguments import integer, one_of
 from .base.checked import checked, checked_class, is_number
-from .base.errors import nearest, path_text, shown
+from .base.errors import as_number, nearest, path_text, shown
 from .base.files import MAX_JSON_BYTES, read_text
 from .base.lazy import listed
 from .graph import user_error
@@ -88,8 +88,10 @@ def traffic_names() -> list[str]:
 def _split(name: str) -> tuple[str, list[int]]:
     kind, _, sizes = name.partition("_")
     if kind not in _KINDS or not re.fullmatch(r"[0-9]{1,5}(x[0-9]{1,5})*", sizes):
-        allowed = ", ".join(["simple (in a simulation)", *_KINDS, *(f"{kind}_..." for kind in _KINDS), "a .json file"])
+        allowed = f"simple (in a simulation), {', '.join(_KINDS)}, each also with sizes as mesh_4x4, a .json file"
+        joined = re.fullmatch(r"([a-z]+)[ _:-]*(\d[\dx]*)", name)
         near = "" if kind in _KINDS else nearest(kind, (*_KINDS, "simple"))
+        near = f"{joined[1]}_{joined[2]}" if joined and joined[1] in _KINDS else near
         raise user_error("unknown network", value=f"'{name}'", allowed=allowed, suggestion=near)
     return kind, [int(size) for size in sizes.split("x")]
 
@@ -326,7 +328,8 @@ def run(
     seed, packet = integer("seed", seed, 0, (1 << 64) - 1), integer("packet", packet, 1, (1 << 16) - 1)
     reply = None if reply is None else integer("reply", reply, 1, (1 << 16) - 1)
     if not is_number(load) or not 0 <= float(load) <= packet:
-        raise user_error("the load is out of range", place="load", value=shown(load), allowed=f"0 to {packet}")
+        what = "out of range" if is_number(load) else "not a number"
+        raise user_error(what, place="load", value=shown(load), allowed=f"0 to {packet}", suggestion=as_number(load))
     try:
         half = virtual_channels // 2
         classes = [] if reply is None else [("packet", 0, half), ("reply", half, virtual_channels - half)]

@@ -42,22 +42,31 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "an unknown network": (lambda: ts.run("resnet19"), ["unknown model", "resnet18"]),
     "a directory": (lambda: ts.run("/"), ["/", "a directory", ".onnx"]),
     "passes on a name": (lambda: ts.optimize("resnet18"), ["in place", "ts.models.build('resnet18')"]),  # type: ignore[arg-type]
-    "a name for a program": (lambda: ts.execute("mlp"), ["wrong argument", "ts.compile", "Spmd"]),  # type: ignore[arg-type]
+    "a name for a program": (lambda: ts.execute("mlp"), ["not a program", "ts.compile('mlp', machine)"]),  # type: ignore[arg-type]
     "a graph for a program": (lambda: ts.verify(graph()), ["not a program", "Graph"]),  # type: ignore[arg-type]
     "a number for a result": (lambda: ts.compare(3, 4), ["not a result"]),  # type: ignore[arg-type]
     "a product without sizes": (lambda: ts.run("matmul:8,8"), ["matmul:M,N,K"]),
     "a product of nothing": (lambda: ts.run("matmul:8,0,8"), ["N is not a size", "'0'"]),
     # sizes and dtypes
     "a fraction for a size": (lambda: ts.workloads.matmul(1.5, 4, 4), ["m: not a whole number", "1.5"]),  # type: ignore[arg-type]
-    "a text for a size": (lambda: ts.workloads.matmul(4, "4", 4), ["n: not a whole number", "'4'"]),  # type: ignore[arg-type]
-    "a size beyond 64 bits": (lambda: ts.workloads.matmul(4, 4, 2**63), ["k: out of range"]),
+    "a text for a size": (lambda: ts.workloads.matmul(4, "4", 4), ["n: not a whole number", "Write 4, without quotes"]),  # type: ignore[arg-type]
+    "a size beyond 64 bits": (
+        lambda: ts.workloads.matmul(4, 4, 2**63),
+        ["k: out of range", "at most 9223372036854775807"],
+    ),
     "a number for a shape": (lambda: builder()[0].input("y", 8), ["input 'y'", "as (8,)"]),  # type: ignore[arg-type]
     "a negative extent": (lambda: builder()[0].input("y", (4, -1)), ["extent of axis 1", "-1"]),
-    "a fraction in a stride": (lambda: ts.workloads.conv2d(1, 3, 8, 8, 4, stride=1.5), ["stride of the height", "1.5"]),  # type: ignore[arg-type]
+    "a fraction in a stride": (
+        lambda: ts.workloads.conv2d(1, 3, 8, 8, 4, stride=1.5),
+        ["stride of the height", "1.5", "from 1 on"],
+    ),  # type: ignore[arg-type]
     "three strides": (lambda: ts.workloads.conv2d(1, 3, 8, 8, 4, stride=(1, 2, 3)), ["one number, or two"]),
     "no dtype": (lambda: ts.workloads.matmul(4, 4, 4, dtype=3), ["not a dtype"]),  # type: ignore[arg-type]
     "a batch that is text": (lambda: ts.models.build("mlp", batch="2"), ["batch: not a whole number"]),  # type: ignore[arg-type]
-    "a fraction of cores": (lambda: ts.compile(graph(), "mesh-16", cores=1.5), ["cores", "1 to 16"]),  # type: ignore[arg-type]
+    "a fraction of cores": (
+        lambda: ts.compile(graph(), "mesh-16", cores=1.5),
+        ["cores", "1 to 16", "Leave it out for all cores"],
+    ),  # type: ignore[arg-type]
     "no cores": (lambda: ts.compile(graph(), "mesh-16", cores=0), ["cores: out of range", "1 to 16"]),
     "too many cores": (lambda: ts.compile(graph(), "mesh-16", cores=17), ["cores: out of range", "1 to 16"]),
     # builder
@@ -72,9 +81,9 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "a directory for a machine": (lambda: ts.run(graph(), machine="/"), ["a directory"]),
     "a bandwidth without a unit": (lambda: machine(memory__bandwidth=900), ["needs a unit", "GB/s"]),
-    "not a number": (lambda: machine(memory__efficiency=float("nan")), ["memory.efficiency", "nan"]),
+    "not a number": (lambda: machine(memory__efficiency=float("nan")), ["memory.efficiency", "nan", "finite numbers"]),
     "an object for a value": (lambda: machine(memory__efficiency=object()), ["memory.efficiency"]),
-    "a list of changes": (lambda: ts.Machine.load("tpu-v3").replace([1]), ["setting path"]),  # type: ignore[arg-type]
+    "a list of changes": (lambda: ts.Machine.load("tpu-v3").replace([1]), ["not a dict", "setting path"]),  # type: ignore[arg-type]
     "a number for a fidelity": (lambda: ts.simulate(program(), memory=3), ["memory", "ideal, simple, bank"]),  # type: ignore[arg-type]
     # execution
     "an unknown input": (lambda: ts.execute(program(), {"a": ONES, "z": ONES}), ["unknown: z", "missing: b"]),
@@ -82,7 +91,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a text for inputs": (lambda: ts.execute(program(), "ab"), ["a dict or a sequence"]),
     "unknown numerics": (lambda: ts.execute(program(), numerics="fast"), ["machine, exact"]),
     "a fraction for a seed": (lambda: ts.execute(program(), seed=1.5), ["seed: not a whole number"]),  # type: ignore[arg-type]
-    "a huge seed": (lambda: ts.execute(program(), seed=2**70), ["seed: out of range"]),
+    "a huge seed": (lambda: ts.execute(program(), seed=2**70), ["seed: out of range", "0 to 9223372036854775807"]),
     # results and files
     "no timeline": (lambda: ts.run(graph()).timeline("x.pftrace"), ["timeline=True"]),
     "a result of a pickle": (
@@ -92,7 +101,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a number for a path": (lambda: ts.run(graph()).save(3), ["not a path", "3"]),  # type: ignore[arg-type]
     "a graph from a number": (lambda: ts.Graph.load(3), ["not a path"]),  # type: ignore[arg-type]
     "a program from nothing": (lambda: ts.Program.load(None), ["not a path"]),  # type: ignore[arg-type]
-    "a result into no folder": (lambda: ts.run(graph()).save("/nowhere/r.json"), ["/nowhere/r.json", "No such file"]),
+    "a result into no folder": (
+        lambda: ts.run(graph()).save("/nowhere/r.json"),
+        ["/nowhere/r.json", "directory /nowhere does not exist"],
+    ),
     "a report into a folder": (lambda: ts.run(graph()).to_html("/"), ["/", "cannot be written"]),
     "a program into no folder": (lambda: program().save("/nowhere/p.json"), ["cannot be written"]),
     # memory and network alone
@@ -100,7 +112,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a number for a part": (lambda: ts.memory.run(3), ["not a DRAM part"]),  # type: ignore[arg-type]
     "a folder for a trace": (lambda: ts.memory.run(trace="/tmp"), ["/tmp", "a directory"]),
     "a number for a network": (lambda: ts.network.run(3), ["not a network"]),  # type: ignore[arg-type]
-    "a text for a load": (lambda: ts.network.run(load="0.1"), ["load", "'0.1'", "0 to 1"]),  # type: ignore[arg-type]
+    "a text for a load": (
+        lambda: ts.network.run(load="0.1"),
+        ["load: not a number", "'0.1'", "0 to 1", "without quotes"],
+    ),  # type: ignore[arg-type]
     "a load of two": (lambda: ts.network.run(load=2, packet=1), ["load", "0 to 1"]),
     # closed form
     "an unknown engine": (lambda: ts.estimate(graph(), "h100", engine="vLMM"), ["unknown engine", "'vLLM'"]),
@@ -116,7 +131,61 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "a number for a store": (lambda: ts.tune("matmul:8,8,8", budget=2, store=3), ["not a path"]),  # type: ignore[arg-type]
     "a number for MLIR": (lambda: ts.from_stablehlo(3), ["not a path", "3"]),  # type: ignore[arg-type]
-    "a number for a device": (lambda: ts.estimate(graph(), 3), ["3"]),  # type: ignore[arg-type]
+    "a number for a device": (lambda: ts.estimate(graph(), 3), ["not a machine or device", "tilesim device list"]),  # type: ignore[arg-type]
+    # attributes, and steps left out
+    "a setting as an attribute": (
+        lambda: setattr(machine(), "bandwidth", 3),
+        ["machine.replace({'memory.bandwidth': 3})"],
+    ),
+    "a property as a setting": (lambda: setattr(machine(), "hertz", 3), ["Machine.hertz", "machine.replace"]),
+    "a setting of the core": (
+        lambda: setattr(machine().core.array, "rows", 64),
+        ["machine.replace", "core.array.rows"],
+    ),
+    "an attribute of a device": (
+        lambda: setattr(ts.Device.load("h100"), "bandwidth", 3),
+        ["cannot be assigned", "replace"],
+    ),
+    "a field of a plan": (lambda: setattr(ts.Plan(), "tensor", 3), ["Plan.tensor", "replace(tensor=3)"]),
+    "an attribute of a graph": (lambda: setattr(graph(), "machine", 3), ["Graph.machine", "cannot be assigned"]),
+    "settings of a device in a dict": (lambda: ts.Device.load("h100").replace({"year": 1}), ["Write keywords: year=1"]),  # type: ignore[call-arg]
+    "an attribute of a result": (
+        lambda: ts.run(graph()).latency,
+        ["Result has no attribute 'latency'", "'milliseconds'"],
+    ),  # type: ignore[attr-defined]
+    "numpy's transpose": (lambda: builder()[1].T, ["Tensor has no attribute 'T'", "'transpose'"]),  # type: ignore[attr-defined]
+    "a method of tensors of a builder": (lambda: builder()[0].softmax(0), ["x.softmax(...)"]),  # type: ignore[attr-defined]
+    "a comparison": (lambda: builder()[1] > 0, ["builder.apply('greater'"]),
+    "a value before execution": (lambda: float(builder()[1]), ["no value before execution", "ts.execute"]),
+    "a class for a function": (lambda: ts.Sweep, ["no attribute 'Sweep'", "'sweep'"]),  # type: ignore[attr-defined]
+    "a method of classes": (lambda: ts.load, ["no attribute 'load'", "ts.Graph.load"]),  # type: ignore[attr-defined]
+    "a name of other plans": (lambda: ts.Plan(zero=3), ["Plan: unknown argument", "shard=zero3"]),  # type: ignore[call-arg]
+    "a short name of a plan": (lambda: ts.Plan.load("tp=8"), ["unknown key", "Write tensor=8"]),
+    "a class of machines called": (lambda: ts.Machine("tpu-v3"), ["not a machine", "ts.Machine.load('tpu-v3')"]),  # type: ignore[arg-type]
+    "a builder for a model": (lambda: ts.run(builder()[0]), ["not a model", "builder.build()"]),
+    "a graph for a job": (lambda: ts.Job(graph()), ["not a program", "ts.compile(graph, machine)"]),  # type: ignore[arg-type]
+    "names for results": (lambda: ts.compare("tpu-v3", "edge-8"), ["not a result", "ts.run(model, machine)"]),  # type: ignore[arg-type]
+    "a graph without outputs": (lambda: ts.run(builder()[0].build()), ["no outputs", "builder.output(tensor)"]),
+    "an array as an operand": (lambda: builder()[1] @ ONES, ["not a tensor", "builder.weight(name, data=array)"]),  # type: ignore[operator]
+    "a tensor of another builder": (lambda: builder()[1] + builder()[1], ["another GraphBuilder"]),
+    "an image without a batch": (
+        lambda: ts.GraphBuilder("b").conv2d(builder()[1], builder()[1]),
+        ["conv2d", "N, C, H, W"],
+    ),
+    "a stride of zero": (lambda: ts.workloads.conv2d(1, 3, 8, 8, 4, stride=0), ["stride of the height", "from 1 on"]),
+    "jobs of two machines": (
+        lambda: ts.simulate([ts.Job(program()), ts.Job(ts.compile(graph(), "tpu-v3"))]),
+        ["different machines", "edge-8, tpu-v3"],
+    ),
+    "an arrival in words": (lambda: ts.simulate([ts.Job(program(), arrival="soon")]), ["arrival", "needs a number"]),
+    "a machine for a device": (lambda: ts.Device.load("edge-8"), ["edge-8 is a machine", "ts.Machine.load"]),
+    "a cluster for a machine": (lambda: ts.run("mlp", machine="dgx-h100:64"), ["is a cluster", "ts.cluster.step"]),
+    "a device for a cluster": (lambda: ts.Cluster.load("h100"), ["h100 is a device", "dgx-h100"]),
+    "two machines for one": (lambda: ts.run("mlp", machine=["tpu-v3", "edge-8"]), ["one machine per call", "ts.sweep"]),  # type: ignore[arg-type]
+    "a backend for a machine": (lambda: ts.run("mlp", machine="cuda"), ["'cuda'", "Name the chip, as h100"]),
+    "four bits": (lambda: ts.quantize(graph(), "int4"), ["unknown quantization", "'w4a16'"]),
+    "a size of a graph": (lambda: ts.run(graph(), batch=4), ["a name or a file only", "ts.models.build"]),
+    "a size as a fraction of zero": (lambda: ts.run("mlp", batch=4.0), ["not a whole number", "Write 4"]),  # type: ignore[arg-type]
 }
 
 
@@ -172,8 +241,27 @@ def test_arrays_for_a_module() -> None:
     torch = pytest.importorskip("torch")
     module, x = torch.nn.Linear(4, 4), np.zeros((2, 4), np.float32)
     assert ts.run(module, (x,)).cycles == ts.run(module, (torch.zeros(2, 4),)).cycles == ts.run(module, x).cycles
-    with pytest.raises(ts.UserError, match=r"missing example inputs.*Linear.forward"):
+    with pytest.raises(ts.UserError, match=r"Linear: missing example inputs.*Linear.forward"):
         ts.run(module)
+
+
+def test_inputs_that_a_module_does_not_take() -> None:
+    torch = pytest.importorskip("torch")
+    module, x = torch.nn.Linear(4, 4), torch.zeros(2, 4)
+    mistakes: dict[str, tuple[Callable[[], Any], list[str]]] = {
+        "a shape": (lambda: ts.run(module, (2, 4)), ["inputs must be tensors", "(torch.zeros(2, 4),)"]),
+        "an input too many": (lambda: ts.run(module, (x, x)), ["forward does not take", "forward(input"]),
+        "another shape": (lambda: ts.run(module, (torch.zeros(2, 3),)), ["fails on these inputs", "[2, 3] X [4, 4]"]),
+        "the class": (lambda: ts.run(torch.nn.Linear, (x,)), ["the class Linear", "Make an instance: Linear(...)"]),
+        "the weights": (lambda: ts.run(module.state_dict()), ["state_dict", "pass the module"]),
+    }
+    for make, words in mistakes.values():
+        assert_refused(make, words)
+
+
+def test_extents_as_a_sequence() -> None:
+    x = builder()[1]
+    assert x.reshape((8, 4)).shape == x.reshape(8, 4).shape == x.transpose((1, 0)).shape == (8, 4)
 
 
 def test_functions_of_jax() -> None:

@@ -27,11 +27,11 @@ from support.unlowered import by_size
         (["run", "missing.json"], ["missing.json"]),
         (["run", "resnet18", "--machine", "gemmini-16"], ["f32", "i8"]),
         (["validate", "tpu-v3", "--cases", "missing.csv"], ["missing.csv"]),
-        (["run", "missing.onnx"], ["missing.onnx", "missing file"]),
+        (["run", "missing.onnx"], ["missing.onnx: no such file"]),
         (["run", "models/net.pb"], ["models/net.pb", ".onnx"]),
         (["run", "matmul:1,2"], ["matmul:M,N,K"]),
         (["run", "mlp", "--quiet", "--json", "/nowhere/r.json"], ["/nowhere/r.json", "cannot be written"]),
-        (["run", "mlp", "--quiet", "--timeline", "/nowhere/r.trace"], ["/nowhere/r.trace", "No such file"]),
+        (["run", "mlp", "--quiet", "--timeline", "/nowhere/r.trace"], ["/nowhere/r.trace", "does not exist"]),
         (["run", "mlp", "--fallback", "cloud"], ["cloud", "error, host"]),
         (["run", "mlp", "--place", "layers.0"], ["layers.0", "name=host"]),
         (["run", "mlp", "--place", "layers.9=host"], ["layers.9", "unknown operation"]),
@@ -46,7 +46,18 @@ from support.unlowered import by_size
         (["run", "mlp", "--dtype", "f16", "--machine", "edge-8"], ["f16", "--dtype bf16"]),
         (["roofline", "mlp", "--engine", "vLMM"], ["unknown engine", "vLLM"]),
         (["map", "matmul:8,8,8", "--table", "x.json", "--tiles", "m=8"], ["given twice"]),
-        (["profile", "missing.json"], ["missing.json"]),
+        (["profile", "missing.json"], ["missing.json: no such file"]),
+        (["run", "mlp", "-m", "tpu-v3"], ["No such option: -m", "--machine"]),
+        (["--machine", "tpu-v3", "run", "mlp"], ["Options follow the command", "tilesim run mlp"]),
+        (["run", "mlp", "--batch", "zero"], ["not a whole number", "'zero'"]),
+        (["run", "mlp", "--batch", "0"], ["1 or more", "'0'"]),
+        (["sweep", "mlp", "--over", "core.arrays=1,2"], ["No such option: --over", "--set"]),
+        (["sweep", "mlp", "--set", "core.arrays=1,2,"], ["is empty", "a comma too many"]),
+        (["run", "mlp", "--set", "core.clock"], ["--set", "core.clock='value'"]),
+        (["run", "mlp", "--set", "core.clock=1GHz,core.arrays=2"], ["several settings", "--set once for each"]),
+        (["check", "old.json"], ["check needs a saved result", "--against"]),
+        (["help"], ["tilesim --help"]),
+        (["cluster", "step", "mlp", "--cluster", "dgx-h100:8"], ["mlp is a network of one chip"]),
     ],
 )
 def test_mistakes_are_explained(arguments: list[str], words: list[str]) -> None:
@@ -55,6 +66,21 @@ def test_mistakes_are_explained(arguments: list[str], words: list[str]) -> None:
     assert "Traceback" not in done.stderr
     for word in words:
         assert word in done.stderr
+
+
+def test_columns_that_a_table_lacks(tmp_path: Path) -> None:
+    """All missing columns at once; --device stands for its column."""
+    path = tmp_path / "rows.csv"
+    for text, words in (
+        ("m,n,k,time\n1,2,3,4\n", "lacks columns: dtype, latency_ms"),
+        ("m;n;k\n1;2;3\n", "not separated by commas"),
+        ("", "the file is empty"),
+    ):
+        path.write_text(text, encoding="utf-8")
+        done = tilesim("calibrate", str(path), "--device", "h100")
+        assert done.returncode == 2 and words in done.stderr, done.stderr
+    path.write_text("m,n,k,dtype,latency_ms\n64,64,64,f16,1\n", encoding="utf-8")
+    assert tilesim("validate", "gemm", "--cases", str(path), "--device", "h100").returncode == 0
 
 
 def test_sections_are_listed_once() -> None:

@@ -245,7 +245,7 @@ def test_names_that_steps_take_are_shown(tmp_path, monkeypatch):
     for name in ("v5e-25x", "v5e", "A100-nod", "x-v5e-256", ""):
         done = tilesim("cluster", "show", name)
         assert done.returncode == 2
-        assert all(known in done.stderr for known in ("unknown cluster", "tpu-v5e", "v5e-N", "A100-node"))
+        assert all(known in done.stderr for known in ("unknown cluster", "tilesim cluster list lists all"))
     with pytest.raises(ts.UserError, match=r"unknown cluster.*v5e-256 is a system of measured steps"):
         ts.Cluster.load("v5e-256")
     (tmp_path / "mine").mkdir()

@@ -220,7 +220,7 @@ def test_slow_devices_of_a_cluster_slow_programs_and_plans() -> None:
             with pytest.raises(ts.UserError, match=r"slow: not a slow device.*from 0 to 7.*at least 1"):
                 ts.cluster.step(work, whole, plan, slow=wrong)
         for key in ("0", "a", True, 1.0, None):
-            with pytest.raises(ts.UserError, match=r"slow, a key: a wrong entry \(got .*allowed: a whole number\)"):
+            with pytest.raises(ts.UserError, match=r"slow, a key: not a whole number \(got .*: a whole number\)"):
                 ts.cluster.step(work, whole, plan, slow={2: 1.5, key: 2.0})
 
 

@@ -42,7 +42,7 @@ def test_the_top_is_small() -> None:
 
 
 def test_a_name_of_a_namespace_is_found_from_the_top() -> None:
-    with pytest.raises(AttributeError, match=r"it is tilesim\.mapping\.MappingTable"):
+    with pytest.raises(AttributeError, match=r"It is ts\.mapping\.MappingTable"):
         ts.MappingTable  # noqa: B018
     assert not hasattr(ts, "no_such_name") and not hasattr(ts, "__wrapped__")
 

@@ -189,7 +189,7 @@ GOOD = "H100-SXM-80GB,vLLM,bfloat16,64,1024,1024,0.006"
         (["H100-SXM-80GB,vLLM,bfloat16,64.5,1024,5,0.01"], HEADER, "whole"),
         (["H100-SXM-80GB,vLLM,bfloat16,64,1024,nan,0.01"], HEADER, "k must be"),
         ([GOOD], HEADER.replace("latency_ms", "latency_us"), "another unit"),
-        ([GOOD], HEADER.replace(",n,", ",columns,"), "lacks the column n"),
+        ([GOOD], HEADER.replace(",n,", ",columns,"), "lacks columns: n"),
         ([GOOD, GOOD.replace("0.006", "0.007")], HEADER, "duplicate measurement"),
         ([GOOD.replace("H100-SXM", "H1000-SXN")], HEADER, "unknown device"),
         ([GOOD.replace("bfloat16", "bflot16")], HEADER, "bfloat16"),

@@ -192,7 +192,7 @@ MISTAKES = [
     (lambda b, x: b.op("concat", x[0], x[1], dim=0), r"differ in an axis other than 0"),
     (lambda b, x: b.op("slice", x[0], start=[0, 0], limit=[2, 4]), "leaves axis 1"),
     (lambda b, x: b.op("pad", x[0], low=[1], high=[1, 1]), "2 integers"),
-    (lambda b, x: b.conv2d(x[0], x[1]), "does not fit the operand"),
+    (lambda b, x: b.conv2d(x[0], x[1]), "the axes N, C, H, W"),
     (lambda b, x: b.op("embedding", x[0], x[1]), "ids must be integers"),
     (lambda b, x: b.apply("add", x[0], x[0].convert("bf16")), "differ in dtype"),
     (lambda b, x: b.apply("exp", x[0].convert("i32")), "no meaning on integers"),

@@ -24,13 +24,23 @@ std::string shortened(const std::string& text, std::size_t most) {
   return result;
 }
 
+/// Of many allowed names the first, and the number of others.
+std::string few(const std::string& allowed) {
+  constexpr std::size_t most = 12;
+  std::size_t count = 1, end = 0;
+  for (std::size_t at = 0; (at = allowed.find(", ", at)) != std::string::npos; at += 2)
+    if (++count == most + 1) end = at;
+  const bool names = std::ranges::count(allowed, ' ') + 1 == static_cast<std::ptrdiff_t>(count);
+  if (!names || count <= most + 1) return shortened(allowed, 4000);
+  return allowed.substr(0, end) + ", and " + std::to_string(count - most) + " more";
+}
+
 std::string compose(const UserError::Parts& parts) {
   const std::string what = shortened(parts.what, 500), suggestion = shortened(parts.suggestion, 1000);
   std::string text = parts.place.empty() ? what : shortened(parts.place, 1000) + ": " + what;
   std::string detail;
   if (!parts.value.empty()) detail = "got " + shortened(parts.value, 200);
-  if (!parts.allowed.empty())
-    detail += std::string(detail.empty() ? "" : "; ") + "allowed: " + shortened(parts.allowed, 4000);
+  if (!parts.allowed.empty()) detail += std::string(detail.empty() ? "" : "; ") + "allowed: " + few(parts.allowed);
   if (!detail.empty()) text += " (" + detail + ")";
   if (!suggestion.empty()) {
     const bool sentence = suggestion.find(' ') != std::string::npos;
@@ -70,6 +80,14 @@ std::string plain(std::string_view name) {
   return text;
 }
 
+/// The first letters of the words of a name: "ws" of "weight_stationary".
+std::string initials(std::string_view name) {
+  std::string text;
+  for (std::size_t i = 0; i < name.size(); ++i)
+    if (i == 0 || name[i - 1] == '_' || name[i - 1] == '-') text += plain(name.substr(i, 1));
+  return text;
+}
+
 /// The shortest of the names that begin with `word`, or null. A single letter begins too many.
 const std::string* begun(std::string_view word, std::span<const std::string> candidates) {
   if (word.size() < 2) return nullptr;
@@ -84,6 +102,8 @@ const std::string* begun(std::string_view word, std::span<const std::string> can
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   if (const std::string* const found = begun(word, candidates)) return *found;
+  for (const std::string& candidate : candidates)
+    if (word.size() > 1 && initials(candidate) == plain(word)) return candidate;
   std::string best;
   std::size_t limit = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {

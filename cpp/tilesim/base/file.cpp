@@ -81,6 +81,7 @@ InputFile::InputFile(std::string path, const std::string& owner) : path_(std::mo
   check_path(path_);
   // without O_NONBLOCK the opening of a pipe waits for a writer
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0 && errno == ENOENT) throw UserError({"no such file", place, {}, {}, {}});
   if (descriptor_ < 0) unreadable(place, reason(errno));
   struct stat status{};
   const bool known = ::fstat(descriptor_, &status) == 0;
@@ -159,7 +160,11 @@ void ReplacedFile::discard() noexcept {
 }
 
 void ReplacedFile::fail(int error) const {
-  throw UserError({"the file cannot be written", path_, reason(error), "a path in a writable directory", {}});
+  const std::string folder = std::filesystem::path(target_).parent_path().string();
+  const std::string why = error == ENOENT   ? "the directory " + folder + " does not exist"
+                          : error == EISDIR ? "it is a directory"
+                                            : reason(error);
+  throw UserError({"the file cannot be written", path_, why, {}, {}});
 }
 
 void ReplacedFile::write(const void* data, std::int64_t bytes) {

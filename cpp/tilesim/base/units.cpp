@@ -1,5 +1,8 @@
 #include "tilesim/base/units.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <limits>
 #include <span>
 #include <string>
@@ -99,6 +102,20 @@ bool scale(Decimal number, std::int64_t factor, std::int64_t& result) {
   return value <= std::numeric_limits<std::int64_t>::max();
 }
 
+/// The suggestion for a unit of bits, "Gb/s" or "Gbps": the number of bytes; else `close`.
+std::string in_bytes(Decimal number, std::string_view unit, const std::vector<std::string>& names,
+                     const std::string& close) {
+  std::string bytes(unit);
+  if (bytes.ends_with("bps")) bytes.replace(bytes.size() - 2, 2, "/s");
+  const std::size_t bit = bytes.find('b');
+  if (bit == std::string::npos) return close;
+  bytes[bit] = 'B';
+  if (std::ranges::find(names, bytes) == names.end()) return close;
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", static_cast<double>(number.digits) * std::pow(10.0, number.exponent) / 8);
+  return std::string(unit) + " are bits. Write '" + text + " " + bytes + "'";
+}
+
 std::int64_t parse_quantity(std::string_view text, const char* what, std::span<const Unit> units) {
   const auto fail = [&](const std::string& reason, const std::string& suggestion = {}) -> std::int64_t {
     throw UserError(
@@ -119,7 +136,8 @@ std::int64_t parse_quantity(std::string_view text, const char* what, std::span<c
       return fail("must be a whole number of " + std::string(units.front().name) + " below 2^63");
     return value;
   }
-  return fail("has an unknown unit", nearest(rest, names));
+  if (rest.front() == ',') return fail("has a comma in its number", "The decimal sign is a point: 1.5");
+  return fail("has an unknown unit", in_bytes(number, rest, names, nearest(rest, names)));
 }
 
 std::string scaled(std::int64_t value, std::span<const Unit> units) {

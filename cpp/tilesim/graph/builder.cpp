@@ -34,8 +34,11 @@ std::string Builder::fresh(const std::string& stem) {
 
 ValueId Builder::input(const std::string& name, TensorType type) {
   if (used_.count(name))
-    throw UserError(
-        {"this name is already taken", "input of function \"" + body().name + "\"", "'" + name + "'", {}, {}});
+    throw UserError({"this name is already taken",
+                     "input of function \"" + body().name + "\"",
+                     "'" + name + "'",
+                     {},
+                     "Choose another name"});
   element_count(type.shape);
   body().values.push_back({fresh(name), std::move(type)});
   body().inputs.push_back(static_cast<ValueId>(body().values.size()) - 1);

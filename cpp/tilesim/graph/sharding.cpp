@@ -101,7 +101,7 @@ std::size_t Mesh::axis(std::string_view name) const {
     if (axes[i].name == name) return i;
     known.push_back(axes[i].name);
   }
-  throw UserError({"The mesh has no such axis.", "", std::string(name), join(known), nearest(name, known)});
+  throw UserError({"the mesh has no such axis", "", "'" + std::string(name) + "'", join(known), nearest(name, known)});
 }
 
 std::vector<std::int64_t> Mesh::places() const {

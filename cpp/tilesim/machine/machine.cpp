@@ -61,7 +61,7 @@ void check_pattern(const Machine& machine) {
 }
 
 void check_machine(const Machine& machine, const Json& json) {
-  if (machine.memory.bytes_per_second <= 0) json.fail("the setting memory.bandwidth is missing");
+  if (machine.memory.bytes_per_second <= 0) json.fail("the setting memory.bandwidth is missing", "\"100 GB/s\", ...");
   if (machine.core.array.count > 0 && machine.core.array.rates.empty())
     json.fail("the setting core.array.rates is missing", "{\"f32\": 1.0, ...}");
   try {

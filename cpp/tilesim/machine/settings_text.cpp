@@ -1,6 +1,7 @@
 #include "tilesim/machine/settings_text.hpp"
 
 #include <cmath>
+#include <cstdio>
 
 #include "tilesim/base/error.hpp"
 
@@ -11,8 +12,10 @@ namespace {
 using U = SettingUnit;
 
 std::string plain(double value) {
-  return value == std::floor(value) && std::abs(value) < 1e15 ? std::to_string(static_cast<std::int64_t>(value))
-                                                              : std::to_string(value);
+  if (value == std::floor(value) && std::abs(value) < 1e15) return std::to_string(static_cast<std::int64_t>(value));
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
 }
 
 }  // namespace

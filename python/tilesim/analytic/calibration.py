@@ -18,7 +18,7 @@ from ..machine.device import Device
 from . import gemm
 from .families import Entry, family, row_key
 from .fit import Fit, fit, statistics
-from .measured.tables import COLUMNS, MeasuredRow, cells_of, kinds_of, read
+from .measured.tables import COLUMNS, MeasuredRow, cells_of, check_header, kinds_of, read
 from .predict import PREDICTORS, Batch
 from .profile import Profile
 
@@ -38,6 +38,7 @@ def _table_of(path: str | os.PathLike[str]) -> str:
         own = {"attention": "num_heads", "conv": "in_channels", "vector": "op", "gemm": "m"}[table]
         if own in header:
             return table
+    check_header(path_text(path), header)
     raise user_error(
         "no table with these columns can be fitted",
         place=path_text(path),

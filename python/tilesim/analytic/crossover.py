@@ -193,8 +193,9 @@ def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
             values = ()
         if len(values) not in (3, 4) or not all(x > 0 for x in values):
             raise user_error(
-                "not a shape of three or four positive extents", value=shown(shape), allowed="m, n, k[, batch]"
-            )
+                "not a shape of three or four positive extents", place="crossover: shapes", value=shown(shape),
+                allowed="a list of (m, n, k) or (m, n, k, batch)",
+            )  # fmt: skip
         rows.append(values if len(values) == 4 else (*values, 1.0))
     if not rows:
         raise user_error("no shapes to compare")

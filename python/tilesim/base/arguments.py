@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .checked import is_iterable, is_text
-from .errors import nearest, shown, user_error
+from .errors import as_number, nearest, shown, user_error
 
 LARGEST = 2**62
 MOST_AXES = 2**16
@@ -27,12 +27,9 @@ def integer(name: str, value: Any, least: int = 1, most: int = LARGEST, none: st
     if number is None or not least <= number <= most:
         allowed = f"{least} to {most}" if most > least else str(most)
         allowed = f"a whole number from {least} on" if most == LARGEST else allowed
-        raise user_error(
-            "out of range" if number is not None else "not a whole number",
-            place=name,
-            value=shown(value),
-            allowed=allowed + (f"; none: {none}" if none else ""),
-        )
+        what = "out of range" if number is not None else "not a whole number"
+        hint = f"Leave it out for {none}" if none else as_number(value) if number is None else ""
+        raise user_error(what, place=name, value=shown(value), allowed=allowed, suggestion=hint)
     return number
 
 
@@ -103,7 +100,8 @@ def json_text(value: Any, place: str) -> str:
     try:
         return json.dumps(value, allow_nan=False, default=operator.methodcaller("item"))
     except Exception:  # of the object's own too
-        raise user_error("not a value of a setting", place=place, value=shown(value)) from None
+        what, allowed = "not a value of a setting", 'finite numbers, texts as "1 GHz", lists, dicts'
+        raise user_error(what, place=place, value=shown(value), allowed=allowed) from None
 
 
 def dtype_name(dtype: Any) -> str:
@@ -119,4 +117,5 @@ def dtype_name(dtype: Any) -> str:
     except _core.UserError:
         raise
     except Exception:  # of the object's own too
-        raise user_error("not a dtype", value=shown(dtype), allowed='a name such as "f32", or numpy.float32') from None
+        allowed = 'a name such as "f32", "bf16" or "fp8", or numpy.float32'
+        raise user_error("not a dtype", value=shown(dtype), allowed=allowed) from None

@@ -21,15 +21,32 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from .errors import WrongCall, nearest, shown, user_error, workload_hint
+from .errors import NoAttribute, WrongCall, as_number, nearest, shown, user_error, workload_hint
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 Test = Callable[[Any], bool]
 
 LARGEST = 2**63 - 1
-#: by call: a suggestion (a sentence or "") for an unknown argument
+#: by call: a suggestion (a sentence or "") for an unknown argument; "Class.": for an unknown attribute
 MEANT: dict[str, Callable[[str, Any], str]] = {}
+#: attributes of other libraries, and ours of the same meaning
+_ALSO = {
+    "latency": ("milliseconds", "seconds"), "time": ("milliseconds", "seconds"), "runtime": ("milliseconds",),
+    "T": ("transpose",), "permute": ("transpose",), "view": ("reshape",), "astype": ("convert",), "to": ("convert",),
+    "plot": ("to_html",), "set": ("replace",), "update": ("replace",), "nodes": ("operations",),
+}  # fmt: skip
+#: by type of the value and wanted type: the missing step
+_STEPS = {
+    ("Graph", "Program"): "Compile it first: ts.compile(graph, machine)",
+    ("str", "Program"): "Compile it first: ts.compile({}, machine)",
+    ("Program", "Result"): "Simulate it first: ts.simulate(program)",
+    ("Graph", "Result"): "Simulate it first: ts.run(graph, machine)",
+    ("str", "Result"): "Load it with ts.Result.load(path), or simulate: ts.run(model, machine)",
+    ("GraphBuilder", "Graph"): "Call builder.build() first",
+    ("Tensor", "Graph"): "Call builder.output(tensor), then builder.build()",
+    ("OrderedDict", "Graph"): "A state_dict holds weights without operations: pass the module",
+}
 #: types with many forms, each read and checked by a function: `Machine.load`, `as_graph`, `dtype_name`, ...
 _OWN_TYPES = re.compile(r"\b(MachineLike|GraphLike|DeviceLike|TraceLike|ArrayLike)\b")
 _OWN_NAMES = ("dtype",)
@@ -41,9 +58,11 @@ _WORDS = {
     int: "a whole number",
     float: "a number",
     bool: "True, False",
+    bytes: "bytes",
     type(None): "None",
     Any: "any",
 }
+_UNCHECKED = ("__eq__", "__new__", "__reduce__", "__setattr__", "__delattr__", "__getattr__")
 _SEVERAL = {"a string": "strings", "a whole number": "whole numbers", "a number": "numbers"}
 _FROM = {
     "Graph": "a ts.Graph, as ts.models.build(name) and ts.Graph.load(path) return",
@@ -52,6 +71,11 @@ _FROM = {
     "Machine": "a ts.Machine, as ts.Machine.load(name) returns",
     "Tensor": "a tensor of this builder",
 }
+
+
+def step(value: Any, wanted: str) -> str:
+    """The call that makes the wanted type from a value of another type; "" if none is known."""
+    return _STEPS.get((type(value).__name__, wanted), "").format(shown(value))
 
 
 def is_text(value: Any) -> bool:
@@ -212,13 +236,20 @@ def _annotation_text(hint: Any) -> str:
 
 def _name(hint: Any) -> str:
     kind = typing.get_origin(hint) or hint
-    if issubclass(kind, collections.abc.Mapping) and kind.__module__ in ("collections.abc", "builtins"):
-        return "dict"
-    return {float: "number", bool: "bool"}.get(kind, kind.__name__.lower())
+    if not isinstance(kind, type):
+        return ""
+    if issubclass(kind, collections.abc.Iterable) and kind.__module__ in ("collections.abc", "builtins"):
+        return "dict" if issubclass(kind, collections.abc.Mapping) else "string" if kind is str else "list"
+    called = {float: "number", bool: "bool", int: "whole number", collections.abc.Callable: "function"}
+    return called.get(kind, kind.__name__.lower())
 
 
-def _not(name: str) -> str:
-    return f"not {'an' if name[0] in 'aeiou' else 'a'} {name}"
+def _not(parts: Iterable[Any]) -> str:
+    """The types that a value lacks."""
+    names = list(dict.fromkeys(map(_name, parts)))
+    if not all(names) or len(names) > 3:
+        return "a wrong argument"
+    return "not " + " or ".join(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in names)
 
 
 def _described(text: str, name: str) -> str:
@@ -318,6 +349,13 @@ class _CallChecks:
         for (name, test), value in zip(self.positional, args, strict=False):
             if test is not None and not test(value):
                 self.reject(name, value)
+        if len(args) > len(self.positional) and not self.rest[0]:
+            extra = args[len(self.positional)]
+            fields = self.takes_more and isinstance(extra, collections.abc.Mapping) and all(map(is_text, extra))
+            pairs = ", ".join(f"{key}={shown(one)}" for key, one in extra.items()) if fields else ""
+            raise user_error("too many positional arguments", place=self.where, value=shown(extra),
+                             allowed=f"at most {len(self.positional)}" if not fields else "",
+                             suggestion=f"Write keywords: {pairs}" if fields else "", sort=WrongCall)  # fmt: skip
         if len(args) > len(self.positional) and self.rest[1] is not None:
             for value in args[len(self.positional) :]:
                 if not self.rest[1](value):
@@ -344,7 +382,7 @@ class _CallChecks:
             return
         many = "arguments are missing" if len(lacking) > 1 else "an argument is missing"
         said = _described(inspect.getdoc(self.function) or "", lacking[0])
-        hint = f"`{lacking[0]}`: {said}" if said else ""
+        hint = self.loaded() or (f"`{lacking[0]}`: {said}" if said else "")
         raise user_error(many, place=f"{self.where}: {', '.join(lacking)}", suggestion=hint, sort=WrongCall)
 
     def reject(self, name: str, value: Any) -> None:
@@ -354,26 +392,63 @@ class _CallChecks:
         if inner is not None:
             where, value, hint = inner
             place += where
-        of_function = typing.get_origin(hint) is collections.abc.Callable  # whose arguments are a list
-        arguments = () if of_function else typing.get_args(hint)
-        parts = {part for part in arguments or (hint,) if part is not type(None)}
-        whole = parts == {int}
-        what = _not(_name(next(iter(parts)))) if len(parts) == 1 and parts != {str} else ""
+        of_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+        parts = {part: None for part in (typing.get_args(hint) if of_union else (hint,)) if part is not type(None)}
+        whole = list(parts) == [int]
+        what = _not(parts) if inner is None else "a wrong entry"
         what = "not a path" if any(typing.get_origin(part) is os.PathLike for part in parts) else what
-        what = ("out of range" if type(value) is int else "not a whole number") if whole else what or "a wrong argument"
+        what = ("out of range" if type(value) is int else "not a whole number") if whole else what
+        what = "a wrong element" if what == "not a list" and _is_sequence(value) else what
         what = "too many elements" if _is_long(value) else what
+        least = _LEAST.get(name, -LARGEST)
+        allowed = _annotation_text(hint) + (f" from {least} on" if whole and name in _LEAST else "")
+        if what == "out of range":
+            allowed = f"{least} to {LARGEST}" if value < 0 or name in _LEAST else f"at most {LARGEST}"
         said = _described(inspect.getdoc(self.function) or "", name)
         word = "all" if value is True else "none" if value is False else ""
-        if word and f'"{word}"' in said and str in parts:
-            said = f'Write {name}="{word}"'
-        what = what if inner is None else "a wrong entry"
-        raise user_error(
-            what,
-            place=place,
-            value=shown(value),
-            allowed=_annotation_text(hint) + (f" from {_LEAST[name]} on" if whole and name in _LEAST else ""),
-            suggestion=said if said.startswith("Write ") else f"`{name}`: {said}" if said else "",
-        )
+        hint = f'Write {name}="{word}"' if word and f'"{word}"' in said and str in parts else ""
+        hint = hint or next(filter(None, (step(value, str(getattr(part, "__name__", ""))) for part in parts)), "")
+        hint = hint or (as_number(value) if {int, float} & {*parts} else "") or self.loaded(value)
+        raise user_error(what, place=place, value=shown(value), allowed=allowed,
+                         suggestion=hint or (f"`{name}`: {said}" if said else ""))  # fmt: skip
+
+    def loaded(self, value: Any = ...) -> str:
+        """For the constructor of a class that is loaded: the call that does so."""
+        owner = _named(self.where, sys.modules[self.function.__module__])
+        if self.function.__name__ != "__init__" or not hasattr(owner, "load"):
+            return ""
+        given = shown(value) if isinstance(value, (str, os.PathLike)) else "name"
+        return f"Load one: ts.{self.where}.load({given})" if self.where in sys.modules["tilesim"].__all__ else ""
+
+
+def no_attribute(self: Any, name: str) -> Any:
+    """An error for an attribute that the class lacks."""
+    owner = type(self)
+    if name.startswith("_") or hasattr(owner, name):  # of a protocol; of a property that raised an AttributeError
+        return object.__getattribute__(self, name)
+    known = sorted(one for one in {*dir(owner), *getattr(self, "__dict__", ())} if not one.startswith("_"))
+    hints = (MEANT[f"{one.__name__}."](name, None) for one in owner.__mro__ if f"{one.__name__}." in MEANT)
+    hint = next((one for one in _ALSO.get(name, ()) if one in known), "") or next(hints, "") or nearest(name, known)
+    raise user_error(f"{owner.__name__} has no attribute '{name}'", allowed="" if hint else ", ".join(known),
+                     suggestion=hint, sort=NoAttribute)  # fmt: skip
+
+
+def _no_assignment(self: Any, name: str, value: Any) -> None:
+    """An error for an assignment to a value, which would change nothing."""
+    owner = type(self)
+    caller = str(sys._getframe(1).f_globals.get("__name__", ""))
+    frozen = getattr(getattr(owner, "__dataclass_params__", None), "frozen", False)
+    there = getattr(owner, name, None)
+    writable = name in getattr(self, "__dict__", ()) or getattr(there, "fset", None) is not None
+    if name.startswith("_") or (not frozen and (writable or caller.startswith("tilesim."))):
+        return object.__setattr__(self, name, value)
+    hint = MEANT[f"{owner.__name__}="](name, value) if f"{owner.__name__}=" in MEANT else ""
+    if not hint and hasattr(owner, "replace"):
+        hint = f"replace({name if name in getattr(owner, '__dataclass_fields__', ()) else 'FIELD'}={shown(value)})"
+    elif not hint and hasattr(owner, "from_dict"):
+        hint = f"{owner.__name__}.from_dict({{**x.to_dict(), {name!r}: {shown(value)}}})"
+    raise user_error("this attribute cannot be assigned", place=f"{owner.__name__}.{name}", value=shown(value),
+                     suggestion=f"Change a copy: {hint}" if hint else "", sort=NoAttribute)  # fmt: skip
 
 
 def checked(*own: str, inside: bool = True) -> Callable[[F], F]:
@@ -402,17 +477,21 @@ def checked(*own: str, inside: bool = True) -> Callable[[F], F]:
 
 
 def checked_class(*own: str, inside: bool = True) -> Callable[[C], C]:
-    """Marks a public class: its constructor, operators and public methods, as `checked` does."""
+    """Marks a public class: its constructor, operators and public methods, as `checked` does, and its attributes:
+    unknown ones get a suggestion, and new ones cannot be assigned."""
 
     def mark(owner: C) -> C:
         for key, value in list(vars(owner).items()):
-            special = key.startswith("__") and key.endswith("__") and key not in ("__eq__", "__new__", "__reduce__")
+            special = key.startswith("__") and key.endswith("__") and key not in _UNCHECKED
             if key.startswith("_") and not special:
                 continue
             if isinstance(value, (staticmethod, classmethod)) and key != "__class_getitem__":
                 setattr(owner, key, type(value)(checked(*own, inside=inside)(value.__func__)))
             elif inspect.isfunction(value) and len(inspect.signature(value).parameters) > 1:
                 setattr(owner, key, checked(*own, inside=inside)(value))
+        owner.__getattr__ = no_attribute  # type: ignore[attr-defined]
+        if inside:
+            owner.__setattr__ = _no_assignment  # type: ignore[method-assign,assignment]
         return owner
 
     return mark

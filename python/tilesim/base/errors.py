@@ -15,10 +15,12 @@ __all__ = [
     "WORKLOAD_OPTIONS",
     "Error",
     "InternalError",
+    "NoAttribute",
     "UnknownKey",
     "Unsupported",
     "UserError",
     "WrongCall",
+    "as_number",
     "listed",
     "nearest",
     "path_text",
@@ -44,6 +46,20 @@ def shown(value: Any) -> str:
         text = f"an object of {type(value).__name__}"
     text = " ".join(text.split()) if "\n" in text else text
     return text if len(text) < MOST / 2 else f"a {type(value).__name__}: {text[: MOST // 2]}..."
+
+
+def as_number(value: Any) -> str:
+    """The number that a text, or a fraction of zero, stands for, as a suggestion; "" for other values."""
+    try:
+        number = int(value, 0) if isinstance(value, str) else int(value) if value == int(value) else None
+    except Exception:  # of the object's own too
+        try:
+            number = float(value) if isinstance(value, str) else None  # type: ignore[assignment]
+        except ValueError:
+            number = None
+    if number is None or isinstance(value, (bool, int)):
+        return ""
+    return f"Write {value.strip()}, without quotes" if isinstance(value, str) else f"Write {shown(number)}"
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
@@ -79,13 +95,22 @@ _LISTS = {"machine": "machine list", "device": "device list", "model": "model li
 
 def _few(what: str, value: str, allowed: str) -> str:
     """Of many allowed names the nearest, and the command that lists all."""
-    names = allowed.split(", ")
-    command = next((f": tilesim {one} lists all" for word, one in _LISTS.items() if word in what), "")
+    names = list(dict.fromkeys(allowed.split(", ")))
+    last = [names.pop()] if " " in names[-1].replace(" unit", "") else []  # "a .json file" after the names
+    command = next(
+        (
+            f": tilesim {one} lists all"
+            for word, one in _LISTS.items()
+            if word in what and what.startswith(("unknown", "not a"))
+        ),
+        "",
+    )
     few = 5 if command else 12
-    if len(names) <= few or any(" " in name for name in names):
+    if len(names) <= few + 1 or any(" " in name.removesuffix(" unit") for name in names):
         return allowed
-    found = difflib.get_close_matches(value.strip("'\""), names, few, 0.0)
-    return f"{', '.join(found)}, and {len(names) - few:,} more{command}"
+    near = difflib.get_close_matches(value.strip("'\""), names, few, 0.5)
+    found = [*near, *(name for name in names if name not in near)][:few]
+    return f"{', '.join([*found, *last])}, and {len(names) - few:,} more{command}"
 
 
 def user_error(
@@ -124,6 +149,10 @@ def user_error(
 
 class WrongCall(UserError, TypeError):
     """A call with a missing or an unknown argument."""
+
+
+class NoAttribute(UserError, AttributeError):
+    """A missing attribute, or one that cannot be assigned: a user's mistake, and the `AttributeError` of Python."""
 
 
 class UnknownKey(UserError, KeyError):
@@ -179,6 +208,9 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
         begun = min((one for one in known if one.startswith(asked)), key=len, default="")
         if begun:
             return known[begun]
+    short = next((one for one in known if "".join(part[:1] for part in one.split("_")) == asked), None)
+    if short is not None and len(asked) > 1:
+        return known[short]
     alike = next((one for one in known if one.translate(_ALIKE) == asked.translate(_ALIKE)), None)
     if alike is not None:
         return known[alike]

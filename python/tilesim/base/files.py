@@ -41,9 +41,19 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     _core.ReplacedFile(path_text(path)).discard()
 
 
-def check_regular(path: str | os.PathLike[str]) -> None:
-    """A `UserError` for a directory, pipe or device: a pipe would wait, a device never ends."""
+def unreadable(name: str, error: OSError) -> Exception:
+    """The error of a file that the system does not read."""
+    if isinstance(error, FileNotFoundError):
+        return user_error("no such file", place=name)
+    return user_error("the file cannot be read", place=name, value=error.strerror or str(error))
+
+
+def check_regular(path: str | os.PathLike[str], missing: bool = False) -> None:
+    """A `UserError` for a directory, pipe or device: a pipe would wait, a device never ends; if `missing`, also where
+    there is no file."""
     text = path_text(path)
+    if missing and not os.path.exists(text):
+        raise user_error("no such file", place=text)
     if os.path.exists(text) and not os.path.isfile(text):
         kind = "a directory" if os.path.isdir(text) else "a pipe or a device"
         raise user_error("the file cannot be read", place=text, value=kind, allowed="a regular file")

@@ -21,13 +21,9 @@ def lazy(package: str, modules: Mapping[str, str], inside: Iterable[str] = ()) -
         import importlib
 
         if name not in modules and name not in known:
-            places = (
-                [] if name.startswith("_") else [importlib.import_module(f".{one}", package) for one in sorted(known)]
-            )
-            there = next(
-                (f": it is {one.__name__}.{name}" for one in places if name in getattr(one, "__all__", ())), ""
-            )
-            raise AttributeError(f"module '{package}' has no attribute '{name}'{there}")
+            if known and not name.startswith("_"):
+                raise _unknown(package, name)
+            raise AttributeError(f"module '{package}' has no attribute '{name}'")
         if name in modules:
             value = getattr(importlib.import_module(modules[name], package), name)
         else:
@@ -36,6 +32,20 @@ def lazy(package: str, modules: Mapping[str, str], inside: Iterable[str] = ()) -
         return value
 
     return find
+
+
+def _unknown(package: str, name: str) -> Exception:
+    """The error of a missing name: it is in a public module, or a method of public classes, or similar to another."""
+    from .errors import NoAttribute, nearest, user_error
+
+    top = sys.modules[package]
+    public = {one: getattr(top, one) for one in getattr(top, "__all__", ())}
+    short = package.replace("tilesim", "ts", 1)
+    places = [f"{short}.{one}" for one, value in public.items() if name in getattr(value, "__all__", ())]
+    places += [f"{short}.{one}" for one, value in public.items() if isinstance(value, type) and hasattr(value, name)]
+    hint = f"It is {' or '.join(f'{one}.{name}' for one in places[:5])}" if places else nearest(name, public)
+    what = f"module '{package}' has no attribute '{name}'"
+    return user_error(what, allowed="" if hint else ", ".join(public), suggestion=hint, sort=NoAttribute)
 
 
 def listed(names: Iterable[str]) -> Callable[[], list[str]]:

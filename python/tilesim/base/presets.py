@@ -15,10 +15,29 @@ def is_shipped(text: str, folder: str, names: Sequence[str]) -> bool:
     return text in names or ("/" not in text and os.path.isfile(configs_dir() / folder / f"{text}.json"))
 
 
+#: by folder of shipped configurations: where a name of that kind goes
+_KINDS = {
+    "machines": "{0} is a machine: give it as machine, or load it with ts.Machine.load('{0}')",
+    "devices": "{0} is a device, which can only be estimated: use ts.estimate, ts.run or tilesim run",
+    "clusters": "{0} is a cluster: use ts.cluster.step, tilesim cluster step",
+}
+
+
+def other_kind(text: str, *wanted: str) -> str:
+    """Where a name goes that is not of the wanted kinds; "" for unknown names."""
+    name = text.partition(":")[0].partition("@")[0]
+    hints = (said for folder, said in _KINDS.items() if folder not in wanted and is_shipped(name, folder, ()))
+    return next(hints, "").format(text)
+
+
 def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: Sequence[str]) -> str:
     """The file of a name or path; a `UserError` with the nearest name for an unknown one."""
     if not isinstance(source, (str, os.PathLike)):
         more = "Pass a file or a dict for your own"
+        if type(source).__name__ == "Device":
+            more = "A device can only be estimated: use ts.estimate, ts.run or tilesim run"
+        elif isinstance(source, (list, tuple)):
+            more = f"Give one {what} per call; ts.sweep and ts.compare take several"
         raise user_error(f"not a {what}", value=shown(source), allowed=", ".join(names), suggestion=more)
     text = path_text(source)
     path = configs_dir() / folder / f"{text}.json"
@@ -31,8 +50,6 @@ def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: S
             raise user_error(
                 f"a {what} must be a file", place=text, value="a directory", allowed="a name, or a .json file"
             )
-        hint = nearest(text, names)
-        if folder == "machines" and is_shipped(text, "devices", ()):
-            hint = f"{text} is a device, which can only be estimated: use ts.estimate, ts.run or tilesim run"
+        hint = other_kind(text, folder) or nearest(text, names)
         raise user_error(f"unknown {what}", value=f"'{text}'", allowed=", ".join(names), suggestion=hint)
     return str(path)

@@ -93,7 +93,9 @@ class Store:
 
     def _open(self) -> None:
         if os.path.exists(self.path) and not os.path.isfile(self.path):
-            raise user_error("the store is not a regular file", place=self.path)
+            raise user_error(
+                "the store is not a regular file", place=self.path, allowed="the path of a file, as plans.db"
+            )
         self._connection = sqlite3.connect(self.path, timeout=POLL_SECONDS, check_same_thread=False)
         self._process = os.getpid()
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from .errors import Unsupported, UserError, nearest, path_text, shown, user_error
-from .files import check_length, check_no_device
+from .files import check_length, check_no_device, unreadable
 
 MAX_BYTES = 1 << 30  # of a table as text
 MAX_LINE = 1 << 24
@@ -37,7 +37,7 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, An
             rows = list(reader)
             return [name for name in reader.fieldnames or [] if name], rows
     except OSError as error:
-        raise user_error("the file cannot be read", place=name, value=error.strerror or "") from None
+        raise unreadable(name, error) from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise user_error("the file is not a CSV table", place=name, value=str(error)) from None
 

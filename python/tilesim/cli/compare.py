@@ -174,7 +174,7 @@ def check(
     out: Annotated[Output, Only("json", "against")],
 ) -> None:
     if out.against is None:
-        raise user_error("missing saved result", place="--against", allowed="a saved result")
+        raise user_error("check needs a saved result to compare with", suggestion="Add --against before.json")
     most = tolerance_of(tolerance)
     found = side_by_side(_loaded(out.against), _loaded(result), names=[out.against, result])
     rows = found.check(most).rows

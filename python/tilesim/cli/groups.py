@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,8 +35,52 @@ _ELSEWHERE = {
     "list": "Use tilesim machine list, tilesim model list or tilesim device list",
     "play": "Call ts.study.play(graph, machine) in a notebook",
     "quantize": "Use tilesim run --quantize i8",
+    "help": "Use tilesim --help, or --help after a command",
     "verify": "Use tilesim run --verify",
 }
+
+
+#: names of options in other tools
+_OPTIONS = {"over": "--set", "vary": "--set", "param": "--set", "arch": "--machine", "hardware": "--machine",
+            "output": "--json", "o": "--json"}  # fmt: skip
+#: texts of the library that checks values, and ours
+_TEXTS = (
+    (r"Input should be a valid integer.*", "not a whole number"),
+    (r"Input should be a valid number.*", "not a number"),
+    (r"Input should be greater than or equal to (\S+)", r"must be \1 or more"),
+    (r"Input should be less than or equal to (\S+)", r"must be at most \1"),
+)
+
+
+def _explain(command: Any, args: Sequence[str], error: Any) -> None:
+    """Adds the value and a suggestion to an error of the parser."""
+    text, param = str(getattr(error, "message", "")), getattr(error, "param", None)
+    if "extra argument" in text:
+        hint = _positional(command, args, text)
+        takes = ", ".join(str(one.name) for one in command.params if one.param_type_name == "argument")
+        _say(error, hint or f"Arguments of tilesim {command.name}: {takes or 'none'}")
+    elif name := getattr(error, "option_name", ""):
+        options = [one for each in command.params for one in each.opts if one.startswith("--")]
+        bare = name.lstrip("-").lower()
+        near = _OPTIONS.get(bare, "") if _OPTIONS.get(bare) in options else ""
+        near = near or next((one for one in options if one[2:].startswith(bare)), "") or nearest(name, options)
+        error.possibilities = [near] if near else []
+    elif "Input should" in text and param is not None:
+        for pattern, ours in _TEXTS:
+            text = re.sub(pattern, ours, text)
+        given = _given(param, args)
+        error.message = f"{text.rstrip('.')}{f' (got {given!r})' if given else ''}. {param.help or ''}".rstrip()
+    elif not text and param is not None and getattr(param, "help", None):
+        error.message = param.help
+
+
+def _given(param: Any, args: Sequence[str]) -> str:
+    """The text of an option on the command line."""
+    for at, word in enumerate(args):
+        option, equals, value = word.partition("=")
+        if option in param.opts:
+            return value if equals else "".join(args[at + 1 : at + 2])
+    return ""
 
 
 def _positional(command: Any, args: Sequence[str], extra: str) -> str:
@@ -142,9 +187,7 @@ class _Command(TyperCommand):
         try:
             rest = super().parse_args(ctx, args)
         except Exception as error:
-            text = str(getattr(error, "message", ""))
-            if "extra argument" in text:
-                _say(error, _positional(self, given, text))
+            _explain(self, given, error)
             raise
         _reject_two_names(self, words)
         _reject_empty(self, ctx)
@@ -160,7 +203,16 @@ class CommandGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses as typer does."""
         _light(self, ctx)
-        return super().parse_args(ctx, args)
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            at = next((at for at, word in enumerate(words) if word in self.list_commands(ctx)), 0)
+            if at and getattr(error, "option_name", None):
+                written = " ".join([*words[at:], *words[:at]])
+                _say(error, f"Options follow the command: tilesim {self.words}{written}")
+                error.possibilities = []  # type: ignore[attr-defined]
+            raise
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names in the table's order, groups after commands."""

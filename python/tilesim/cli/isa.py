@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..base.columns import layout, name, text
-from ..base.errors import user_error
+from ..base.errors import placed, user_error
 from ..base.figures import count
 from ..base.files import check_writable, read_bytes, read_text, writing
 from ..base.screen import wrapped
@@ -142,7 +142,8 @@ def asm(
     source: Annotated[str, typer.Argument(help="An assembly file.")],
     output: Annotated[str, typer.Option("--output", "-o", help="ELF file to write.", rich_help_panel=OUTPUT)] = "a.elf",
 ) -> None:
-    code = assemble(read_text(source, 1 << 28))
+    with placed(source):
+        code = assemble(read_text(source, 1 << 28))
     with writing(output, "wb") as file:
         file.write(code)
     os.chmod(output, 0o755)
@@ -216,7 +217,7 @@ def _bits(word: str) -> int:
     except ValueError:
         bits = -1
     if not 0 <= bits < 1 << 32:
-        raise user_error("neither a file nor an instruction", value=word, allowed="up to 8 hexadecimal digits")
+        raise user_error("neither a file nor an instruction", value=word, allowed="a file, up to 8 hexadecimal digits")
     return bits
 
 

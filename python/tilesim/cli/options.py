@@ -7,6 +7,7 @@ import inspect
 import itertools
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -31,8 +32,13 @@ def settings_of(settings: list[str]) -> dict[str, Any]:
         path, equals, value = setting.partition("=")
         if path in changes:
             raise user_error("a setting is given twice", place=path, value=f"'{setting}'", allowed="one value")
+        if re.search(r",\s*[a-z_.]+=", value):
+            raise user_error("one --set has several settings", place=path, value=f"'{setting}'",
+                             suggestion="Give --set once for each")  # fmt: skip
         if not equals:
-            raise user_error("a setting needs a value", value=f"'{setting}'", allowed="path=value")
+            hint = f"Write --set {path}='value', with a unit where it has one" if path else ""
+            raise user_error("a setting needs a value", place="--set", value=f"'{setting}'", allowed="path=value",
+                             suggestion=hint)  # fmt: skip
         try:
             changes[path] = json.loads(value)
         except (ValueError, RecursionError):  # not JSON, or too many digits or brackets

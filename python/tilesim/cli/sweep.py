@@ -42,7 +42,11 @@ def _values(settings: list[str]) -> dict[str, list[Any]]:
             raise user_error("a setting needs values", place="--set", value=f"'{setting}'", allowed="path=v1,v2")
         if path in found:
             raise user_error("a setting is given twice", place=path, value=f"'{setting}'", allowed="path=v1,v2")
-        found[path] = [_value(one) for one in _listed(words)]
+        values = _listed(words)
+        if "" in values:
+            raise user_error("a value of a setting is empty", place=f"--set {path}", value=f"'{words}'",
+                             suggestion="Is there a comma too many?")  # fmt: skip
+        found[path] = [_value(one) for one in values]
     return found
 
 

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from .. import _core
-from ..base.checked import checked, is_number
+from ..base.checked import checked_class, is_number
 from ..base.errors import nearest, path_text, placed, shown, user_error
 from ..base.files import YAML, Saved, read_json
 from ..base.paths import configs_dir
@@ -119,10 +119,10 @@ def _odd(value: Any, place: str, depth: int = 0) -> tuple[str, Any] | None:
     return None if plain else (place, value)
 
 
+@checked_class("others", "source", "axis", "value")
 class Cluster(Saved):
     """Equal devices and the links between them. Devices are numbered with the innermost dimension first."""
 
-    @checked("others")
     def __init__(
         self,
         device: Any = None,
@@ -241,7 +241,8 @@ class Cluster(Saved):
         devices = None
         if colon:
             if not (count.isascii() and count.isdigit() and 0 < int(count) <= 1 << 24):
-                raise user_error("not a number of devices", place=text, value=f"'{count}'", allowed="NAME:devices")
+                raise user_error("the number of devices is not a whole number from 1 on", place=text,
+                                 value=f"'{count}'", allowed="as dgx-h100:64")  # fmt: skip
             devices = int(count)
         return copy.deepcopy(_shipped(name, devices))  # a private copy
 
@@ -331,6 +332,14 @@ def _core_network(text: str) -> Any:
     return _core.ClusterNetwork(text, "network")
 
 
+def cluster_of(name: str) -> str:
+    """For a device in place of a cluster: the clusters of it."""
+    if not is_shipped(name, "devices", ()):
+        return ""
+    names = [one for one in Cluster.names() if read_json(configs_dir() / "clusters" / f"{one}.json")["device"] == name]
+    return f"{name} is a device. Clusters of it: {', '.join(names) or 'none'}"
+
+
 @lru_cache(maxsize=64)
 def _shipped(name: str, devices: int | None) -> Cluster:
     path = configs_dir() / "clusters" / f"{name}.json"
@@ -340,7 +349,7 @@ def _shipped(name: str, devices: int | None) -> Cluster:
             raise user_error(
                 "a cluster must be a file", place=name, value="a directory", allowed="a name, or a .json file"
             )
-        hint = nearest(name, names)
+        hint = cluster_of(name) or nearest(name, names)
         if system_of(name):
             hint = f"{name} is a system of measured steps, which only steps and searches of layered workloads accept"
         raise user_error("unknown cluster", value=f"'{name}'", allowed=", ".join(names), suggestion=hint)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base.errors import nearest, shown, user_error
 from ..machine.device import Device
-from .cluster import Cluster
+from .cluster import Cluster, cluster_of
 from .frameworks import Framework
 from .hosts.faults import computing, links
 from .libraries.on_cluster import port_rate
@@ -102,7 +102,8 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
         return _nested_fabric(cluster, devices)
     name, colon, count = cluster.partition(":")
     if colon and not (count.isascii() and count.isdigit() and 0 < int(count) < 1 << 31):
-        raise user_error("no number of devices", place="cluster", value=f"'{count}'", allowed="NAME:devices")
+        raise user_error("the number of devices is not a whole number from 1 on", place="cluster", value=f"'{count}'",
+                         allowed="as dgx-h100:64")  # fmt: skip
     found = _named(name)
     if found is None and devices and not colon and name in Cluster.names():
         return _nested_fabric(Cluster.load(f"{name}:{devices}"), None)
@@ -112,7 +113,7 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
         known = sorted({*systems(), *Cluster.names()}, key=str.lower)
         raise user_error(
             "unknown cluster", place="cluster", value=f"'{name}'", allowed=f"{', '.join(known)}, a .json file",
-            suggestion=nearest(name, known),
+            suggestion=cluster_of(name) or nearest(name, known),
         )  # fmt: skip
     return replace(found, devices=devices or (int(count) if colon else 0))
 
@@ -176,7 +177,9 @@ def _nested_fabric(cluster: Any, devices: int | None) -> Fabric:
         raise user_error("the cluster has no device", place="cluster", value=shown(cluster),
                          allowed="ts.Cluster(device=...), or a shipped cluster")  # fmt: skip
     if not isinstance(cluster, Cluster):
-        raise user_error("not a cluster", place="cluster", value=shown(cluster), allowed="a ts.Cluster, NAME")
+        raise user_error(
+            "not a cluster", place="cluster", value=shown(cluster), allowed="a ts.Cluster, a name as dgx-h100:64"
+        )
     total = devices or cluster.devices
     fields: dict[str, Any] = {"devices": total, "name": cluster.name, "slow": computing(cluster.faults, total)}
     fields["usual"] = cluster.library

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ..base.arguments import integer, one_of
-from ..base.checked import checked
+from ..base.checked import MEANT, checked_class
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import Saved, read_json
 from ..models.layered import Layered
@@ -36,6 +37,7 @@ class _Default(int):
 _UNSAID = _Default(1)
 
 
+@checked_class(*_SIZES, "sequence", "schedule", "shard", "recompute", "offload", "context_kind", "value", "source")
 @dataclass(frozen=True)
 class Plan(Saved):
     """A parallel plan: tensor innermost, then context, data, pipeline.
@@ -92,7 +94,6 @@ class Plan(Saved):
         """Whether attention is sharded by heads over the context axis."""
         return self.context > 1 and self.context_kind == "all_to_all"
 
-    @checked()
     def filled(self, workload: Layered) -> Plan:
         """The plan with a default micro-batch filled in: 1 in training. In inference a replica processes its sequences
         in one pass, or with a pipeline in at least as many passes as stages.
@@ -110,7 +111,6 @@ class Plan(Saved):
         passes = (n for n in range(self.pipeline, sequences + 1) if sequences % n == 0 and n % groups == 0)
         return dataclasses.replace(self, micro_batch=sequences // next(passes, sequences))
 
-    @checked()
     def check(self, workload: Layered, devices: int | None = None) -> None:
         """Checks that the plan fits a workload and uses all devices.
 
@@ -124,7 +124,6 @@ class Plan(Saved):
         for reason in self.reasons(workload, devices):
             raise user_error(*reason[:1], place=reason[1], value=reason[2], allowed=reason[3])
 
-    @checked()
     def reasons(self, workload: Layered, devices: int | None = None) -> list[tuple[str, str, str, str]]:
         """Problems of the plan: what, where, value, allowed; empty for a valid plan.
 
@@ -146,7 +145,7 @@ class Plan(Saved):
         def divides(what: str, extent: int, axis: str, by: int) -> None:
             if extent % by:
                 allowed = f"divisors of {extent}: {', '.join(map(str, _divisors(extent)))}"
-                found.append((f"{what} is not divisible", axis, str(by), allowed))
+                found.append((f"{what} is not divisible by {axis}", axis, str(by), allowed))
 
         divides("the number of heads", workload.heads, "tensor", self.tensor)
         divides("the feed-forward width", workload.ffn, "tensor", self.tensor)
@@ -200,7 +199,6 @@ class Plan(Saved):
         return _plan_of({key: one for key, one in value.items() if key not in ("schema", "version")}, place)
 
     @staticmethod
-    @checked()
     def load(source: str | os.PathLike[str] | Mapping[str, Any] | Plan) -> Plan:
         """A plan from a string, a file, or a dict.
 
@@ -222,7 +220,7 @@ class Plan(Saved):
         if text.endswith(".json"):
             return Plan.from_dict(read_json(text), text)
         values: dict[str, Any] = {}
-        for pair in filter(None, (one.strip() for one in text.split(","))):
+        for pair in filter(None, re.split(r"\s*[,;]\s*|\s+(?=\w+\s*=)", text.strip())):
             key, equals, value = (part.strip() for part in pair.partition("="))
             if not equals:
                 raise user_error("not a pair", place="plan", value=shown(pair), allowed="name=value, joined by commas")
@@ -232,7 +230,6 @@ class Plan(Saved):
             values[key] = int(value) if value.isascii() and value.isdigit() else _BOOLEANS.get(value.lower(), value)
         return _plan_of(values, "plan")
 
-    @checked()
     def replace(self, **changes: Any) -> Plan:
         """The plan with some fields changed.
 
@@ -264,13 +261,25 @@ class Plan(Saved):
 _BOOLEANS = {"true": True, "false": False, "yes": True, "no": False}
 
 
+_BRIEF = {"tp": "tensor", "pp": "pipeline", "dp": "data", "ep": "expert", "cp": "context", "sp": "sequence"}
+
+
+def _meant(name: str, value: Any) -> str:
+    """The field behind a name of other libraries."""
+    if name in ("zero", "zero_stage"):
+        return f"Write shard=zero{value}" if value in (1, 2, 3) else "Write shard=zero1, shard=zero2 or shard=zero3"
+    return f"Write {_BRIEF[name]}={value}" if name in _BRIEF else ""
+
+
+MEANT["Plan"] = MEANT["Plan.replace"] = _meant
+
+
 def _check_keys(values: dict[str, Any], place: str) -> None:
     names = [field.name for field in fields(Plan)]
     for key in values:
         if key not in names:
-            raise user_error(
-                "unknown key", place=place, value=f"'{key}'", allowed=", ".join(names), suggestion=nearest(key, names)
-            )
+            hint = _meant(key, values[key]) or nearest(key, names)
+            raise user_error("unknown key", place=place, value=f"'{key}'", allowed=", ".join(names), suggestion=hint)
 
 
 def _plan_of(values: dict[str, Any], place: str) -> Plan:

@@ -49,6 +49,6 @@ def optimize(graph: Graph, passes: str | Sequence[str] | None = None, *, without
     """
     if not isinstance(graph, Graph):
         named = f"ts.models.build({graph!r})" if isinstance(graph, str) else "ts.from_torch(module, args)"
-        raise user_error("not a Graph, which passes change in place", value=shown(graph),
+        raise user_error("not a Graph, which passes change in place", place="optimize: graph", value=shown(graph),
                          suggestion=f"Build one first: {named}")  # fmt: skip
     return graph.optimize(passes, without)

@@ -95,7 +95,10 @@ class GraphBuilder(FunctionBuilder):
         Raises:
             UserError: for shapes or dtypes that do not fit.
         """
-        pads = _pair("padding", padding)
+        pads = _pair("padding", padding, 0)
+        if x.ndim != 4 or w.ndim != 4:
+            raise user_error("an image has the axes N, C, H, W, the weights O, I, H, W", place="conv2d",
+                             value=f"{x!r} and {w!r}", suggestion="Add missing axes by x.reshape(1, ...)")  # fmt: skip
         result: Tensor = self.op(
             "convolution",
             x,
@@ -138,7 +141,7 @@ class GraphBuilder(FunctionBuilder):
         Raises:
             UserError: for a window that does not fit.
         """
-        steps, pads = _pair("stride", window if stride is None else stride), _pair("padding", padding)
+        steps, pads = _pair("stride", window if stride is None else stride), _pair("padding", padding, 0)
         result: Tensor = self.op(
             "window_reduce",
             x,
@@ -243,8 +246,8 @@ class GraphBuilder(FunctionBuilder):
         return result
 
 
-def _pair(name: str, value: int | Sequence[int]) -> list[int]:
+def _pair(name: str, value: int | Sequence[int], least: int = 1) -> list[int]:
     pair = list(islice(value, 3)) if isinstance(value, Sequence) else [value, value]
     if len(pair) != 2:
         raise user_error("not one number or two", place=name, value=shown(value), allowed="one number, or two")
-    return [integer(f"{name} of the {'width' if axis else 'height'}", one, 0) for axis, one in enumerate(pair)]
+    return [integer(f"{name} of the {'width' if axis else 'height'}", one, least) for axis, one in enumerate(pair)]

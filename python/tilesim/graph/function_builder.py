@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from .. import _core
 from ..base.arguments import as_array, dtype_name, extents, integer
-from ..base.checked import checked_class
+from ..base.checked import MEANT, checked_class
 from ..base.errors import nearest, shown, user_error
 from .graph import Graph
 from .tensor import Tensor
@@ -167,13 +167,17 @@ class FunctionBuilder:
         if operand is None:
             return -1
         if not isinstance(operand, Tensor):
-            raise user_error("an operand is not a tensor", value=shown(operand), allowed="tensors of this builder")
+            what = f"an operand is a {type(operand).__name__}, not a tensor"
+            hint = "An array is a weight: builder.weight(name, data=array)" if hasattr(operand, "__array__") else ""
+            raise user_error(what, value="" if hint else shown(operand), allowed="tensors of this builder",
+                             suggestion=hint)  # fmt: skip
         if operand.builder is not self:
+            other = operand.builder.graph is not self.graph
             raise user_error(
-                "a tensor belongs to another function",
+                f"a tensor belongs to another {'GraphBuilder' if other else 'function'}",
                 value=shown(operand),
-                allowed=f"tensors of function '{self.function_name}'",
-                suggestion="Pass it as an operand of call()",
+                allowed=f"tensors of {self!r}" if other else f"tensors of function '{self.function_name}'",
+                suggestion="" if other else "Pass it as an operand of call()",
             )
         return operand.value
 
@@ -279,19 +283,26 @@ def _kinds() -> tuple[str, ...]:
 
 def _unknown_kind(kind: str, builder: FunctionBuilder) -> Exception:
     """The error for an unknown kind, which points to elementwise functions and methods of that name."""
-    remedy, similar = "", nearest(str(kind), [*_kinds(), *_core.function_names()])
-    if kind in _core.function_names():
-        remedy = f"It is an elementwise function: b.apply('{kind}', x)"
-    elif hasattr(builder, str(kind)):
-        remedy = f"It is a method: b.{kind}(...)"
-    elif hasattr(Tensor, str(kind)):
-        remedy = f"It is a method of tensors: x.{kind}(...)"
-    names = ", ".join(_kinds())
-    return user_error("unknown kind of operation", value=shown(kind), allowed=names, suggestion=remedy or similar)
+    similar = nearest(str(kind), [*_kinds(), *_core.function_names()])
+    remedy = f"It is a method: b.{kind}(...)" if hasattr(type(builder), str(kind)) else _elsewhere(kind) or similar
+    return user_error("unknown kind of operation", value=shown(kind), allowed=", ".join(_kinds()), suggestion=remedy)
+
+
+def _elsewhere(name: str, value: Any = None) -> str:
+    """The call behind a name that is not a method of builders."""
+    if name in _core.function_names():
+        return f"It is an elementwise function: b.apply('{name}', x)"
+    if hasattr(Tensor, str(name)):
+        return f"It is a method of tensors: x.{name}(...)"
+    return f"It is a kind of operation: b.op('{name}', x, ...)" if name in _kinds() else ""
+
+
+MEANT["FunctionBuilder."] = _elsewhere
 
 
 def _number(value: Any) -> float:
     try:
         return float(value)
     except Exception:  # of the object's own too
-        raise user_error("an operand is neither a tensor nor a number", value=shown(value)) from None
+        raise user_error("an operand is neither a tensor nor a number", value=shown(value),
+                         allowed="a Tensor of this builder, a number") from None  # fmt: skip

@@ -11,6 +11,11 @@ from ..base.checked import checked_class
 from ..base.errors import shown, user_error
 
 
+def _flat(values: Sequence[Any]) -> Sequence[Any]:
+    """The numbers of a call, written one by one or as a sequence."""
+    return values[0] if len(values) == 1 and isinstance(values[0], Sequence) else values
+
+
 @checked_class("other", inside=False)
 class Tensor:
     """A value of a graph under construction. A `GraphBuilder` creates it; operators and methods work as in numpy.
@@ -115,11 +120,20 @@ class Tensor:
             part = self.builder.op("slice", self, start=start, limit=limit, stride=stride)
         return part.reshape(*shape) if part.shape != tuple(shape) else part
 
-    def reshape(self, *shape: int) -> Tensor:
+    def _compared(self, other: Tensor | float) -> Any:
+        hint = "Write builder.apply('greater', x, builder.scalar(0.0)), or less, equal, less_equal, greater_equal"
+        raise user_error("comparison operators do not apply to a Tensor", value=shown(other), suggestion=hint)
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compared
+
+    def __float__(self) -> float:
+        raise user_error("a Tensor has no value before execution", value=shown(self), suggestion="See ts.execute")
+
+    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
         """The same elements in another shape.
 
         Args:
-            shape: extents; one may be -1 and follows from the others.
+            shape: extents, or a sequence of them; one may be -1 and follows from the others.
 
         Returns:
             The reshaped tensor.
@@ -127,15 +141,13 @@ class Tensor:
         Raises:
             UserError: where the number of elements changes.
         """
-        extents = [
-            int(extent) for extent in (shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape)
-        ]
+        extents = [int(extent) for extent in _flat(shape)]
         if extents.count(-1) == 1:
             known = -math.prod(extents)
             extents[extents.index(-1)] = math.prod(self.shape) // known if known > 0 else 0
         return Tensor(self.builder, self.builder.core.reshape(self.value, extents))
 
-    def transpose(self, *permutation: int) -> Tensor:
+    def transpose(self, *permutation: int | Sequence[int]) -> Tensor:
         """Axes in another order.
 
         Args:
@@ -147,7 +159,7 @@ class Tensor:
         Raises:
             UserError: unless each axis is named once.
         """
-        order = list(permutation) if permutation else list(range(self.ndim))[::-1]
+        order = list(_flat(permutation)) if permutation else list(range(self.ndim))[::-1]
         return Tensor(self.builder, self.builder.core.transpose(self.value, order))
 
     def convert(self, dtype: str) -> Tensor:
@@ -166,7 +178,7 @@ class Tensor:
 
     def _reduce(self, combiner: str, axes: int | Sequence[int] | None, keep_dims: bool) -> Tensor:
         chosen = range(self.ndim) if axes is None else [axes] if isinstance(axes, int) else axes
-        dims = sorted(axis + self.ndim if axis < 0 else axis for axis in chosen)
+        dims = sorted(integer("axis", axis, -self.ndim, self.ndim - 1) % self.ndim for axis in chosen)
         return self.builder.op("reduce", self, combiner=combiner, dims=dims, keep_dims=keep_dims)
 
     def sum(self, axes: int | Sequence[int] | None = None, keep_dims: bool = False) -> Tensor:
@@ -226,4 +238,4 @@ class Tensor:
         Raises:
             UserError: for an axis that does not exist.
         """
-        return self.builder.op("softmax", self, dim=axis + self.ndim if axis < 0 else axis)
+        return self.builder.op("softmax", self, dim=integer("axis", axis, -self.ndim, self.ndim - 1) % self.ndim)

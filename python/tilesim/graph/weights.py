@@ -19,7 +19,7 @@ from ..base.arguments import as_array
 from ..base.dtypes import NUMPY
 from ..base.errors import nearest, path_text, user_error
 from ..base.extras import need
-from ..base.files import check_regular, parse_json, read_json
+from ..base.files import check_regular, parse_json, read_json, unreadable
 
 MAX_HEADER = 100 << 20  # bytes of a safetensors header
 MAX_ELEMENTS = 1 << 56  # of a tensor
@@ -72,7 +72,7 @@ def open_weights(path: str | os.PathLike[str]) -> dict[str, StoredTensor]:
         if text.endswith((".pt", ".pth", ".bin")):
             return _torch(text)
     except OSError as error:
-        raise user_error("the file cannot be read", place=text, value=error.strerror or str(error)) from None
+        raise unreadable(text, error) from None
     raise user_error(
         "unknown type of weight file",
         place=text,

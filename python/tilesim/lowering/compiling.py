@@ -135,12 +135,15 @@ def compile(
     machine = Machine.load(machine)
     stays = wished(residency, way_of(machine, lowering))
     graph, machine = as_graph(graph), lowered_as(machine, lowering)
+    if not graph.outputs:
+        remedy = "Call builder.output(tensor) before builder.build()"
+        raise user_error("the graph has no outputs, so nothing is computed", place=graph.name, suggestion=remedy)
     target = machine.only(sort) if sort is not None else machine
     if cores is not None:
-        cores = integer("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
+        cores = integer("cores", cores, most=int(target.get("core.count")), none="all cores")
     if contexts is not None:
         most = int(target.get("core.contexts"))
-        contexts = integer("contexts", contexts, most=most, none="one, or as many as the mapping asks for")
+        contexts = integer("contexts", contexts, most=most, none="as many as the mapping asks for")
     options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
     if lowering is not None:
         options["lowering"] = lowering

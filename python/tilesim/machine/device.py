@@ -14,6 +14,7 @@ from ..base.checked import checked_class
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import Saved, read_json
 from ..base.paths import configs_dir
+from ..base.presets import other_kind
 from .device_fields import KEYS, Level, Rate, checked, sorts_of_units
 from .machine import Machine
 
@@ -120,9 +121,8 @@ class Device(Saved):
             known = cls.names()
             every = {folded(key): key for key in [*known, *_label_texts()]}
             close = nearest(folded(text), every)
-            raise user_error(
-                "unknown device", value=f"'{text}'", allowed=", ".join(known), suggestion=every.get(close, "")
-            )
+            hint = other_kind(text, "devices") or every.get(close, "")
+            raise user_error("unknown device", value=f"'{text}'", allowed=", ".join(known), suggestion=hint)
         return _shipped(name)
 
     @classmethod

@@ -59,7 +59,8 @@ def _toml(path: str) -> dict[str, Any]:
     try:
         return dict(toml.loads(text))
     except (toml.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise user_error("invalid TOML", place=path, value=str(error)) from None
+        hint = "A text needs quotes" if "value" in str(error) or "newline" in str(error) else ""
+        raise user_error("invalid TOML", place=path, value=str(error), suggestion=hint) from None
 
 
 def _no_value(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import _core
 from ..base.arguments import json_text
-from ..base.checked import MEANT, checked_class
+from ..base.checked import MEANT, checked_class, no_attribute
 from ..base.errors import UserError, nearest, path_text, shown, user_error
 from ..base.files import Saved, writing
 from ..base.paths import configs_dir
@@ -268,7 +268,9 @@ class Machine(Saved):
             return copy.deepcopy(found[path]) if path in found else self.get(own)
         for key in SHORT.get(path, path).split("."):
             if not isinstance(value, dict) or key not in value:
-                raise user_error("unknown setting", value=f"'{path}'", suggestion=nearest(path, self.sources))
+                raise user_error(
+                    "unknown setting", value=f"'{path}'", suggestion=_by_end(path) or nearest(path, self.sources)
+                )
             value = value[key]
         return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
 
@@ -337,8 +339,9 @@ MachineLike = Machine | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def _by_end(name: str) -> str:
-    """The first setting whose path ends in a name, or ""."""
-    return next((path for path in all_settings() if path.rpartition(".")[2] == name), "")
+    """The setting whose path ends in a name, of the memory if several do, or ""."""
+    found = [path for path in all_settings() if path.rpartition(".")[2] == name]
+    return next((path for path in found if path.startswith("memory.")), found[0] if found else "")
 
 
 def _meant(name: str, value: Any) -> str:
@@ -348,7 +351,20 @@ def _meant(name: str, value: Any) -> str:
     return f"Write settings in a dict: replace({{'{path}': {shown(value)}}})" if path else ""
 
 
-MEANT["Machine.replace"] = _meant
+def _sections(name: str, value: Any) -> str:
+    """A section of settings taken for an attribute."""
+    path = name if name in ("core", "array") else next((one for one in all_settings() if name in one.split(".")), "")
+    read = "Read a setting with machine.get('core.array.rows'), change a copy with machine.replace({...})"
+    return read if path else ""
+
+
+def _assigned(name: str, value: Any) -> str:
+    """A setting assigned to an attribute."""
+    return f"machine.replace({{'{_by_end(name) or 'core.clock'}': {shown(value)}}})"
+
+
+MEANT["Machine.replace"], MEANT["Machine="], MEANT["Machine."] = _meant, _assigned, _sections
+_core.Machine.__getattr__ = no_attribute  # type: ignore[attr-defined]
 
 
 def _with_short_names(error: Exception, changes: Mapping[str, Any]) -> Exception:

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.checked import checked
-from ..base.errors import UserError, nearest, path_text, user_error
+from ..base.errors import UserError, nearest, path_text, shown, user_error
 from ..base.files import CONFIGS, read_json
-from ..base.presets import is_shipped
+from ..base.presets import is_shipped, other_kind
 from ..base.table import Table
 from .device import Device, folded, is_label
 from .machine import Machine, MachineLike
 
 __all__ = ["devices", "load", "machines"]
+
+
+_BACKENDS = ("cuda", "gpu", "cpu", "mps", "tpu", "xla")  # devices of PyTorch and JAX
 
 
 def load(source: MachineLike | Device, labels: bool = False) -> Machine | Device:
@@ -23,8 +26,14 @@ def load(source: MachineLike | Device, labels: bool = False) -> Machine | Device
         return source
     if isinstance(source, Mapping):
         return Device.load(source) if source.get("schema") == "tilesim.device" else Machine.load(source)
+    if isinstance(source, Machine):
+        return source
     if not isinstance(source, (str, os.PathLike)):
-        return Machine.load(source)
+        several = isinstance(source, (list, tuple))
+        hint = "Give one machine per call; ts.sweep and ts.compare take several" if several else ""
+        hint = hint or "Names: tilesim machine list, tilesim device list"
+        raise user_error("not a machine or device", value=shown(source),
+                         allowed="a name, a file, a dict, a ts.Machine, a ts.Device", suggestion=hint)  # fmt: skip
     text = path_text(source)
     if is_shipped(text, "machines", Machine.names()):
         return Machine.load(source)
@@ -41,7 +50,7 @@ def load(source: MachineLike | Device, labels: bool = False) -> Machine | Device
         "unknown machine or device",
         value=f"'{text}'",
         allowed=", ".join(known),
-        suggestion=nearest(text.lower(), known),
+        suggestion="Name the chip, as h100" if text in _BACKENDS else other_kind(text) or nearest(text.lower(), known),
     )
 
 

@@ -179,7 +179,9 @@ def timeloop(path: str) -> dict[str, Any]:
     data = read_yaml(path)
     top = data.get("architecture") if isinstance(data, Mapping) else None
     if not isinstance(top, Mapping):
-        raise user_error("missing architecture", place=path, allowed="architecture: {version, nodes}")
+        hint = "A machine of Tilesim is a .json or .toml file: tilesim machine new writes one"
+        raise user_error("not an architecture of Timeloop: missing architecture", place=path,
+                         allowed="architecture: {version, nodes}", suggestion=hint)  # fmt: skip
     place = f"{path}: architecture"
     walk = _listed(top, place, [1, 1]) if "nodes" in top else _nested(top, place, 1)
     levels = list(islice(walk, _MOST_NODES + 1))

@@ -225,7 +225,7 @@ def run(
     Args:
         part: shipped part, file, dict or Part.
         trace: generator's name (`Trace.generate`), trace file, Trace, or byte addresses of reads.
-        requests: total of a generator.
+        requests: number of requests of a generated trace.
         span: of a generator, bytes.
         inject_every: request i of a channel is offered at cycle i times this at the earliest.
         channels: number of channels, over which addresses are spread.

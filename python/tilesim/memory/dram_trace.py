@@ -86,9 +86,7 @@ def _flags(values: ArrayLike) -> NDArray[np.uint8]:
 def _integers(values: ArrayLike, what: str, dtype: type) -> NDArray[Any]:
     array = np.atleast_1d(as_array(values, what))
     if array.size and (array.dtype.kind not in "iu" or array.ndim != 1):
-        raise user_error(
-            "a trace is not an array of integers in one dimension", place=what, value=f"{array.dtype} {array.shape}"
-        )
+        raise user_error("not a one-dimensional array of integers", place=what, value=f"{array.dtype} {array.shape}")
     if array.size and array.dtype.kind == "i" and int(array.min()) < 0:
         index = int(np.argmax(array < 0))
         raise user_error("a negative number in a trace", place=f"{what}[{index}]", value=str(array[index]))

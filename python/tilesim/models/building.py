@@ -78,7 +78,8 @@ def build(
         length = integer("context" if sequence is None else "sequence", length, 1)
         key = next((key for key in ("context", "sequence") if key in found.settings), None)
         if key is None:
-            raise user_error("this model reads no sequence", place=place, value=f"sequence {length}")
+            raise user_error("this model reads no sequence", place=place, value=f"sequence {length}",
+                             suggestion="Leave it out; batch applies")  # fmt: skip
         settings[key] = length
     if phase is not None:
         if "phase" not in found.settings:

@@ -86,8 +86,11 @@ def _loaded(source: str | os.PathLike[str]) -> Layered:
     if text in _PRESETS:
         return replace(_PRESETS[text], name=text)
     if not text.endswith(".json") and not os.path.exists(text):
+        from .registry import NETWORKS  # a slow import
+
+        one_chip = f"{text} is a network of one chip: tilesim run {text}" if text.lower() in NETWORKS else ""
         raise user_error(
             "unknown layered workload", place="workload", value=f"'{text}'",
-            allowed=f"{', '.join(_PRESETS)}, or a JSON file", suggestion=nearest(text, _PRESETS),
+            allowed=f"{', '.join(_PRESETS)}, or a JSON file", suggestion=one_chip or nearest(text, _PRESETS),
         )  # fmt: skip
     return Layered.load(text)

@@ -11,6 +11,7 @@ from typing import Any
 from .. import _core
 from ..base.arguments import integer, is_size
 from ..base.checked import checked_class
+from ..base.errors import placed
 from ..graph import user_error
 from ..machine.machine import Machine
 from ..results.checks import check_note
@@ -67,7 +68,9 @@ def arrival_of(job: Job, machine: Machine) -> int:
     text = job.arrival.strip()
     if is_size(text):
         return int(text)
-    return -(-int(_core.parse_duration(text)) * int(_core.parse_frequency(str(machine.get("core.clock")))) // 10**12)
+    with placed("arrival"):
+        duration = int(_core.parse_duration(text))
+    return -(-duration * int(_core.parse_frequency(str(machine.get("core.clock")))) // 10**12)
 
 
 def _called(jobs: Sequence[Job]) -> str:

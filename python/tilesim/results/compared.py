@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
-from ..base.checked import checked
+from ..base.checked import checked, step
 from ..base.errors import shown, user_error
 from .comparison import Comparison
 from .headlines import letters
@@ -51,6 +51,7 @@ def compare(a: Any, b: Any = None, *more: Any, names: Sequence[str] | None = Non
                 "not a result",
                 place=f"compare: {letter}",
                 value=shown(one),
-                allowed="a ts.Result, as ts.simulate and ts.run return; cluster steps separately",
+                allowed="a ts.Result, as ts.simulate and ts.run return",
+                suggestion=step(one, "Result"),
             )
     return Comparison(a, b, *more, names=names)

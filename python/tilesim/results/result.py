@@ -54,8 +54,8 @@ class Result(MeasuredResult):
             UserError: for a result read from a file or a pickle.
         """
         if self._again is None:
-            what = "a stored result cannot be simulated again"
-            raise user_error(what, suggestion="Simulate the program first")
+            what = "a result from a file or a pickle lacks its program, which advice simulates again"
+            raise user_error(what, suggestion="Simulate the program first: ts.simulate or ts.run")
         otherwise, tuned = ASKED["advice"](self)
         yield from otherwise
         for change in followed(changes_to_try(self.data["configuration"], self.host_share > 0)):

@@ -171,10 +171,11 @@ def _listed(name: Any, values: Any) -> Sequence[Any]:
     if hasattr(values, "tolist"):  # an array of numpy
         values = values.tolist()
     if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
-        raise user_error("a wrong entry", place=f"sweep: changes[{shown(name)}]", value=shown(values),
-                         allowed="a list, or a function of the other settings", suggestion=_CHANGES_HELP)  # fmt: skip
+        allowed = "as [1, 2], or a function of the other settings"
+        raise user_error("not a list of values", place=f"sweep: changes[{shown(name)}]", value=shown(values),
+                         allowed=allowed, suggestion=_CHANGES_HELP)  # fmt: skip
     if len(values) == 0:
-        raise user_error("an empty list has nothing to try", place=f"sweep: changes[{shown(name)}]",
+        raise user_error("the list of values is empty", place=f"sweep: changes[{shown(name)}]",
                          allowed="at least one value")  # fmt: skip
     return values
 

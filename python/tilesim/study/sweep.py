@@ -136,7 +136,7 @@ def sweep(
     bases, several_machines = several_of(machine, "machine")
     machines = [Machine.load(one) for one in bases]
     if mappings is not None and not len(mappings):
-        raise user_error("an empty list has nothing to try", place="sweep: mappings", allowed="one or more")
+        raise user_error("the list of mappings is empty", place="sweep: mappings", allowed="one or more")
     ways = list(mappings.items()) if isinstance(mappings, Mapping) else [(m, m) for m in mappings or ["profile"]]
     axes, wanted = axes_of({} if changes is None else changes), metrics_of(metrics)
     if on_error not in (None, "row", "raise"):

@@ -325,7 +325,7 @@ def tune(
         machine: preset name, file, dict or Machine.
         budget: candidates per distinct kernel, including the default and the heuristic.
         executor: any `concurrent.futures` executor; default: threads.
-        store: of simulated cycles, or its path.
+        store: a Store of simulated cycles, or its path.
         jobs: number of threads; none: one per processor.
         memory: fidelity of the memory; default: the machine's.
         confirm: a higher fidelity ("bank") that decides between the best four of each kernel.

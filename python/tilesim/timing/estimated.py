@@ -23,7 +23,7 @@ SCHEME_OF = {"i8": "w8a8", "fp8": "fp8", "w4a16": "int4_g128"}
 def only_simulated(device: Device, asked: Iterable[str]) -> Exception:
     """The error about options that an estimate does not have."""
     what = f"{device.name} is a device, estimated in closed form without these options"
-    remedy = "Leave them out, or name a machine. All machines: tilesim machine list"
+    remedy = "Leave them out, change a copy of the device (ts.Device.replace), or name a machine: tilesim machine list"
     return user_error(what, value=", ".join(asked), suggestion=remedy)
 
 

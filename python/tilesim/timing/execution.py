@@ -60,17 +60,18 @@ def inputs_of(graph: Graph, inputs: Any, seed: int) -> list[Any]:
         if missing or unknown:
             parts = [f"unknown: {', '.join(map(str, unknown))}"] if unknown else []
             parts += [f"missing: {', '.join(missing)}"] if missing else []
-            raise user_error("wrong inputs", value="; ".join(parts), allowed=", ".join(names))
+            raise user_error("wrong inputs", value="; ".join(parts), allowed=f"the program's inputs {', '.join(names)}")
         return [_array(inputs[name]) if name in inputs else state[name] for name in names]
     free = [name for name in names if name not in state]
     if not isinstance(inputs, Sequence) or isinstance(inputs, (str, bytes)):
         if len(free) != 1 or isinstance(inputs, (str, bytes)):
             found = type(inputs).__name__
-            raise user_error("inputs must be a dict or a sequence", value=found, allowed=", ".join(free))
+            allowed = f"arrays in the order {', '.join(free)}, or a dict by these names"
+            raise user_error("inputs must be a dict or a sequence", value=found, allowed=allowed)
         inputs = (inputs,)  # the only input without a tuple
     if len(inputs) not in (len(names), len(free)):
-        count = f"{len(inputs)} inputs"
-        raise user_error("wrong number of inputs", value=count, allowed=", ".join(free))
+        allowed = f"{len(free)}: {', '.join(free)}"
+        raise user_error("wrong number of inputs", value=str(len(inputs)), allowed=allowed)
     given = dict(zip(names if len(inputs) == len(names) else free, inputs, strict=True))
     return [_array(given[name]) if name in given else state[name] for name in names]
 

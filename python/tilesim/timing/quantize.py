@@ -118,6 +118,7 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     if name not in SCHEMES and name not in CASTS:
         allowed = ", ".join([*SCHEMES, *CASTS])
         near = nearest(str(dtype), [*SCHEMES, *CASTS, *ALIASES])
+        near = "w4a16" if "4" in str(dtype) else ALIASES.get(near, near)
         raise user_error("unknown quantization", place="dtype", value=shown(dtype), allowed=allowed, suggestion=near)
     if name in CASTS:
         return _cast(as_graph(graph), name, calibrate)

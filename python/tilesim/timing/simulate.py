@@ -56,6 +56,7 @@ logger = logging.getLogger("tilesim")
 
 LIMIT = 4_000_000  # tile operations, on all cores together, beyond which steady loops are replayed
 WARNED_FROM = 40_000_000  # tile operations beyond which a warning is logged
+UNBOUNDED = 9 * 10**18  # tile operations of a program whose loops end by data
 RATE = 5_000_000  # lower estimate of tile operations per second
 
 
@@ -171,7 +172,7 @@ def simulate(
 
 def _expected(simulated: int, whole: int) -> None:
     """Warns before a long run."""
-    if simulated < WARNED_FROM:
+    if simulated < WARNED_FROM or simulated >= UNBOUNDED:
         return
     of = f" of {whole:,}, the others are extrapolated" if simulated < whole else ", without extrapolation"
     seconds = simulated / RATE
@@ -306,6 +307,11 @@ def _simulate_jobs(jobs: Sequence[Job], machine: MachineLike | None, options: Si
     target = jobs[0].program.machine if machine is None else Machine.load(machine)
     if target is None:
         raise user_error("the program has no machine", suggestion="Add machine=...")
+    names = dict.fromkeys(job.program.machine.name for job in jobs if job.program.machine is not None)
+    if machine is None and len(names) > 1:
+        remedy = "Compile all for one machine, or name it: ts.simulate(jobs, machine=...)"
+        raise user_error("the jobs' programs are compiled for different machines", value=", ".join(names),
+                         suggestion=remedy)  # fmt: skip
     _checked_memory(options.memory)
     memory, fabric = options.memory, str(options.network or target.get("network.kind"))
     parts: dict[str, Any] = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}

@@ -120,7 +120,13 @@ const Json& Json::at(std::string_view key) const {
   if (const Json* found = find(key)) return *found;
   std::vector<std::string> present;
   for (const Member& member : members_) present.push_back(member.first);
-  const std::string close = nearest(key, present);
+  if (key == "schema")
+    fail("the key 'schema' is missing", {},
+         "A file starts with schema \"tilesim.machine\" (or .graph, .program, .result, ...) and version 1; "
+         "tilesim machine new writes one");
+  const auto begins = [&](const std::string& word) { return word.size() > 3 && key.starts_with(word); };
+  const auto begun = std::ranges::find_if(present, begins);
+  const std::string close = begun != present.end() ? *begun : nearest(key, present);
   fail("the key '" + std::string(key) + "' is missing", {}, close.empty() ? "" : "There is a key '" + close + "'");
 }
 

@@ -304,7 +304,7 @@ mapping::Nest array_nest(const Context& context, const mapping::Problem& problem
       real.empty() ? "These arrays need quantized operands: quantize the workload (ts.quantize(graph, 'i8'), "
                      "--quantize i8), or read a model that is quantized already"
                    : "Build the workload with another dtype (dtype='" + real + "', --dtype " + real +
-                         "), or convert the operands (x.convert)";
+                         "), or convert the operands (x.convert, in PyTorch module.to(dtype))";
   const recognition::Reader reader(context.graph, context.function);
   if (const auto sums = recognition::long_integer_sums(reader, op); sums && real.empty())
     throw CannotRun(

@@ -130,9 +130,11 @@ AddressMap::AddressMap(const Part& part, const std::string& order, const std::ve
     const auto field =
         std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == token->name; });
     if (field == fields.end() && token->width < 0 && level_of_some_parts(token->name)) continue;
-    if (field == fields.end())
+    if (field == fields.end()) {
+      const std::string close = nearest(token->name, known);
       throw UserError({"the mapping names an unknown field", "mapping of " + part.name, "'" + token->name + "'",
-                       join(known), nearest(token->name, known)});
+                       join(known), close.empty() ? "Separate fields by blanks, as row bank column offset" : close});
+    }
     const int width = token->width >= 0 ? token->width : field->bits - field->placed;
     if (field->placed + width > field->bits)
       fail("the mapping gives " + field->name + " too many bits", std::to_string(field->bits) + " bits");

@@ -177,7 +177,7 @@ Trace parse_trace(const std::string& text, const std::string& source) {
       throw UserError({"a line of the trace cannot be read",
                        source + ":" + std::to_string(number),
                        "'" + line + "'",
-                       "R or W, an address, and perhaps a cycle of at most 2^61",
+                       "R or W, an address, and perhaps a cycle of at most 2^61, separated by blanks",
                        {}});
     if (!trace.addresses.empty() && timed == trace.cycles.empty())
       throw UserError({"some lines of the trace have a cycle and some have none",

@@ -24,7 +24,7 @@ void Jobs::check_cores(const Job& job) const {
       throw UserError({"the program needs a core that is missing in the machine",
                        program.name,
                        std::to_string(core),
-                       "0 to " + std::to_string(count - 1),
+                       "0 to " + std::to_string(count - 1) + " of " + chip_.machine.name,
                        {}});
 }
 
@@ -37,11 +37,10 @@ void Jobs::check_queues(const LoadedProgram& loaded, const CoreKind& kind) const
     if (sort.kind == UnitKind::store) count = kind.core.dma.store_queues, stem = "store";
     if (sort.kind == UnitKind::array) count = kind.core.array.count, stem = "mma";
     if (stem && (sort.number < 0 || sort.number >= count))
-      throw UserError({"the program uses a queue that is missing in the machine",
-                       loaded.program->program().name,
+      throw UserError({"the program uses a queue that is missing in the machine", loaded.program->program().name,
                        "'" + sort.queue + "'",
-                       std::string(stem) + "0 to " + stem + std::to_string(count - 1),
-                       {}});
+                       std::string(stem) + "0 to " + stem + std::to_string(count - 1) + " of " + chip_.machine.name,
+                       "Compile the graph for this machine"});
   }
 }
 

@@ -39,7 +39,7 @@ void check_pairs(const TensorType& a, const TensorType& b, const Integers& left,
     if (a.shape[at(left[i])] != b.shape[at(right[i])])
       refuse(role + " axis " + std::to_string(left[i]) + " of a and axis " + std::to_string(right[i]) +
                  " of b differ in extent",
-             to_string(a) + " and " + to_string(b), "equal extents");
+             to_string(a) + " and " + to_string(b), "equal extents", "Transpose an operand, as y.transpose(1, 0)");
 }
 
 void check_disjoint(const Integers& batch, const Integers& contracted, const char* operand) {
@@ -48,12 +48,17 @@ void check_disjoint(const Integers& batch, const Integers& contracted, const cha
       refuse("axis " + std::to_string(axis) + " of " + operand + " is both a batch and a contracted axis");
 }
 
+std::string conversion(DType dtype) {
+  const std::string to(name(dtype));
+  return "Convert an operand: x.convert('" + to + "'), in PyTorch x.to(dtype)";
+}
+
 /// Result dtype of a product: the attribute, or the operands' common dtype (i32 for integers narrower than 32 bits).
 DType product_dtype(const Op& op, const TensorType& a, const TensorType& b) {
   const bool same_sort = is_float(a.dtype) == is_float(b.dtype) && is_integer(a.dtype) == is_integer(b.dtype);
   if (!same_sort || a.dtype == DType::boolean)
     refuse("the operands of a product must both be floating point or both be integers",
-           to_string(a) + " and " + to_string(b));
+           to_string(a) + " and " + to_string(b), "equal dtypes", conversion(a.dtype));
   if (op.attributes.find("dtype")) {
     const DType dtype = op.attributes.dtype("dtype");
     if (is_float(a.dtype) && !is_float(dtype))
@@ -61,8 +66,8 @@ DType product_dtype(const Op& op, const TensorType& a, const TensorType& b) {
     return dtype;
   }
   if (a.dtype != b.dtype)
-    refuse("the operands of a product differ in dtype", to_string(a) + " and " + to_string(b),
-           "equal dtypes, or attribute 'dtype' for the result");
+    refuse("the operands of a product differ in dtype", to_string(a) + " and " + to_string(b), "equal dtypes",
+           conversion(a.dtype));
   if (is_integer(a.dtype) && bits(a.dtype) < 32) return DType::i32;
   return a.dtype;
 }
@@ -227,7 +232,7 @@ void check_groups(const ConvolutionShape& conv, std::int64_t batch, std::int64_t
   if (conv.groups > 1 && conv.batch_groups > 1) refuse("groups and batch_groups cannot both exceed 1");
   if (channels % conv.groups != 0 || channels / conv.groups != in_channels)
     refuse("the channels of x do not fit the weights", std::to_string(channels) + " channels",
-           std::to_string(in_channels) + " channels per group times " + std::to_string(conv.groups) + " groups");
+           std::to_string(in_channels * conv.groups) + " channels, those of the weights times the groups");
   if (out_channels % (conv.groups * conv.batch_groups) != 0)
     refuse("the output channels are not a multiple of the groups", std::to_string(out_channels),
            "a multiple of " + std::to_string(conv.groups * conv.batch_groups));

@@ -164,7 +164,7 @@ Nest smallest(const Problem& problem, const Share& machine) {
            problem.operation,
            {},
            {},
-           "use a machine with a larger scratchpad"});
+           "Use a machine with a larger scratchpad"});
     nest.depths = {1, 1, 1};
   }
   return nest;

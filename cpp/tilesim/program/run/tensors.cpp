@@ -114,11 +114,10 @@ void Tensors::bind(std::size_t i, const std::map<std::string, Array>& inputs, bo
   }
   const Array& given = found->second;
   if (given.dtype() != t.dtype || given.shape() != t.shape) {
-    throw UserError({"an input has the wrong type",
-                     t.name,
-                     type_text(given.dtype(), given.shape()),
-                     type_text(t.dtype, t.shape),
-                     {}});
+    const bool shape = given.shape() != t.shape;
+    throw UserError({shape ? "an input has the wrong shape" : "an input has the wrong dtype", t.name,
+                     type_text(given.dtype(), given.shape()), type_text(t.dtype, t.shape),
+                     shape ? "" : "Convert it with numpy's astype"});
   }
   owned_[i] = t.tensor->role == Role::state;
   arrays_[i] = owned_[i] ? given.clone() : given;

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 from ... import _core
 from ...base.errors import path_text
 from ...base.extras import need
-from ...base.files import check_regular, read_text
+from ...base.files import check_regular, read_text, unreadable
 from ...base.validation import MAX_BYTES, read_csv
 from ...graph import user_error
 
@@ -34,7 +34,7 @@ def cells_of_file(path: str | os.PathLike[str]) -> tuple[list[str], list[Line]]:
         try:
             return _BY_SUFFIX[suffix](name)
         except OSError as error:
-            raise user_error("the file cannot be read", place=name, value=error.strerror or str(error)) from None
+            raise unreadable(name, error) from None
     named = _NAMELESS.match(Path(name).name)
     if named and (found := _without_header(name, named[1].lower(), named[2])):
         return found

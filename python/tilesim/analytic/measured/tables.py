@@ -59,19 +59,30 @@ class MeasuredRow:
         return self.numbers["latency_ms"] * 1e-3
 
 
+def check_header(path: str, header: Sequence[str]) -> None:
+    """A `UserError` for a file without columns, or with another separator."""
+    if not header:
+        raise user_error("the file is empty", place=path)
+    if len(header) == 1 and (mark := next((one for one in ";\t|" if one in header[0]), "")):
+        raise user_error("the columns are not separated by commas", place=path, value=repr(mark))
+
+
 def _missing(table: str, path: str, header: Sequence[str]) -> None:
+    check_header(path, header)
     needed = COLUMNS[table][0]
-    for column in needed:
-        if column in header:
-            continue
-        unit = next((name for name in header if name and name.startswith("latency") and column == "latency_ms"), "")
-        raise user_error(
-            f"the column {unit} has another unit" if unit else f"the table lacks the column {column}",
-            place=path,
-            value=", ".join(map(str, header)) or "an empty file",
-            allowed=", ".join(needed),
-            suggestion="Give times in milliseconds in a column latency_ms" if unit else nearest(column, header),
-        )
+    missing = [column for column in needed if column not in header]
+    if not missing:
+        return
+    unit = next((name for name in header if name.startswith("latency") and "latency_ms" in missing), "")
+    times = "Give times in milliseconds in a column latency_ms" if "latency_ms" in missing else ""
+    device = "Name the device in a column, or with --device" if "device" in missing else ""
+    raise user_error(
+        f"the column {unit} has another unit" if unit else f"the table lacks columns: {', '.join(missing)}",
+        place=path,
+        value=", ".join(header),
+        allowed=", ".join(needed),
+        suggestion=times if unit else ". ".join(filter(None, (device, times))) or nearest(missing[0], header),
+    )
 
 
 def _number(column: str, text: Any) -> float:
@@ -101,6 +112,9 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
             )
         lines = found[table]
         header = list(dict.fromkeys(column for _, cells in lines for column in cells))
+    if device not in (None, "auto") and "device" not in header and header:
+        header = [*header, "device"]
+        lines = [(number, {**cells, "device": str(device)}) for number, cells in lines]
     _missing(table, name, header)
     rows = [_measured(table, number, cells, header) for number, cells in lines]
     _one_device(rows, name, device)

@@ -24,22 +24,22 @@ OPSETS = (7, 28)
 def opened(source: Any) -> tuple[Any, str, str]:
     """ModelProto, directory of its external data, and name of its file."""
     onnx = need("onnx", "onnx")
-    directory, name = ".", ""
+    directory, name, file = ".", "", ""
     if isinstance(source, (str, os.PathLike)):
         path = path_text(source)
         directory, name = os.path.dirname(path) or ".", os.path.splitext(os.path.basename(path))[0]
-        source = read_bytes(path, MAX_BYTES)
+        source, file = read_bytes(path, MAX_BYTES), path
     if isinstance(source, bytes):
         model = onnx.ModelProto()
         try:
             model.ParseFromString(source)
         except Exception as error:
-            raise user_error("not an ONNX model", place=name, value=str(error)[:200]) from None
+            raise user_error("not an ONNX model", place=file, value=str(error)[:200]) from None
     else:
         model = source
     if not isinstance(model, onnx.ModelProto) or not model.HasField("graph"):
         found = f"{len(source)} bytes without a graph" if isinstance(source, bytes) else type(source).__name__
-        raise user_error("not an ONNX model", place=name, value=found)
+        raise user_error("not an ONNX model", place=file, value=found)
     check_texts(model, name)
     return model, directory, name
 

@@ -217,12 +217,18 @@ def from_jax(
         Unsupported: for an unsupported operation, which the message names with its place.
     """
     if not callable(function):
-        raise user_error("not a function", value=shown(function), allowed="what jax.jit takes, then its arguments")
+        raise user_error(
+            "not a function", value=shown(function), allowed="a function that jax.jit takes, then its arguments"
+        )
     jax = need("jax", "jax")
     try:
         inspect.signature(function).bind(*args, **kwargs)
     except TypeError as error:
-        raise user_error("the arguments do not fit the function", value=str(error)) from None
+        names = ", ".join(inspect.signature(function).parameters)
+        call = f"ts.from_jax({getattr(function, '__name__', 'f').strip('<>')}, {names})"
+        raise user_error(
+            "the arguments do not fit the function", value=str(error), suggestion=f"Write {call}"
+        ) from None
     except ValueError:  # a builtin without a signature
         pass
     jitted = jax.jit(function, keep_unused=True)

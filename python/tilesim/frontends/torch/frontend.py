@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import io
 import logging
 import sys
@@ -16,7 +17,7 @@ import torch
 from torch.export.graph_signature import InputKind
 
 from ...base.arguments import as_array
-from ...base.errors import unsupported, user_error
+from ...base.errors import shown, unsupported, user_error
 from ...base.locks import QUIET
 from ...graph import Graph
 from ...graph.torch_arrays import to_torch
@@ -48,10 +49,13 @@ _DATA_DEPENDENT = (
 )
 
 
+_LOGS = ("torch.export", "torch.fx", "torch._dynamo", "torch._export", "torch._subclasses.fake_tensor")
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silences torch's warnings and its log of a failed export; errors carry the message."""
-    loggers = [logging.getLogger(name) for name in ("torch.export", "torch.fx", "torch._dynamo", "torch._export")]
+    loggers = [logging.getLogger(name) for name in _LOGS]
     with QUIET, warnings.catch_warnings(), redirect_stderr(io.StringIO()):
         levels = [one.level for one in loggers]
         warnings.simplefilter("ignore")
@@ -87,6 +91,9 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
     """Runs torch.export; raises Tilesim's errors."""
     if not isinstance(module, torch.nn.Module):
         raise user_error("the model is not a torch.nn.Module", value=type(module).__name__, allowed="a torch.nn.Module")
+    if isinstance(module, torch.jit.ScriptModule):
+        raise unsupported("torch.export cannot read a torch.jit.script module", place=type(module).__name__,
+                          suggestion="Pass the module that it was made from")  # fmt: skip
     if not isinstance(args, tuple):
         args = tuple(args) if isinstance(args, (list,)) else (args,)
     args = tuple(to_torch(as_array(arg, "args")) if _is_array(arg) else arg for arg in args)
@@ -98,7 +105,27 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
         if holder := _custom_object(module):
             raise unsupported("torch.export cannot read the weights of a C++ object in the module",
                               place=type(module).__name__, value=holder, suggestion=_PACKED) from error  # fmt: skip
-        raise _failed(error, "torch.export cannot read this module", type(module).__name__) from error
+        raise _unfit(module, args, kwargs or {}) or _failed(
+            error, "forward fails on these inputs", type(module).__name__
+        ) from error
+
+
+def _unfit(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:
+    """The error of inputs that are not tensors, or not those that `forward` takes."""
+    place, leaves = type(module).__name__, torch.utils._pytree.tree_leaves((args, dict(kwargs)))
+    if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        extents = all(isinstance(leaf, int) for leaf in leaves)
+        shape = f"torch.zeros({', '.join(map(str, leaves))})" if extents else "x"
+        return user_error("the inputs must be tensors", place=place, value=shown(args[0] if len(args) == 1 else args),
+                          suggestion=f"Write ts.run(module, ({shape},))")  # fmt: skip
+    signature = inspect.signature(module.forward)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        call = ", ".join(map(str, signature.parameters.values()))
+        return user_error("forward does not take these inputs", place=place, value=str(error),
+                          suggestion=f"Give the inputs of forward({call})")  # fmt: skip
+    return None
 
 
 _PACKED = "Quantize with torchao's PT2E flow, whose weights are tensors, or take the float module and ts.quantize"
@@ -119,13 +146,17 @@ def _is_array(value: Any) -> bool:
 def _failed(error: Exception, what: str, place: str) -> Exception:
     """The first line of torch's error, with the usual fix if one is known."""
     lines, name = str(error).strip().splitlines(), type(error).__name__
-    suggestion = ""
+    suggestion = "Give inputs of the shapes and dtypes that forward takes" if "forward" in what else ""
     if "DataDependent" in name or "data-dependent" in str(error):
-        what, suggestion = what + ": its control flow depends on data", _DATA_DEPENDENT
+        return unsupported("the control flow of the module depends on data", place=place, suggestion=_DATA_DEPENDENT)
+    if ".numpy()" in str(error):
+        suggestion = "Remove .numpy() from forward, or pass the part that computes on tensors"
     elif "Cache" in str(error) or "lifted_tensor" in str(error):
+        what = what.replace("forward fails on these inputs", "torch.export cannot read this module")
         suggestion = "Take ts.from_transformers(model, phase='decode'), or wrap the module so that it takes and "
         suggestion += "returns the cache's keys and values as tensors"
-    return unsupported(what, place=place, value=f"{name}: {lines[0] if lines else ''}", suggestion=suggestion)
+    said = lines[0].rstrip(".") if lines else name
+    return unsupported(f"{what}: {said}", place=place, suggestion=suggestion)
 
 
 def decomposed(program: Any) -> Any:

@@ -260,7 +260,9 @@ class Importer:
             return self._python(node, args, keywords)
         handler = TABLE.get(overload)
         if handler is None:
-            raise self.unsupported("unsupported ATen overload")
+            by_data = torch.Tag.dynamic_output_shape in getattr(node.target, "tags", ())
+            hint = "The size of its result depends on data. Use a mask with torch.where" if by_data else ""
+            raise self.unsupported("unsupported ATen overload", suggestion=hint)
         return self._checked(handler(self, *args, **keywords))
 
     def _python(self, node: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
