@@ -254,11 +254,8 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := options_text({**program.changed_options, **options.given()}):
         data["options"] = named
-    data["approximations"] += [
-        *left_open(target.to_dict()),
-        *scale_sim_note(data, program.graph, target),
-        *check_note(data),
-    ]
+    data["approximations"] += [*left_open(target.to_dict()), *scale_sim_note(data, program.graph, target)]
+    data["approximations"] += check_note(data)
     return Result(data, Rerun(program, target, options, _simulate))
 
 
