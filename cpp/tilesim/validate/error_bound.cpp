@@ -137,7 +137,8 @@ void add_scaled(Array& total, const Array& term, double factor) {
   for (std::int64_t i = 0; i < total.size(); ++i) out[i] += factor * term.as<double>()[i];
 }
 
-/// Rounding of sums of `terms` magnitudes in f32. Where these pass the largest number, a sum in another order overflows.
+/// Rounding of sums of `terms` magnitudes in f32. Where these pass the largest number, a sum in another order
+/// overflows.
 void add_sum_rounding(Array& total, const Array& sums, std::int64_t terms, bool mean) {
   const Array sizes = sums.to(DType::f64);
   add_scaled(total, sizes, gamma(terms, unit_roundoff(DType::f32)));
