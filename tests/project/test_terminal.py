@@ -177,7 +177,8 @@ def test_lines_fit_and_no_word_is_cut(line: str, here: Path, monkeypatch: pytest
         assert told and "\x1b" not in told
         assert max(map(len, told.splitlines())) <= width, (width, max(told.splitlines(), key=len))
         body = re.sub(r"Left\s+out:.*?\(all\s+columns\s+need\s+[\d,]+\s+characters\)", "", told, flags=re.DOTALL)
-        cut = {word for word in words_of(body) - known if "…" not in word}
+        listed = [word for word in known if "=" in word and "," in word]  # assignments, which break at commas
+        cut = {word for word in words_of(body) - known if "…" not in word and not any(word in one for one in listed)}
         if line.startswith("profile"):  # times of this computer
             cut = {word for word in cut if not re.fullmatch(r"[\d.,]+", word)}
         assert not cut, (width, cut)

@@ -4,11 +4,10 @@
 #include "shared.hpp"
 #include "tilesim/compile/writer/kernel_writer.hpp"
 
-using namespace tilesim;
+namespace tilesim::kernel_writer_cases {
+
 using namespace tilesim::program;
 using lower::statement;
-
-namespace {
 
 View view(const std::string& slot) { return {slot, 0, 0, {{Expr(4), Expr(1)}}}; }
 
@@ -70,8 +69,6 @@ lower::Ring ring(const std::string& name, const std::string& carried = {}) {
   return {name, DType::f32, 4, 2, 0, carried};
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(kernel_writer)
 
 BOOST_AUTO_TEST_CASE(a_tile_that_is_permuted_in_place) {
@@ -124,3 +121,5 @@ BOOST_AUTO_TEST_CASE(a_ring_that_is_not_declared) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace tilesim::kernel_writer_cases
