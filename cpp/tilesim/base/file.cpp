@@ -164,7 +164,7 @@ void ReplacedFile::fail(int error) const {
   const std::string why = error == ENOENT   ? "the directory " + folder + " does not exist"
                           : error == EISDIR ? "it is a directory"
                                             : reason(error);
-  throw UserError({"the file cannot be written", path_, why, {}, {}});
+  throw UserError({"the file cannot be written: " + why, path_, {}, {}, {}});
 }
 
 void ReplacedFile::write(const void* data, std::int64_t bytes) {

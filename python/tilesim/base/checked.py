@@ -353,8 +353,9 @@ class _CallChecks:
             extra = args[len(self.positional)]
             fields = self.takes_more and isinstance(extra, collections.abc.Mapping) and all(map(is_text, extra))
             pairs = ", ".join(f"{key}={shown(one)}" for key, one in extra.items()) if fields else ""
+            names = ", ".join(name for name, _ in self.positional if name not in ("self", "cls"))
             raise user_error("too many positional arguments", place=self.where, value=shown(extra),
-                             allowed=f"at most {len(self.positional)}" if not fields else "",
+                             allowed="" if fields else names,
                              suggestion=f"Write keywords: {pairs}" if fields else "", sort=WrongCall)  # fmt: skip
         if len(args) > len(self.positional) and self.rest[1] is not None:
             for value in args[len(self.positional) :]:

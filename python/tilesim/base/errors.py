@@ -49,7 +49,7 @@ def shown(value: Any) -> str:
 
 
 def as_number(value: Any) -> str:
-    """The number that a text, or a fraction of zero, stands for, as a suggestion; "" for other values."""
+    """A suggestion to write the number that a text, or a float without fraction, holds; "" for other values."""
     try:
         number = int(value, 0) if isinstance(value, str) else int(value) if value == int(value) else None
     except Exception:  # of the object's own too
