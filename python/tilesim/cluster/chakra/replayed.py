@@ -44,7 +44,7 @@ class Replay(Tabled):
     @staticmethod
     def of(
         trace: Trace,
-        quotient: Quotient,
+        found: Quotient,
         ran: list[ExecutedNodes],
         cluster: str,
         network: str,
@@ -54,7 +54,7 @@ class Replay(Tabled):
 
         Args:
             trace: the trace.
-            quotient: its classes of devices.
+            found: its classes of devices.
             ran: their nodes with times.
             cluster: name of the cluster.
             network: network model.
@@ -64,11 +64,11 @@ class Replay(Tabled):
             The result.
         """
         end = max((one.end for one in ran), default=0)
-        rows = [_row(number, quotient, one) for number, one in enumerate(ran)]
+        rows = [_row(number, found, one) for number, one in enumerate(ran)]
         last = max(range(len(ran)), key=lambda number: (ran[number].end, rows[number]["exposed_seconds"]), default=None)
         exposed, compute, idle = (0.0 if last is None else float(rows[last][name]) for name in _PARTS)
         return Replay(trace.name, cluster, network, trace.devices, end / PICO, exposed, compute, idle, rows, trace,
-                      quotient, ran, notes or [])  # fmt: skip
+                      found, ran, notes or [])  # fmt: skip
 
     def table(self) -> Table:
         """A row per class of devices.
