@@ -143,6 +143,8 @@ def load(
     names: Any = passes
     if isinstance(passes, str) and passes not in ("all", "none"):
         names = [name.strip() for name in passes.split(",")]
+    if not isinstance(names, (str, Sequence)):
+        raise user_error("not a list of passes", place="passes", value=shown(passes), allowed="all, none, names")
     chosen(names)
     loaded = _load(what, batch, context, phase, dtype, names)
     if isinstance(loaded, Program):

@@ -186,10 +186,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "weight without a graph": (lambda: ts.Program(program().core).weight("w"), ["without its graph"]),
     "simulate without a machine": (lambda: ts.simulate(ts.Program(program().core)), ["machine="]),
     # files
-    "no graph file": (lambda: ts.Graph.load("missing.json"), ["missing.json", "cannot be read"]),
-    "no program file": (lambda: ts.Program.load("missing.json"), ["missing.json", "cannot be read"]),
-    "no result file": (lambda: ts.Result.load("missing.json"), ["missing.json", "cannot be read"]),
-    "no machine file": (lambda: ts.Machine.load("missing.json"), ["missing.json", "cannot be read"]),
+    "no graph file": (lambda: ts.Graph.load("missing.json"), ["missing.json: no such file"]),
+    "no program file": (lambda: ts.Program.load("missing.json"), ["missing.json: no such file"]),
+    "no result file": (lambda: ts.Result.load("missing.json"), ["missing.json: no such file"]),
+    "no machine file": (lambda: ts.Machine.load("missing.json"), ["missing.json: no such file"]),
     "empty machine": (lambda: ts.Machine.load({}), ["'schema' is missing"]),
 }
 

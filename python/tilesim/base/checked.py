@@ -404,7 +404,7 @@ class _CallChecks:
         least = _LEAST.get(name, -LARGEST)
         allowed = _annotation_text(hint) + (f" from {least} on" if whole and name in _LEAST else "")
         if what == "out of range":
-            allowed = f"{least} to {LARGEST}" if value < 0 or name in _LEAST else f"at most {LARGEST}"
+            allowed = f"a whole number from {least} on" if value < least else "at most 2^63 - 1"
         said = _described(inspect.getdoc(self.function) or "", name)
         word = "all" if value is True else "none" if value is False else ""
         hint = f'Write {name}="{word}"' if word and f'"{word}"' in said and str in parts else ""
