@@ -124,7 +124,7 @@ def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]
     group_ = AxisGroup(
         *(
             np.where(divided, getattr(across, name), getattr(data, name))
-            for name in ("size", "inner", "beside", "stride")
+            for name in ("size", "inner", "concurrent", "stride")
         )
     )
     some = divided & (gradient > 0)
