@@ -33,7 +33,7 @@ def plain(lines: screen.Lines) -> list[str]:
 def a_table(draw: st.DrawFn) -> tuple[list[TextColumn], list[list[Any]]]:
     sorts = ["name", *draw(st.lists(st.sampled_from(["number", "name", "text"]), max_size=7))]
     columns = [
-        TextColumn(f"head{i}, unit", sort, drop=i if i else 0, least=8 if sort != "number" else 0)
+        TextColumn(f"head{i}, unit", sort, drop=i if i else 0, min_width=8 if sort != "number" else 0)
         for i, sort in enumerate(sorts)
     ]
     return columns, draw(st.lists(st.tuples(*(CELLS[sort] for sort in sorts)).map(list), max_size=6))
