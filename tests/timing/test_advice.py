@@ -60,7 +60,7 @@ def test_programs_without_a_graph_have_machines_alone(tmp_path: Path) -> None:
     ts.compile(ts.workloads.matmul(256, 256, 256), "tpu-v3").save(tmp_path / "p.json")
     program = ts.Program.load(tmp_path / "p.json", machine="tpu-v3")
     assert {item.kind for item in ts.simulate(program).explain()} == {"machine"}
-    with pytest.raises(ts.UserError, match="stored"):
+    with pytest.raises(ts.UserError, match="lacks its program"):
         next(ts.Result(ts.simulate(program).data).advice())
 
 

@@ -176,7 +176,7 @@ def test_a_long_run_says_first_what_it_costs(
     ts.simulate(program, replay=replay)
     assert not caplog.records
     monkeypatch.setattr(api, "LIMIT", operations // 4)
-    monkeypatch.setattr(api, "SAID", operations // 100)
+    monkeypatch.setattr(api, "WARNED_FROM", operations // 100)
     ts.simulate(program, replay=replay)
     (said,) = [record.getMessage() for record in caplog.records]
     counts = [int(text.replace(",", "")) for text in re.findall(r"[\d,]{5,}", said)]

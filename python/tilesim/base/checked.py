@@ -445,7 +445,8 @@ def _no_assignment(self: Any, name: str, value: Any) -> None:
         return object.__setattr__(self, name, value)
     hint = MEANT[f"{owner.__name__}="](name, value) if f"{owner.__name__}=" in MEANT else ""
     if not hint and hasattr(owner, "replace"):
-        hint = f"replace({name if name in getattr(owner, '__dataclass_fields__', ()) else 'FIELD'}={shown(value)})"
+        names = list(getattr(owner, "__dataclass_fields__", ()))
+        hint = f"replace({name}={shown(value)})" if name in names else f"replace(...) of {', '.join(names)}"
     elif not hint and hasattr(owner, "from_dict"):
         hint = f"{owner.__name__}.from_dict({{**x.to_dict(), {name!r}: {shown(value)}}})"
     raise user_error("this attribute cannot be assigned", place=f"{owner.__name__}.{name}", value=shown(value),

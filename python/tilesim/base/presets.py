@@ -47,9 +47,7 @@ def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: S
         return text
     if not shipped:
         if os.path.isdir(text):
-            raise user_error(
-                f"a {what} must be a file", place=text, value="a directory", allowed="a name, or a .json file"
-            )
+            raise user_error(f"a directory is not a {what}", place=text, allowed="a name, or a .json or .toml file")
         hint = other_kind(text, folder) or nearest(text, names)
         raise user_error(f"unknown {what}", value=f"'{text}'", allowed=", ".join(names), suggestion=hint)
     return str(path)

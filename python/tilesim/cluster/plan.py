@@ -267,7 +267,7 @@ _BRIEF = {"tp": "tensor", "pp": "pipeline", "dp": "data", "ep": "expert", "cp": 
 def _meant(name: str, value: Any) -> str:
     """The field behind a name of other libraries."""
     if name in ("zero", "zero_stage"):
-        return f"Write shard=zero{value}" if value in (1, 2, 3) else "Write shard=zero1, shard=zero2 or shard=zero3"
+        return f'Write shard="zero{value}"' if value in (1, 2, 3) else 'Write shard="zero1", "zero2" or "zero3"'
     return f"Write {_BRIEF[name]}={value}" if name in _BRIEF else ""
 
 
@@ -278,7 +278,7 @@ def _check_keys(values: dict[str, Any], place: str) -> None:
     names = [field.name for field in fields(Plan)]
     for key in values:
         if key not in names:
-            hint = _meant(key, values[key]) or nearest(key, names)
+            hint = _meant(key, values[key]).replace('"', "") or nearest(key, names)
             raise user_error("unknown key", place=place, value=f"'{key}'", allowed=", ".join(names), suggestion=hint)
 
 

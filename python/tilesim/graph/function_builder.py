@@ -82,7 +82,7 @@ class FunctionBuilder:
 
         Args:
             name: unique in the graph; equal names share the weight.
-            shape: extents in elements; that of `data` if given.
+            shape: extents in elements; default: that of `data`.
             dtype: the builder's by default; that of `data` if given.
             data: array of any shape.
             scale: random elements are uniform in offset ± scale, and depend only on seed, name and position.
@@ -96,9 +96,13 @@ class FunctionBuilder:
         Raises:
             UserError: for a negative extent, an unknown dtype, or a name that another type has.
         """
+        array = None if data is None else as_array(data, f"weight '{name}'")
+        if array is not None and tuple(shape) not in ((), array.shape):
+            raise user_error("the data has another shape", place=f"weight '{name}'", value=shown(array.shape),
+                             allowed=shown(tuple(shape)), suggestion="Leave the shape out")  # fmt: skip
         value = self.core.weight(
             name,
-            data=None if data is None else as_array(data, f"weight '{name}'"),
+            data=array,
             dtype=self._dtype(dtype),
             shape=extents(shape, f"weight '{name}'"),
             seed=seed,

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import _core
 from ..base.arguments import json_text
-from ..base.checked import MEANT, checked_class, no_attribute
+from ..base.checked import MEANT, checked_class, is_number, no_attribute
 from ..base.errors import UserError, nearest, path_text, shown, user_error
 from ..base.files import Saved, writing
 from ..base.paths import configs_dir
@@ -360,7 +360,9 @@ def _sections(name: str, value: Any) -> str:
 
 def _assigned(name: str, value: Any) -> str:
     """A setting assigned to an attribute."""
-    return f"machine.replace({{'{_by_end(name) or 'core.clock'}': {shown(value)}}})"
+    path = _by_end(name) or "core.clock"
+    amount = all_settings()[path].text(value) if is_number(value) else value
+    return f"machine.replace({{'{path}': {shown(amount)}}})"
 
 
 MEANT["Machine.replace"], MEANT["Machine="], MEANT["Machine."] = _meant, _assigned, _sections

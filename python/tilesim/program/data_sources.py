@@ -46,8 +46,9 @@ def opened(tensors: Any) -> dict[str, Any]:
         with loaded as file:
             trace = ValueTrace({name: file[name] for name in file.files})
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        what = error.strerror if isinstance(error, OSError) else None
-        raise user_error(what or "not an .npz file", place=path, value=shown(error), allowed="numpy.savez") from None
+        if isinstance(error, OSError) and error.strerror:
+            raise user_error(error.strerror.lower(), place=path, allowed="a file of numpy.savez") from None
+        raise user_error("not an .npz file", place=path, value=str(error), allowed="a file of numpy.savez") from None
     trace.file = os.path.basename(path)
     return trace
 

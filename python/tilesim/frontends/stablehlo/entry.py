@@ -225,7 +225,8 @@ def from_jax(
         inspect.signature(function).bind(*args, **kwargs)
     except TypeError as error:
         names = ", ".join(inspect.signature(function).parameters)
-        call = f"ts.from_jax({getattr(function, '__name__', 'f').strip('<>')}, {names})"
+        name = getattr(function, "__name__", "f")
+        call = f"ts.from_jax({name if name.isidentifier() else 'f'}, {names})"
         raise user_error(
             "the arguments do not fit the function", value=str(error), suggestion=f"Write {call}"
         ) from None

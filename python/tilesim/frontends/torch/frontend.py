@@ -113,6 +113,9 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
 def _unfit(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:
     """The error of inputs that are not tensors, or not those that `forward` takes."""
     place, leaves = type(module).__name__, torch.utils._pytree.tree_leaves((args, dict(kwargs)))
+    if not leaves:
+        return user_error("missing example inputs", place=place,
+                          suggestion="Write ts.from_torch(module, (x,)), x a tensor that forward takes")  # fmt: skip
     if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
         extents = all(isinstance(leaf, int) for leaf in leaves)
         shape = f"torch.zeros({', '.join(map(str, leaves))})" if extents else "x"
