@@ -162,7 +162,7 @@ def _load(
         raise user_error("the name of the workload is empty", value=shown(what), allowed=ACCEPTED)
     if path.suffix.lower() not in ENDINGS:
         if ":" in what and not what.startswith("hf:") and not os.path.exists(path):
-            _refuse("tokens and phases do not apply to a product, --batch does", what, context=context, phase=phase)
+            _refuse("a product has a batch, but no tokens and phases", what, context=context, phase=phase)
             return product(what, batch, dtype)
         if path.suffix.lower() in WEIGHTS:
             remedy = "Read the module in Python (ts.run(module, args)), or export it with torch.onnx.export"
@@ -250,7 +250,7 @@ def names_program(path: str | os.PathLike[str]) -> bool:
 
 def _refuse_sizes(path: Path, batch: int, context: int | None) -> None:
     given = {"batch": batch if batch > 1 else None, "context": context}
-    _refuse("sizes do not apply to this file, which has fixed ones", str(path), **given)
+    _refuse("the sizes of this file are fixed", str(path), **given)
 
 
 def load_graph(

@@ -134,7 +134,9 @@ def topology(
     if isinstance(name, _core.NetworkTopology):
         return name
     if not isinstance(name, (str, os.PathLike)):
-        raise user_error("not a network", value=shown(name), allowed="a name as mesh_8x8, a .json file, a topology")
+        raise user_error(
+            "not a network", value=shown(name), allowed="a name such as mesh_8x8, a .json file, a topology"
+        )
     text = path_text(name)
     if text.endswith(".json"):
         return _core.NetworkTopology.from_json(read_text(text, MAX_JSON_BYTES), text)

@@ -187,7 +187,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a cluster for a machine": (lambda: ts.run("mlp", machine="dgx-h100:64"), ["is a cluster", "ts.cluster.step"]),
     "a device for a cluster": (lambda: ts.Cluster.load("h100"), ["h100 is a device", "dgx-h100"]),
     "two machines for one": (lambda: ts.run("mlp", machine=["tpu-v3", "edge-8"]), ["one machine per call", "ts.sweep"]),  # type: ignore[arg-type]
-    "a backend for a machine": (lambda: ts.run("mlp", machine="cuda"), ["'cuda'", "Name the chip, as h100"]),
+    "a backend for a machine": (lambda: ts.run("mlp", machine="cuda"), ["'cuda'", "such as 'h100'"]),
     "four bits": (lambda: ts.quantize(graph(), "int4"), ["unknown quantization", "'w4a16'"]),
     "a size of a graph": (lambda: ts.run(graph(), batch=4), ["a name or a file only", "ts.models.build"]),
     "a size as a fraction of zero": (lambda: ts.run("mlp", batch=4.0), ["not a whole number", "Write 4"]),  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ from support.unlowered import by_size
         (["run", "mlp", "--place", "layers.0"], ["layers.0", "name=host"]),
         (["run", "mlp", "--place", "layers.9=host"], ["layers.9", "unknown operation"]),
         (["coverage", "resnet19"], ["resnet18"]),
-        (["run", "matmul:8,8,8", "--context", "4"], ["--context 4", "tokens and phases do not apply"]),
+        (["run", "matmul:8,8,8", "--context", "4"], ["--context 4", "a product has a batch, but no tokens and phases"]),
         (["run", "matmul:8,8,8", "--phase", "decode"], ["--phase decode"]),
         (["run", "matmul:0,8,8"], ["M is not a size"]),
         (["run", "/tmp"], ["/tmp", "a directory", ".onnx"]),

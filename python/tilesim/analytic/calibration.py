@@ -51,7 +51,7 @@ def _check(table: str, rows: Sequence[MeasuredRow], path: str) -> None:
     seen: dict[tuple[Any, ...], int] = {}
     for row in rows:
         if row.status != "ok":
-            raise user_error("invalid row", place=f"{path}:{row.line}", value=row.reason)
+            raise user_error("invalid row", place=f"{path}:{row.line}", value=row.reason.partition(": ")[2])
         key = tuple(str(row.cells.get(name)) for part in COLUMNS[table] for name in part if name != "latency_ms")
         if key in seen:
             raise user_error(

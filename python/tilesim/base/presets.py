@@ -17,7 +17,7 @@ def is_shipped(text: str, folder: str, names: Sequence[str]) -> bool:
 
 #: by folder of shipped configurations: where a name of that kind goes
 _KINDS = {
-    "machines": "{0} is a machine: give it as machine, or load it with ts.Machine.load('{0}')",
+    "machines": "{0} is a machine: write machine='{0}', or load it with ts.Machine.load('{0}')",
     "devices": "{0} is a device, which can only be estimated: use ts.estimate, ts.run or tilesim run",
     "clusters": "{0} is a cluster: use ts.cluster.step, tilesim cluster step",
 }

@@ -242,7 +242,7 @@ class Cluster(Saved):
         if colon:
             if not (count.isascii() and count.isdigit() and 0 < int(count) <= 1 << 24):
                 raise user_error("the number of devices is not a whole number from 1 on", place=text,
-                                 value=f"'{count}'", allowed="as dgx-h100:64")  # fmt: skip
+                                 value=f"'{count}'", allowed="such as dgx-h100:64")  # fmt: skip
             devices = int(count)
         return copy.deepcopy(_shipped(name, devices))  # a private copy
 

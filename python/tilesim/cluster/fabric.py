@@ -103,7 +103,7 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
     name, colon, count = cluster.partition(":")
     if colon and not (count.isascii() and count.isdigit() and 0 < int(count) < 1 << 31):
         raise user_error("the number of devices is not a whole number from 1 on", place="cluster", value=f"'{count}'",
-                         allowed="as dgx-h100:64")  # fmt: skip
+                         allowed="such as dgx-h100:64")  # fmt: skip
     found = _named(name)
     if found is None and devices and not colon and name in Cluster.names():
         return _nested_fabric(Cluster.load(f"{name}:{devices}"), None)

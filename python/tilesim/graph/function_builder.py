@@ -171,7 +171,7 @@ class FunctionBuilder:
         if operand is None:
             return -1
         if not isinstance(operand, Tensor):
-            what = f"an operand is a {type(operand).__name__}, not a tensor"
+            what = f"an operand is of class {type(operand).__name__}, not a tensor"
             hint = "An array is a weight: builder.weight(name, data=array)" if hasattr(operand, "__array__") else ""
             raise user_error(what, value="" if hint else shown(operand), allowed="tensors of this builder",
                              suggestion=hint)  # fmt: skip

@@ -127,7 +127,11 @@ class Tensor:
     __lt__ = __le__ = __gt__ = __ge__ = _compared
 
     def __float__(self) -> float:
-        raise user_error("a Tensor has no value before execution", value=shown(self), suggestion="See ts.execute")
+        raise user_error(
+            "a Tensor has no value before execution",
+            value=shown(self),
+            suggestion="Compile and execute the graph: ts.execute(ts.compile(builder.graph, machine))",
+        )
 
     def reshape(self, *shape: int | Sequence[int]) -> Tensor:
         """The same elements in another shape.

@@ -50,7 +50,9 @@ def load(source: MachineLike | Device, labels: bool = False) -> Machine | Device
         "unknown machine or device",
         value=f"'{text}'",
         allowed=", ".join(known),
-        suggestion="Name the chip, as h100" if text in _BACKENDS else other_kind(text) or nearest(text.lower(), known),
+        suggestion="Name a chip, such as 'h100'"
+        if text in _BACKENDS
+        else other_kind(text) or nearest(text.lower(), known),
     )
 
 

@@ -67,7 +67,7 @@ def build(
     if found is None:
         remedy = nearest(small, NETWORKS)
         if not remedy and (sort := sort_of(small)):
-            remedy = f"{name} is a {sort}: give it as machine, on the command line as --machine {name}"
+            remedy = f"{name} is a {sort}: write machine='{name}', on the command line --machine {name}"
         raise user_error("unknown model", value=f"'{name}'", allowed=", ".join(NETWORKS), suggestion=remedy)
     place = f"model '{name}'"
     settings: dict[str, Any] = {"batch": batch}

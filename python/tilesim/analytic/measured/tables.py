@@ -134,10 +134,12 @@ def _measured(table: str, number: int, cells: dict[Any, Any], header: Sequence[s
         try:
             row.numbers[column] = _number(column, text)
         except ValueError as error:
-            row.status, row.reason = "invalid", f"line {number}: {error}"
+            said = f"{column}: not a number (got {text!r})" if "could not convert" in str(error) else error
+            row.status, row.reason = "invalid", f"line {number}: {said}"
     if more or None in cells.values():
-        found = sum(cell is not None for cell in cells.values()) + len(more or [])
-        row.status, row.reason = "invalid", f"line {number}: {found} cells, allowed: {len(header)}"
+        missing = ", ".join(str(column) for column, cell in cells.items() if cell is None)
+        said = f"too few cells, missing: {missing}" if missing else "more cells than columns"
+        row.status, row.reason = "invalid", f"line {number}: {said}"
     if refused:
         row.status, row.reason = "unsupported", refused
     return row

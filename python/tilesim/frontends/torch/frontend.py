@@ -6,6 +6,7 @@ import functools
 import inspect
 import io
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,7 +91,11 @@ def _register_caches() -> None:
 def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, strict: bool = False) -> Any:
     """Runs torch.export; raises Tilesim's errors."""
     if not isinstance(module, torch.nn.Module):
-        raise user_error("the model is not a torch.nn.Module", value=type(module).__name__, allowed="a torch.nn.Module")
+        is_path = isinstance(module, (str, os.PathLike))
+        value = shown(module) if is_path else type(module).__name__
+        remedy = "Load it first: torch.load(path, weights_only=False)" if is_path else ""
+        raise user_error("the model is not a torch.nn.Module", value=value, allowed="a torch.nn.Module",
+                         suggestion=remedy)  # fmt: skip
     if isinstance(module, torch.jit.ScriptModule):
         raise unsupported("torch.export cannot read a torch.jit.script module", place=type(module).__name__,
                           suggestion="Pass the module that it was made from")  # fmt: skip
