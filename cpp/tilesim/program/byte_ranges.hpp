@@ -7,11 +7,11 @@
 
 namespace tilesim::program {
 
-/// Ranges of bytes that do not overlap, of scratchpad and accumulators apart, each with what takes it.
+/// Ranges of bytes that do not overlap, each with its owner. Scratchpad and accumulators have separate ranges.
 template <class Owner>
 class ByteRanges {
  public:
-  /// An owner of bytes between `low` and `high`; null where all of them are free.
+  /// The owner of some bytes in [low, high); null if all of them are free.
   const Owner* overlapping(bool accumulator, std::int64_t low, std::int64_t high) const {
     auto after = ranges_.lower_bound({accumulator, high});
     if (after == ranges_.begin()) return nullptr;

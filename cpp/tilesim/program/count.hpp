@@ -11,14 +11,14 @@
 
 namespace tilesim::program {
 
-/// Statements that are executed: loops of unknown length count once, branches on data by what is typical, calls by what
-/// they call. The program must stay where it is and as it is.
+/// Counts executed statements. A loop of unknown length counts once, a data-dependent branch by its typical share, a
+/// call by its function's statements. The program must outlive this and not change.
 class Executions {
  public:
   using TripCounts = std::map<const For*, std::int64_t>;
 
-  /// `instead`: loops that have other extents than they say; must outlive this.
-  /// `longest`: loops that have another extent on each core count as on the core that has most.
+  /// `instead`: trip counts that replace those of some loops; must outlive this. `longest`: a loop whose trip count
+  /// differs between cores counts as on the core with the most trips.
   explicit Executions(const Program& program, const TripCounts* instead = nullptr, bool longest = false);
   std::int64_t all() { return count(program_.body); }
   std::int64_t count(const Block& block);  ///< at most INT64_MAX
@@ -33,23 +33,23 @@ class Executions {
   const bool longest_;
   std::unordered_map<std::string, const Block*> bodies_;
   std::unordered_map<const Block*, std::int64_t> totals_;
-  std::map<std::string, double> shares_;  ///< of elements that are not zero, of tensors that branches read
+  std::map<std::string, double> shares_;  ///< share of nonzero elements, of tensors that branches read
 };
 
-/// What a program consists of.
+/// The contents of a program.
 struct Contents {
   struct Kernel {
-    std::string function;  ///< empty: the program's own body
+    std::string function;  ///< its function; empty: the program's own body
     const Scope* scope = nullptr;
   };
-  std::int64_t operations = 0;  ///< that it executes
-  std::int64_t statements = 0;  ///< in its text
-  bool sends = false;           ///< from core to core
-  std::vector<Kernel> kernels;  ///< scopes that stand in no other, in the order of the text
+  std::int64_t operations = 0;  ///< number of executed operations
+  std::int64_t statements = 0;  ///< number of statements in the text
+  bool sends = false;           ///< whether cores send to each other
+  std::vector<Kernel> kernels;  ///< outermost scopes, in text order
 };
 Contents contents(const Program& program);
 
-/// Bytes with the padding of the layout; extents that are not numbers: 0.
+/// Bytes of a tensor with the padding of its layout; 0 if an extent is not a number.
 std::int64_t stored_bytes(const Tensor& tensor);
 /// Bytes and name of every tensor that has separate bytes, largest first.
 std::vector<std::pair<std::int64_t, std::string>> footprint(const Program& program);

@@ -13,20 +13,20 @@ namespace tilesim::program {
 /// A tensor whose values loops, addresses or transfers of a kernel read.
 struct DataRead {
   std::string tensor;
-  bool rows = false;                   ///< only transfers go through it: without its values time is known roughly
-  std::string function;                ///< whose body the kernel is in; empty: the program's
-  std::vector<std::string> operation;  ///< of the graph that the kernel serves
+  bool rows = false;                   ///< only transfers read it: without its values the time is approximate
+  std::string function;                ///< function that contains the kernel; empty: the program's body
+  std::vector<std::string> operation;  ///< operations of the graph that the kernel computes
 };
-/// In the order of the text, each tensor once; of a function's own names for tensors also what calls pass for them.
+/// Each tensor once, in text order. For a formal tensor of a function, also the tensors that calls bind to it.
 std::vector<DataRead> data_reads(const Program& program);
 
-/// The innermost scope that stores a tensor, as a separate program: what it loads are inputs, what it stores outputs.
+/// The innermost scope that stores a tensor, as a separate program: its loads become inputs, its stores outputs.
 struct DataStep {
   Program program;
   std::string function;
   std::vector<std::string> operation;
 };
-/// None: nothing stores it, or the step depends on parameters of the function it is in.
+/// Empty if no scope stores the tensor, or if the step depends on parameters of its function.
 std::optional<DataStep> step_that_stores(const Program& program, const std::string& tensor);
 
 }  // namespace tilesim::program

@@ -9,8 +9,8 @@
 
 namespace tilesim::program {
 
-/// Calls `visit(Expr&)` (or `const Expr&`) with every expression of a statement itself: not those of the statements
-/// inside of it, and of a call not its parameters, which are names of another function.
+/// Calls `visit(Expr&)` (or `const Expr&`) with every expression of a statement, but not with those of nested
+/// statements, nor with the parameters of a call, which are names in another function.
 template <class Visit>
 class Expressions {
  public:

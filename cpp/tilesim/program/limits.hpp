@@ -5,6 +5,6 @@
 
 namespace tilesim::program {
 
-inline constexpr std::size_t most_queues = 32;  ///< names of queues, of all cores together
+inline constexpr std::size_t most_queues = 32;  ///< distinct queue names, all cores together
 
 }  // namespace tilesim::program

@@ -25,15 +25,15 @@ struct MemoryPlan {
   std::int64_t kernels = 0;
   KernelNumbering numbers;
   std::int64_t peak_bytes = 0;
-  std::int64_t live_bytes = 0;       ///< of the largest set of tensors that are live together
+  std::int64_t live_bytes = 0;       ///< bytes of the largest set of tensors that are live together
   std::int64_t scratchpad_peak = 0;  ///< peak bytes of slots and tensors in a core
-  std::int64_t scratchpad_live = 0;  ///< of these, tensors
+  std::int64_t scratchpad_live = 0;  ///< part of the peak that tensors take
   bool shared = true;  ///< false: too many kernels, or calls behind conditions; no two tensors share bytes
 };
 
-/// `granule`: alignment of addresses in bytes. Inputs and constants keep their bytes throughout; outputs own theirs
-/// from the first store on. A temporary's bytes are reused if every kernel that uses them is complete before the next
-/// one stores; for overlapping kernels, if the program waits for that. The plan refers to the program.
+/// `granule`: alignment of addresses in bytes. Inputs and constants keep their bytes throughout, outputs from their
+/// first store on. A temporary's bytes are reused if every kernel that uses them completes before the next one stores;
+/// with overlapping kernels, if the program waits for that. The plan refers to the program.
 MemoryPlan plan_memory(const Program& program, std::int64_t granule);
 
 }  // namespace tilesim::program

@@ -1,33 +1,29 @@
 // The Program: tile operations of a graph, with loops, slots and dependencies. What it means is in
 // docs/reference/file_formats.md and, in short:
 //
-//  - Each core (and context) walks the body in text order and hands statements to named queues of finite depth. A queue
-//  starts its
-//    statements in order; operations complete independently. Text order is one legal execution and defines the result.
+//  - Each core (and context) walks the body in text order and hands statements to named queues of finite depth. A
+//    queue starts its statements in order; operations complete independently. Text order is one legal execution
+//    and defines the result.
 //  - A slot is a ring of `depth` buffers. Its k-th acquire in text order is version k; it waits until buffer k mod
-//  depth is free.
-//    Operands name a version by `back`: 0 is the latest acquired in text order, 1 the one before, ...
+//    depth is free. Operands name a version by `back`: 0 is the latest acquired in text order, 1 the one before,
+//    ...
 //  - commit (queue q): adds `pieces` to the version's count once all earlier operations of q that write it have
-//  completed. Pieces are
-//    counted in text order: a commit shows only after the version's earlier commits have.
+//    completed. Pieces are counted in text order: a commit shows only after the version's earlier commits have.
 //  - wait (queue q): later statements of q start only when the version has `pieces` (or the counter, semaphore has
-//  reached `pieces`).
-//  - release (queue q): once all earlier operations of q that use the version have consumed it. A buffer is free when
-//  every queue in
-//    `consumers` of the slot has released the version.
+//    reached `pieces`).
+//  - release (queue q): once all earlier operations of q that use the version have consumed it. A buffer is free
+//    when every queue in `consumers` of the slot has released the version.
 //  - A write to a committed version is an update: the array accumulates, the vector unit rescales; within a queue
-//  updates are ordered;
-//    across queues each hand-over is another commit and wait on the same version.
+//    updates are ordered; across queues each hand-over is another commit and wait on the same version.
 //  - store may signal a counter at the memory's ordering point; loads of the region wait for the counter.
 //  - send moves a slot view to the same-named slot of other cores, each of which has named it in a `receive` (its
-//  acquire there);
-//    it waits for every destination's free buffer and commits `pieces` there.
+//    acquire there); it waits for every destination's free buffer and commits `pieces` there.
 //  - signal adds to a semaphore of another core when the queue reaches it and earlier operations of the queue are
-//  complete.
-//  - A scope declares slots for its body (alive until its end), and may be a kernel: with a name, the graph operation
-//  it serves, launch cost
-//    and a barrier (starts when everything before has completed). Slots of different scopes may overlap in address: an
-//    acquire also waits until versions of earlier scopes on the same bytes are free.
+//    complete.
+//  - A scope declares slots for its body (alive until its end), and may be a kernel: with a name, the graph
+//    operation it serves, launch cost and a barrier (starts when everything before has completed). Slots of
+//    different scopes may overlap in address: an acquire also waits until versions of earlier scopes on the same
+//    bytes are free.
 #pragma once
 
 #include <cstdint>
@@ -48,52 +44,52 @@ namespace tilesim::program {
 
 enum class Role : std::uint8_t { input, output, weight, temporary, state };
 
-/// What timing takes the values of an integer tensor to be when they are not given.
+/// The values that timing assumes for an integer tensor whose data are not given.
 struct Typical {
   std::vector<std::int64_t> values;  ///< row-major, or one for all elements; empty: unknown
-  std::string how;                   ///< in words, for the result: "zeros", "64 rows spread evenly over 8 groups"
+  std::string how;                   ///< description for the result: "zeros", "64 rows spread evenly over 8 groups"
 };
 
-/// Where a tensor lies: in off-chip memory, or in the scratchpads of the cores.
+/// The memory of a tensor: off-chip memory, or the scratchpads of the cores.
 enum class Level : std::uint8_t { memory, scratchpad };
 
-/// A box of elements of a tensor, both ends included, that lies in the scratchpad of a core.
+/// A box of elements of a tensor in the scratchpad of a core; `low` and `high` are both included.
 struct HeldPart {
   std::int64_t core = 0;
   std::vector<std::int64_t> low, high;
 };
 
-/// A tensor in off-chip memory, or a temporary that stays in the scratchpads of the cores that store to it. Loads and
-/// stores then move bytes inside of the core; a load of another core's part through the network.
+/// A tensor in off-chip memory, or a temporary kept in the scratchpads of the cores that store it. Loads and stores of
+/// the latter move bytes within the core; a load of another core's part crosses the network.
 struct Tensor {
   std::string name;
   DType dtype = DType::f32;
   std::vector<Expr> shape;  ///< integers or expressions of parameters
   Role role = Role::temporary;
-  std::string alias_of;  ///< same bytes as another tensor, row-major reinterpreted (views, in-place state); empty: own
+  std::string alias_of;  ///< tensor whose bytes it shares, row-major reinterpreted (views, in-place state); empty: own
   std::vector<int> minor_to_major;  ///< order of axes in memory, minor first; empty: last axis minor
   Shape tile;                       ///< padding of the two minor axes {second minor, minor}; empty: dense
   std::string weight;  ///< role weight: key into the graph's weights (a recipe may follow); values come with execution
   Typical typical;
   Level level = Level::memory;
   std::int64_t address = 0;     ///< scratchpad: first byte, the same in every core
-  std::int64_t core_bytes = 0;  ///< scratchpad: the most that one core holds of it
-  /// Scratchpads of several cores: who holds what, and alone stores it. Empty: whoever stores, and nobody else reads
-  /// it.
+  std::int64_t core_bytes = 0;  ///< scratchpad: the largest number of its bytes in one core
+  /// Scratchpads of several cores: the part of each core, which only that core stores. Empty: a core reads only
+  /// elements that it stored itself.
   std::vector<HeldPart> parts;
 };
 
 struct Slot {
   std::string name;
   DType dtype = DType::f32;
-  std::int64_t elements = 0;  ///< of one buffer
+  std::int64_t elements = 0;  ///< elements of one buffer
   std::int64_t depth = 1;
-  std::int64_t address = 0;            ///< byte address of buffer 0 in its memory; buffers follow each other
+  std::int64_t address = 0;            ///< byte address of buffer 0; the other buffers follow
   bool accumulator = false;            ///< lives in the accumulator memory
-  std::vector<std::string> consumers;  ///< queues that release it
+  std::vector<std::string> consumers;  ///< queues that must release a version
 };
 
-/// Counters order off-chip reads after writes; semaphores order cores. `size`: number of independent ones (indexed).
+/// Counters order off-chip reads after writes; semaphores order cores. `size`: number of independent cells (indexed).
 struct Counter {
   std::string name;
   std::int64_t size = 1;
@@ -149,7 +145,7 @@ struct MmaOp {
   Expr accumulate = 0;
   Numerics numerics;
   bool stationary_a = false;
-  int packed = 1;  ///< innermost k dims that lie over the array's rows together: neighbours in `a`, without gaps
+  int packed = 1;  ///< number of innermost k dims that cover the array's rows together: contiguous in `a`
   // Where the slot of `b` has a 2:4 type, the innermost k dim counts the neighbours of an element: extent 8, stride 0
   // in b.
 };
@@ -181,20 +177,20 @@ struct SortOp {
   View in, keys, positions;
   bool descending = false;
 };
-/// How the matrix of a sparse product lies in its slots: dense, one view [rows, columns]; bitmap, the mask (u8, a bit
-/// per element, rows first, the highest bit of a byte first) and the values; csr, pointers (i32, one more than rows),
-/// indices (i32) and the values. The values come in order of rows.
+/// Storage of the matrix of a sparse product. dense: one view [rows, columns]; bitmap: a mask (u8, a bit per element,
+/// row-major, most significant bit first) and values; csr: pointers (i32, rows + 1), indices (i32) and values. Values
+/// are in row order.
 enum class MatrixForm : std::uint8_t { dense, bitmap, csr };
 std::size_t views_of(MatrixForm form);
 std::string_view form_name(MatrixForm form);
 MatrixForm form_named(const Json& text);  ///< throws UserError with the place
 
-/// writes[0], [m, n], (+)= a, [m, k] · b, [k, n], whose views are the reads.
+/// writes[0] [m, n] (+)= a [m, k] · b [k, n]; the operands' views are the reads.
 struct SparseProduct {
   MatrixForm a = MatrixForm::dense, b = MatrixForm::dense;
   Expr k = 1;
   Expr accumulate = 0;
-  Expr products = 0;  ///< multiply-adds that are done, for reports
+  Expr products = 0;  ///< number of multiply-adds performed, for reports
   Numerics numerics;
 };
 struct OpaqueOp {

@@ -1,5 +1,5 @@
-// Meaning of a sparse product: what its operands store is laid out as dense matrices, which are multiplied. So zeros
-// that are left out count as zeros that are there, whatever they meet.
+// Executes a sparse product: expands its operands to dense matrices and multiplies these. Zeros that are not stored
+// therefore count as zeros, even against infinities and NaN.
 #include <array>
 #include <cstring>
 

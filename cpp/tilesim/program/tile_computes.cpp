@@ -1,4 +1,4 @@
-// Computes of a program as the tile room has them: on buffers, or without data for what times them.
+// Converts computes of a program to tile computes: on buffers, or without data for timing.
 #include <algorithm>
 #include <map>
 

@@ -9,13 +9,13 @@
 
 namespace tilesim::program {
 
-/// Of each node the user's instruction that stands for it, or null; empty: none has one.
+/// For each node the user's instruction that replaces it, or null; empty: no node has one.
 using CustomInstructions = std::vector<const UserInstruction*>;
 
-/// Nodes of `own` instructions whose cycles are stated count as own work.
+/// The work of the nodes; those of `own` instructions with stated cycles count separately.
 VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const CustomInstructions& own = {});
 VectorWork work_of(const VectorOp& op, const CustomInstructions& own = {});
-/// Type of the slot that a view lies in.
+/// Gives the type of the slot that a view refers to.
 using DTypeOf = std::function<DType(const View&)>;
 VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const CustomInstructions& own = {});
 

@@ -23,7 +23,7 @@ void for_each_body(Inside& statement, const Call& call) {
   }
 }
 
-/// Visits every statement of a block, those inside of a statement after it. Called functions are not entered.
+/// Visits every statement of a block, nested statements after the one that contains them. Does not enter functions.
 template <class Statements, class Visit>
 void for_each(Statements& block, const Visit& visit) {
   for (auto& statement : block) {
@@ -33,7 +33,7 @@ void for_each(Statements& block, const Visit& visit) {
   }
 }
 
-/// What is known inside of a statement, for the visitors below: copied only where there is an inside.
+/// State that a visitor below passes into a statement: copied only for statements with a body.
 template <class State>
 std::optional<State> inside(const Statement& statement, const State& known) {
   const Action& action = statement.action;
@@ -42,8 +42,8 @@ std::optional<State> inside(const Statement& statement, const State& known) {
   return has ? std::optional(known) : std::nullopt;
 }
 
-/// Visits every statement of a block with what is known there: `visit(statement, known)` may change it for the rest of
-/// the block, and returns what is known inside of the statement; nothing: what is inside is not visited.
+/// Visits every statement of a block with a state: `visit(statement, known)` may change it for the rest of the block,
+/// and returns the state inside of the statement, or nothing to skip its body.
 template <class Statements, class State, class Visit>
 void for_each_knowing(Statements& block, State known, const Visit& visit) {
   for (auto& statement : block) {
@@ -53,7 +53,7 @@ void for_each_knowing(Statements& block, State known, const Visit& visit) {
   }
 }
 
-/// As `for_each_knowing`; `visit(statement, known, before)` may also put statements before this one.
+/// Like `for_each_knowing`; `visit(statement, known, before)` may also insert statements before this one.
 template <class State, class Visit>
 void rewrite_knowing(Block& block, State known, const Visit& visit) {
   Block result;
@@ -66,7 +66,7 @@ void rewrite_knowing(Block& block, State known, const Visit& visit) {
   block = std::move(result);
 }
 
-/// The bodies of a program: of each function, then its own, with the name of the function; empty for the program's.
+/// Calls `call` with the body and name of each function, then with the program's body and an empty name.
 template <class Made, class Call>
 void for_each_function(Made& program, const Call& call) {
   for (auto& function : program.functions) call(function.body, function.name);

@@ -37,7 +37,7 @@ struct CallSite {
 };
 
 struct CompiledProgram::Code {
-  std::optional<Program> copy;  ///< where it is a copy
+  std::optional<Program> copy;  ///< set if this owns a copy of the program
   const Program* program = nullptr;
   std::vector<Instruction> instructions;
   std::vector<Step> steps;

@@ -14,7 +14,7 @@
 
 namespace tilesim::program {
 
-/// What the walker hands out. Structure (loops, branches, calls) is consumed inside the cursor.
+/// Instructions that the cursor returns. It handles structure (loops, branches, calls) internally.
 enum class Opcode : std::uint8_t {
   scope_begin,
   scope_end,
@@ -73,7 +73,7 @@ struct Instruction {
   CompiledTransfer transfer;
   std::vector<CompiledView> views;        ///< mma: a, b, c; vector: inputs then outputs; permute: in, out; indexed: in,
                                           ///< index, out; sort: in, keys, positions; send: from
-  std::vector<CompiledExpr> extents;      ///< vector
+  std::vector<CompiledExpr> extents;      ///< defined in compiled.hpp
   std::vector<CompiledExpr> scalars;      ///< vector: values of scalar nodes, in node order
   std::vector<CompiledExpr> accumulates;  ///< vector: per output
   std::vector<CompiledExpr> cores;        ///< send
@@ -108,7 +108,7 @@ class CompiledProgram {
  public:
   /// Keeps a copy of the program. Throws UserError on unresolved names. At most 32 queues.
   explicit CompiledProgram(Program program);
-  /// Without a copy: the program must outlive this.
+  /// Keeps a reference: the program must outlive this.
   explicit CompiledProgram(const Program* program);
   ~CompiledProgram();
   CompiledProgram(CompiledProgram&&) noexcept;
@@ -158,14 +158,14 @@ class Cursor {
   std::int64_t call() const { return calls_.empty() ? 0 : calls_.back(); }
   /// The calls under way, outermost first: ordinal and function of each.
   std::vector<std::pair<std::int64_t, std::string>> calls() const;
-  /// Where in the text they stand, outermost first.
+  /// The call statements under way, outermost first.
   std::vector<const Call*> call_path() const;
   /// Actual tensor name of every formal that is bound.
   std::map<std::string, std::string> bindings() const;
   int scope() const { return scope_; }  ///< innermost scope id, -1 at the top
 
  private:
-  /// read() of a formal tensor reads the actual one.
+  /// Redirects read() of a formal tensor to the actual one.
   struct Bound final : CompiledExpr::TensorReader {
     explicit Bound(const Cursor& of) : cursor(of) {}
     std::int64_t read(int tensor, const std::int64_t* index, int rank) const override {
@@ -184,7 +184,7 @@ class Cursor {
   std::vector<std::int32_t> scopes_;   ///< enclosing scope ids
   std::vector<std::int32_t> bindings_;
   std::vector<std::int64_t> calls_;  ///< ordinals of calls under way
-  std::vector<std::int32_t> sites_;  ///< where each was called
+  std::vector<std::int32_t> sites_;  ///< call site of each
   std::int64_t call_count_ = 0;
   std::int32_t pc_ = 0;
   int scope_ = -1;

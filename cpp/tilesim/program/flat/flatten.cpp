@@ -1,4 +1,4 @@
-// Control flow of a program as a flat vector of steps; functions are laid out once, after their callers.
+// Flattens a program's control flow into a vector of steps; each function is laid out once, after its callers.
 #include "tilesim/program/flat/flatten.hpp"
 
 #include <functional>

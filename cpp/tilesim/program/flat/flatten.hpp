@@ -86,7 +86,7 @@ class Flattener {
   std::map<std::string, std::vector<int>> symbols_, slots_;  ///< innermost declaration last
   std::map<std::string, int> tensor_ids_, formal_ids_;
   std::unordered_map<std::string, std::size_t> function_ids_;
-  std::unordered_map<std::string, int> counter_ids_;  ///< of equal names the first
+  std::unordered_map<std::string, int> counter_ids_;  ///< a repeated name maps to its first counter
   std::map<std::size_t, std::vector<std::size_t>> callees_;
   std::vector<PendingCall> pending_;
   std::vector<Flat> flat_;

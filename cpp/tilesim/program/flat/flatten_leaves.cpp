@@ -1,4 +1,4 @@
-// One instruction per leaf statement.
+// Translates each leaf statement into one instruction.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

@@ -1,4 +1,4 @@
-// Names of a program and what they mean at the place that the flattening has reached.
+// Resolves names of a program in the scope that the flattening has reached.
 #include <algorithm>
 #include <bit>
 

@@ -8,7 +8,7 @@
 
 namespace tilesim::program::form {
 
-/// Runs `read` and gives errors of base parsers the place of `json`.
+/// Runs `read`; an error of a parser in base gets the location of `json`.
 template <class Read>
 auto at_place(const Json& json, Read read) {
   try {
@@ -27,7 +27,7 @@ DType dtype_or(const Json* json, DType fallback);
 std::vector<Expr> exprs(const Json& json);
 std::vector<std::string> strings(const Json& json);
 
-/// A load, store, compute or send: the member `which` of the statement.
+/// Parses a load, store, compute or send from the member `which` of the statement.
 Action work(const std::string& which, ObjectReader& reader);
 
 }  // namespace tilesim::program::form

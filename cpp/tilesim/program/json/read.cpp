@@ -1,4 +1,4 @@
-// The JSON form of a program: reading.
+// Reads a program from JSON.
 #include <map>
 #include <set>
 

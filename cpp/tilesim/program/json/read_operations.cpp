@@ -1,4 +1,4 @@
-// The JSON form of a program: reading loads, stores, computes and sends.
+// Reads loads, stores, computes and sends of a program from JSON.
 #include <algorithm>
 #include <cmath>
 

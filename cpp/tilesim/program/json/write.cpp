@@ -1,4 +1,4 @@
-// The JSON form of a program, schema "tilesim.program", version 2: writing.
+// Writes a program as JSON, schema "tilesim.program", version 2.
 #include <cmath>
 
 #include "tilesim/base/json/names.hpp"

@@ -26,14 +26,14 @@ struct Operation {
   Opcode opcode = Opcode::wait;
   int queue = -1;
   int slot = -1;                ///< acquire, receive, commit, release, wait; send: the destination's
-  std::int64_t version = -1;    ///< of `slot`
-  std::int64_t pieces = 0;      ///< commit, send: added; wait: wanted; signal: count
+  std::int64_t version = -1;    ///< version of `slot`
+  std::int64_t pieces = 0;      ///< commit, send: pieces added; wait: pieces required; signal: count
   int counter = -1;             ///< wait, signal, store
-  std::int64_t cell = 0;        ///< of the counter: core and index as one number
+  std::int64_t cell = 0;        ///< cell of the counter: core and index as one number
   bool accumulate = false;      ///< mma
   std::vector<SlotView> views;  ///< as Instruction::views; load, store: the slot's side (whole buffer)
   std::vector<std::int64_t> extents, scalars, accumulates, cores;
-  int tensor = -1;  ///< load, store: the actual one
+  int tensor = -1;  ///< load, store: id of the actual tensor
   ResolvedTransfer transfer;
 
   bool is_compute() const { return opcode >= Opcode::mma && opcode <= Opcode::opaque; }
@@ -58,25 +58,25 @@ using BufferOf = std::function<std::byte*(const SlotView&)>;
 
 TileView tile_view(const CompiledProgram& program, const SlotView& view, std::byte* buffer);
 
-/// What a compute is on its buffers, at its slots' addresses.
+/// The tile compute of an operation, on its buffers and at its slots' addresses.
 TileCompute tile_compute(const CompiledProgram& program, const Operation& operation, const BufferOf& buffer);
 
-/// What the cursor's current instruction computes, without data. Its versions lie one behind the other, wherever their
-/// slots are: equal computes of different slots and trips of a loop are equal.
+/// The tile compute of the cursor's current instruction, without data. Versions get consecutive addresses that do not
+/// depend on slots, so that equal computes of different slots and loop trips compare equal.
 TileCompute tile_compute(const CompiledProgram& program, const Cursor& cursor, std::int64_t core,
                          const Instruction& instruction);
 
 // ---- operation.cpp
 
-/// Carries out a load, store or compute.
+/// Executes a load, store or compute.
 void perform(const CompiledProgram& program, Operation& operation, Tensors& tensors, const BufferOf& buffer,
              TileExecutor& executor);
 
-/// A sparse product: matrices are laid out dense, then multiplied. UserError for a mask or pointers that do not fit.
+/// Executes a sparse product on matrices expanded to dense. UserError for a mask or pointers that do not fit.
 void perform_sparse(const CompiledProgram& program, const Operation& operation, const BufferOf& buffer,
                     TileExecutor& executor);
 
-/// "core 1 in layer/attention, queue load0, load of x into a[3]", for messages.
+/// The current statement for messages: "core 1 in layer/attention, queue load0, load of x into a[3]".
 std::string describe(const CompiledProgram& program, const Cursor& cursor, std::int64_t core,
                      const Instruction& instruction);
 std::string version_name(const CompiledProgram& program, int slot, std::int64_t version);

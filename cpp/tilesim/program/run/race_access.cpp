@@ -1,4 +1,4 @@
-// Which earlier accesses an operation must know to be over, element by element.
+// Checks, element by element, that an operation knows the conflicting earlier accesses to be complete.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"

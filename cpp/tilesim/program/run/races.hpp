@@ -19,10 +19,10 @@
 
 namespace tilesim::program {
 
-constexpr std::int32_t given = -1, unwritten = -2;  ///< versions of what no operation has written
+constexpr std::int32_t given = -1, unwritten = -2;  ///< writer of data that no operation has written
 
-/// A set of events: bits 2i and 2i+1 for `consumed` and `complete` of operation i. All events of words below `base_`
-/// are in it.
+/// A set of events: bits 2i and 2i+1 for `consumed` and `complete` of operation i. It contains all events below word
+/// `base_`.
 class EventSet {
  public:
   void add_consumed(std::int32_t operation) { set(2 * static_cast<std::size_t>(operation)); }
@@ -33,52 +33,52 @@ class EventSet {
   bool consumed(std::int32_t operation) const { return has(2 * static_cast<std::size_t>(operation)); }
   bool complete(std::int32_t operation) const { return has(2 * static_cast<std::size_t>(operation) + 1); }
   void add(const EventSet& other);
-  /// Everything that operations below `operation` do.
+  /// Adds all events of operations below `operation`.
   void add_all_below(std::int32_t operation);
-  /// An event added to `this` one by one that `other` lacks, as 2 * operation + (complete ? 1 : 0); -1 if there is
-  /// none.
+  /// One event of `this`, if it was added individually, that `other` lacks, as 2 * operation + (complete ? 1 : 0); -1
+  /// if `other` contains all.
   std::int64_t first_missing_in(const EventSet& other) const;
 
  private:
   void set(std::size_t bit);
   bool has(std::size_t bit) const;
-  std::size_t base_ = 0;              ///< in words
-  std::vector<std::uint64_t> words_;  ///< from word `base_` on
+  std::size_t base_ = 0;              ///< index of a word
+  std::vector<std::uint64_t> words_;  ///< words from `base_` on
 };
 
 class Races {
  public:
   Races(const CompiledProgram& program, std::size_t streams);
 
-  /// Text of the statement at hand, for messages; set before each call below.
+  /// Sets the text of the current statement, for messages; call it before each function below.
   void set_statement(std::string statement) { statement_ = std::move(statement); }
 
   void acquire(std::size_t stream, const Operation& op);
   void commit(std::size_t stream, const Operation& op);
-  /// `freed`: this was the last release of the version.
+  /// `freed`: all consumers have now released the version.
   void release(std::size_t stream, const Operation& op, bool freed);
   void wait_slot(std::size_t stream, const Operation& op);
   void wait_counter(std::size_t stream, const Operation& op);
   void signal(std::size_t stream, const Operation& op);
-  /// A load, store or compute, with its row indices read.
+  /// Checks a load, store or compute whose row indices have been read.
   void operation(std::size_t stream, const Operation& op);
-  /// A send that fills version `versions[i]` of op.slot on stream `streams[i]`.
+  /// Checks a send that fills version `versions[i]` of op.slot on stream `streams[i]`.
   void send(std::size_t stream, const Operation& op, const std::vector<std::size_t>& streams,
             const std::vector<std::int64_t>& versions);
-  /// Everything before on this stream has completed.
+  /// All earlier operations of this stream have completed.
   void barrier(std::size_t stream);
   /// The walk of `stream` reads one element while it evaluates an expression.
   void walker_reads(std::size_t stream, int tensor, std::int64_t position);
 
  private:
-  struct Uses { EventSet users, writes; };  ///< of one queue on one version
+  struct Uses { EventSet users, writes; };  ///< operations of one queue on one version
   struct Version {
     std::int64_t number = -1;
-    std::vector<std::int32_t> writer, readers;  ///< per element: last operation; set of operations since then
-    std::uint32_t live_for = 0;                 ///< queues that know it was acquired
+    std::vector<std::int32_t> writer, readers;  ///< per element: last writer; set of readers since then
+    std::uint32_t live_for = 0;                 ///< bit mask of queues that know of its acquire
     EventSet released, needed;
     std::map<int, Uses> by_queue;
-    std::vector<std::pair<std::int64_t, EventSet>> commits;  ///< pieces in total, what that many pieces show
+    std::vector<std::pair<std::int64_t, EventSet>> commits;  ///< pieces in total, events that a wait for them implies
   };
   struct Signal {
     EventSet events;
@@ -86,33 +86,33 @@ class Races {
     std::string statement;
   };
   struct CounterWait {
-    std::int32_t event;  ///< that the queue has passed it
+    std::int32_t event;  ///< the event that its queue has passed it
     std::int64_t pieces;
-    std::vector<std::size_t> before;  ///< signals that may come before it
-    std::vector<std::size_t> relied;  ///< those without which it cannot pass
+    std::vector<std::size_t> before;  ///< signals that may come earlier
+    std::vector<std::size_t> relied;  ///< signals without which it cannot pass
     std::string statement;
   };
-  struct Memory {  ///< of one tensor's bytes
+  struct Memory {  ///< accesses to one tensor's bytes
     std::vector<std::int32_t> writer, readers;
-    std::int64_t unit = 0;  ///< bytes that one entry stands for
+    std::int64_t unit = 0;  ///< bytes per entry
   };
   struct LastSend {
     std::int32_t operation = -1;
-    std::size_t stream = 0;  ///< of the sender
+    std::size_t stream = 0;  ///< stream of the sender
     int queue = -1;
   };
   struct Stream {
-    std::vector<EventSet> queues, done;             ///< per queue: what it knows; all its operations
-    EventSet walker, shown;                         ///< shown: all commits of the stream
+    std::vector<EventSet> queues, done;             ///< per queue: events that it knows; all its operations
+    EventSet walker, shown;                         ///< shown: events that commits of the stream imply
     std::vector<std::vector<Version>> rings;        ///< per slot and buffer
-    std::map<std::pair<int, int>, EventSet> freed;  ///< per slot and buffer: what its last release showed
-    std::map<int, LastSend> last_send;              ///< per slot: who filled the latest received version
-    std::map<int, EventSet> residents;              ///< per value in the scratchpad: what has used it
+    std::map<std::pair<int, int>, EventSet> freed;  ///< per slot and buffer: events that its last release implies
+    std::map<int, LastSend> last_send;              ///< per slot: sender of the latest received version
+    std::map<int, EventSet> residents;              ///< per value in the scratchpad: operations that used it
   };
 
   [[noreturn]] void race(const std::string& what, std::int32_t other = -1) const;
   Version& version(std::size_t stream, int slot, std::int64_t number);
-  /// The version, which the queue must know to be there.
+  /// The version; an error unless the queue knows that it is acquired.
   Version& live(std::size_t stream, int queue, int slot, std::int64_t number);
   void start_version(std::size_t stream, int slot, std::int64_t number, EventSet& events);
   void take_residents(std::size_t stream, int slot, std::int64_t number, const EventSet& events);
@@ -130,7 +130,7 @@ class Races {
   std::int32_t with_reader(std::int32_t set, std::int32_t id);
   void record(Version& v, int queue, const EventSet& events, std::int32_t id, bool writes);
   void add_signal(std::pair<int, std::int64_t> cell, Signal signal);
-  /// Of `before`, those without which their sum stays below `pieces`.
+  /// Those signals of `before` without which the others sum to less than `pieces`.
   std::vector<std::size_t> needed_signals(const std::vector<Signal>& made, const std::vector<std::size_t>& before,
                                           std::int64_t pieces) const;
   void finish_operation(std::size_t stream, const Operation& op, const EventSet& events, std::int32_t id);
@@ -141,13 +141,13 @@ class Races {
   std::vector<Memory> memories_;                                         ///< per tensor that owns its bytes
   std::map<std::pair<int, std::int64_t>, std::vector<Signal>> signals_;  ///< per counter and cell
   std::map<std::pair<int, std::int64_t>, std::vector<CounterWait>> counter_waits_;
-  std::vector<std::string> names_;  ///< of operations and commits
+  std::vector<std::string> names_;  ///< names of operations and commits
   std::set<std::int32_t> commits_;
   std::vector<std::vector<std::int32_t>> reader_sets_{{}};
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> larger_sets_;
   std::string statement_;
-  std::int32_t checked_writer_ = -1;                      ///< found complete for the operation at hand
-  std::pair<std::int32_t, std::int32_t> last_set_{0, 0};  ///< set before and after adding the reader at hand
+  std::int32_t checked_writer_ = -1;                      ///< writer that the current operation knows to be complete
+  std::pair<std::int32_t, std::int32_t> last_set_{0, 0};  ///< set before and after adding the current reader
 };
 
 }  // namespace tilesim::program

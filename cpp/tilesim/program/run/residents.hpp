@@ -10,21 +10,21 @@
 
 namespace tilesim::program {
 
-/// Each core (context) has a separate scratchpad: it reads what it has stored itself, as long as nothing else has
-/// taken the bytes; of a tensor in parts, also what the others have.
+/// Tracks tensors in scratchpads. A core (context) reads elements that it stored itself, until other data take the
+/// bytes; of a tensor in parts, it also reads the parts of other cores.
 class Residents {
  public:
   struct ResidentTensor {
-    int tensor = -1;                 ///< that owns the bytes
+    int tensor = -1;                 ///< the tensor that owns the bytes
     std::int64_t low = 0, high = 0;  ///< bytes of the scratchpad
-    bool shared = false;             ///< in parts, which other cores read
+    bool shared = false;             ///< in parts that other cores read
   };
 
-  /// `holders`: where values are computed on: who holds which element.
+  /// `holders`: tracks which core holds each element, for execution on data.
   Residents(const CompiledProgram& program, std::size_t streams, bool holders);
 
   const std::vector<ResidentTensor>& places() const { return places_; }
-  /// Of a tensor or its alias; null: it lies in memory.
+  /// The place of a tensor or its alias; null if it is in off-chip memory.
   const ResidentTensor* find(int tensor) const;
   /// Calls `call(place)` with each value that has bytes in [low, high) of scratchpads.
   template <class Call>
@@ -33,25 +33,25 @@ class Residents {
       if (place.low < high && low < place.high) call(place);
   }
 
-  /// A slot takes bytes of the stream's scratchpad: the values there are gone, and poisoned.
+  /// A slot takes bytes of the stream's scratchpad: values in them are lost, and poisoned.
   void take(std::size_t stream, std::int64_t low, std::int64_t high, Tensors* tensors);
-  /// Before a load or store of the stream is carried out. Throws UserError for elements that it does not hold, or more
-  /// of them than its scratchpad has bytes for.
+  /// Checks a load or store before it runs. Throws UserError for elements that the stream does not hold, or if it holds
+  /// more of them than its scratchpad has bytes for.
   void access(std::size_t stream, const Operation& op, Tensors* tensors);
 
  private:
   struct Held {
-    std::vector<std::int16_t> holder;  ///< per unit; -1: nobody
-    std::vector<std::int64_t> count;   ///< per stream: units that it holds
-    std::int64_t unit = 0;             ///< bytes on the host
-    std::vector<std::int16_t> part;    ///< per unit: whose part it is in; empty: anybody's
+    std::vector<std::int16_t> holder;  ///< per unit: stream that holds it; -1: no stream
+    std::vector<std::int64_t> count;   ///< per stream: number of units that it holds
+    std::int64_t unit = 0;             ///< host bytes per unit
+    std::vector<std::int16_t> part;    ///< per unit: core that owns it; empty: any core
   };
   void give_parts(Held& held, const CompiledTensor& tensor) const;
   void drop(std::size_t stream, const ResidentTensor& place, Tensors* tensors);
 
   const CompiledProgram& program_;
   std::vector<ResidentTensor> places_;
-  std::vector<int> place_of_;  ///< by tensor; -1: in memory
+  std::vector<int> place_of_;  ///< by tensor id; -1: off-chip memory
   std::vector<Held> held_;
 };
 

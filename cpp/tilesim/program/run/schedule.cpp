@@ -1,4 +1,4 @@
-// What may happen next, and which of it does.
+// Finds the events that may happen next, and picks one.
 #include "tilesim/program/run/schedule.hpp"
 
 #include <algorithm>

@@ -25,41 +25,41 @@ class Schedule {
  private:
   struct Node;
   struct Effect;
-  /// One version of a slot. It has separate bytes, which are poisoned when it becomes free.
+  /// One version of a slot, with separate bytes that are poisoned when it becomes free.
   struct Version {
     int slot = -1;
     std::int64_t number = -1;
     std::vector<std::byte> bytes;
     bool acquired = false, freed = false;
-    bool used = false;   ///< by operations that are forgotten
-    bool named = false;  ///< by a statement that is under way
+    bool used = false;   ///< operations that have been forgotten used it
+    bool named = false;  ///< a current statement uses it
     std::int64_t pieces = 0;
     std::uint32_t released = 0;
-    std::vector<Version*> before;  ///< must be free first: same bytes
-    std::vector<Node*> users;      ///< operations in text order
-    std::vector<Effect*> commits;  ///< in text order
+    std::vector<Version*> before;  ///< versions on the same bytes that must be free first
+    std::vector<Node*> users;      ///< operations that use it, in text order
+    std::vector<Effect*> commits;  ///< its commits, in text order
   };
-  /// A statement in a queue, and the operation it becomes.
+  /// A statement in a queue, and its operation.
   struct Node {
     Operation op;
     std::string text;
     std::size_t stream = 0;
-    std::vector<Version*> versions;                         ///< of op.views; acquire, wait, commit, release: one
-    std::vector<std::pair<std::size_t, Version*>> targets;  ///< send
-    std::vector<std::vector<std::byte>> staged;  ///< per written view (or the source of a store, send): a whole buffer
+    std::vector<Version*> versions;                         ///< versions of op.views; for synchronization: one
+    std::vector<std::pair<std::size_t, Version*>> targets;  ///< send: streams and versions that it fills
+    std::vector<std::vector<std::byte>> staged;  ///< whole buffer per written view (or the source of a store, send)
     bool started = false, consumed = false, complete = false;
-    std::size_t places = 1;    ///< queues that have not passed it
-    Effect* effect = nullptr;  ///< of a commit, release or signal
+    std::size_t places = 1;    ///< number of queues that have not passed it
+    Effect* effect = nullptr;  ///< effect of a commit, release or signal
   };
   /// A commit, release or signal that its queue has reached.
   struct Effect {
     Node* node = nullptr;
-    std::vector<Node*> after;  ///< whose completion (release: consumption) it needs
+    std::vector<Node*> after;  ///< operations that must be complete (release: consumed) before it
     bool reached = false, done = false;
   };
   struct Queue {
     std::deque<Node*> entries;
-    std::vector<Node*> operations;  ///< all, in order
+    std::vector<Node*> operations;  ///< all operations, in order
   };
   struct Stream {
     Stream(const CompiledProgram& program, std::int64_t core_id, std::int64_t context_id, const Tensors& tensors)
@@ -72,7 +72,7 @@ class Schedule {
     std::map<int, std::size_t> sent;
     std::vector<Version*> latest;  ///< last version dispatched to each buffer, all slots
     bool finished = false, at_barrier = false;
-    std::size_t waiting = 0;  ///< entries in queues
+    std::size_t waiting = 0;  ///< number of entries in queues
   };
   enum class Kind : std::uint8_t { dispatch, head, consume, complete, effect };
   struct Event {
@@ -131,7 +131,7 @@ class Schedule {
   std::vector<std::uint64_t> weights_;  ///< random order: speed of each queue
   std::uint64_t random_ = 0;
   std::int64_t furthest_back_;
-  std::size_t forget_at_ = 1024;  ///< statements that are kept
+  std::size_t forget_at_ = 1024;  ///< number of statements kept before some are forgotten
   std::uint64_t next_random();
 };
 

@@ -1,4 +1,4 @@
-// Statements into queues, in text order: here every operand gets its version.
+// Dispatches statements to queues in text order, and gives each operand its version.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

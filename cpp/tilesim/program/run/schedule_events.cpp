@@ -1,5 +1,5 @@
-// What an event does. Results wait in a copy of their buffer from the moment the operands are read until the operation
-// completes, so that others see them no earlier and no later than the order says.
+// Executes an event. From the time an operation reads its operands until it completes, its results are held in a copy
+// of the buffer, so that others see them neither earlier nor later than the order allows.
 #include <algorithm>
 #include <cstring>
 

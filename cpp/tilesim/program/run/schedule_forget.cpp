@@ -1,4 +1,4 @@
-// What can no longer matter is dropped now and then, so that memory depends on what is under way, not on what has run.
+// Drops finished versions and operations from time to time, so that memory does not grow with the length of the run.
 #include <algorithm>
 
 #include "tilesim/program/run/schedule.hpp"

@@ -1,4 +1,4 @@
-// Whether the operands of a tile compute fit each other: what the executor may rely on.
+// Checks that the operands of a tile compute fit each other, as the executor requires.
 #include <string>
 
 #include "tilesim/base/error.hpp"

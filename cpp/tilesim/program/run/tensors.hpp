@@ -15,8 +15,8 @@ namespace tilesim::program {
 
 class Tensors final : public CompiledExpr::TensorReader {
  public:
-  /// Inputs, weights and state come from `inputs` (UserError if missing, unknown or of another type); the others start
-  /// poisoned. `planned`: temporaries and outputs lie in one memory, where the memory plan has them.
+  /// Inputs, weights and state come from `inputs` (UserError if missing, unknown or of another type); others start
+  /// poisoned. `planned`: temporaries and outputs share one memory, at the addresses of the memory plan.
   Tensors(const CompiledProgram& program, const std::map<std::string, Array>& inputs, bool poison,
           bool planned = false);
 
@@ -25,11 +25,11 @@ class Tensors final : public CompiledExpr::TensorReader {
   std::int64_t read_flat(int tensor, std::int64_t position) const;
 
   std::byte* bytes(int tensor) { return arrays_[storage(tensor)].bytes(); }
-  /// The same, for writing: what the caller gave is copied first.
+  /// The same, for writing; an array of the caller is copied first.
   std::byte* writable(int tensor);
-  /// Fills what is free from this kernel on with poison, where tensors are planned. `calls`: those under way.
+  /// Poisons planned tensors whose bytes are free from this kernel on. `calls`: calls under way.
   void begin_kernel(const std::vector<const Call*>& calls, const Scope* scope);
-  /// A view that shares the bytes.
+  /// A view on the bytes of a tensor.
   Array view(int tensor) const;
   /// Outputs and final state by name.
   std::map<std::string, Array> results() const;
@@ -44,15 +44,15 @@ class Tensors final : public CompiledExpr::TensorReader {
   const CompiledProgram& program_;
   std::vector<Array> arrays_;  ///< by tensor id; empty for aliases
   std::vector<bool> owned_;
-  std::map<std::string, std::int64_t> places_;  ///< byte of `memory_` that a planned tensor starts at
-  bool planned_ = false;                        ///< tensors share bytes by kernel
+  std::map<std::string, std::int64_t> places_;  ///< first byte of a planned tensor in `memory_`
+  bool planned_ = false;                        ///< whether tensors share bytes over time
   MemoryPlan plan_;
-  std::multimap<std::int64_t, int> last_;  ///< planned tensors by a kernel behind which their bytes are free
-  std::int64_t kernel_ = -1;               ///< under way
+  std::multimap<std::int64_t, int> last_;  ///< planned tensors by the last kernel that uses their bytes
+  std::int64_t kernel_ = -1;               ///< number of the current kernel
   std::shared_ptr<std::vector<std::byte>> memory_;
 };
 
-/// Fills with NaN, an extreme integer, or true.
+/// Fills the data with NaN, an extreme integer, or true.
 void poison(std::byte* data, DType dtype, std::int64_t count);
 
 }  // namespace tilesim::program

@@ -1,4 +1,4 @@
-// Loads, stores, computes and sends of the walk in text order, and what it reports when it cannot go on.
+// Loads, stores, computes and sends of the walk in text order, and its errors.
 #include <algorithm>
 #include <bit>
 

@@ -19,21 +19,21 @@
 namespace tilesim::program {
 
 struct TextOptions {
-  Tensors* tensors = nullptr;  ///< null: only the synchronization is walked
-  Races* races = nullptr;      ///< null: not looked for
+  Tensors* tensors = nullptr;  ///< null: walks the synchronization only
+  Races* races = nullptr;      ///< null: does not search for races
   const ExecuteOptions* execute = nullptr;
-  std::int64_t statement_limit = -1;  ///< stops quietly after so many; negative: none
-  bool must_release = false;          ///< a version that some consumer never released is an error
+  std::int64_t statement_limit = -1;  ///< stops without an error after this number; negative: no limit
+  bool must_release = false;          ///< error for a version that some consumer never released
 };
 
-/// Thrown by a walk without tensors where the program reads one.
+/// Thrown by a walk without tensors when the program reads a tensor's values.
 struct NeedsData {};
 
 class TextRun final : public CompiledExpr::TensorReader {
  public:
   TextRun(const CompiledProgram& program, const TextOptions& options);
-  /// Throws NeedsData, and RaceError where text order is illegal: a wait that nothing before satisfies, a ring
-  /// that is too small, a use of a version that is gone.
+  /// Throws NeedsData, and RaceError where text order is illegal: a wait that no earlier statement satisfies, a ring
+  /// that is too small, a use of a version that was freed.
   void run();
 
  private:
@@ -47,7 +47,7 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::vector<DataBuffer> buffers;
     std::int64_t received = 0, sent = 0;
   };
-  struct Touched {  ///< tensors
+  struct Touched {  ///< tensors that a scope loads and stores
     std::set<int> stored, loaded;
     void add(const Touched& other) {
       stored.insert(other.stored.begin(), other.stored.end());
@@ -61,11 +61,11 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::int64_t core;
     std::size_t id = 0;
     std::vector<Ring> rings;
-    ByteRanges<std::pair<int, int>> live;  ///< slot and buffer of every version that is not free
+    ByteRanges<std::pair<int, int>> live;  ///< slot and buffer of every live version
     std::vector<Touched> touched;          ///< per open scope, for `observe`
-    int operations = 0;                    ///< open scopes that serve an operation of the graph
-    std::map<int, std::int64_t> ended;     ///< per scope: how often it was left, for `observe`
-    bool held = false, finished = false;   ///< held: `op` waits
+    int operations = 0;                    ///< number of open scopes that compute an operation of the graph
+    std::map<int, std::int64_t> ended;     ///< per scope: number of times it ended, for `observe`
+    bool held = false, finished = false;   ///< held: `op` is waiting
     Operation op;
   };
 
@@ -109,7 +109,7 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::size_t streams = 0;
   };
   std::map<std::pair<int, std::int64_t>, PartialKernel>
-      partial_kernels_;  ///< kernels that some streams have left: scope, instance
+      partial_kernels_;  ///< kernels that only some streams have left: scope, instance
   std::int64_t statements_ = 0;
   Residents residents_;
   bool poison_ = false;

@@ -18,10 +18,10 @@ struct ResolvedTransfer {
     int axis = -1;
     std::int64_t step = 1, stride = 0;
     int through = -1;                ///< tensor of row indices, or -1
-    std::int64_t through_start = 0;  ///< element of it
-    std::vector<std::int64_t> rows;  ///< the indices, once they are read
+    std::int64_t through_start = 0;  ///< index of its first element
+    std::vector<std::int64_t> rows;  ///< row indices, after they are read
   };
-  std::byte* tensor = nullptr;  ///< row-major; null while only the runs are of interest
+  std::byte* tensor = nullptr;  ///< row-major; null if only the runs are needed
   const Shape* shape = nullptr;
   const Shape* strides = nullptr;
   std::vector<std::int64_t> at;
@@ -34,10 +34,10 @@ struct ResolvedTransfer {
 
 /// Copies tensor elements (or the fill value) into the slot's buffer.
 void load_block(const ResolvedTransfer& transfer, std::byte* slot);
-/// Copies slot elements into the tensor; what lies outside is skipped where a fill is given.
+/// Copies slot elements into the tensor; skips elements outside it if a fill is given.
 void store_block(const ResolvedTransfer& transfer, const std::byte* slot);
 
-/// A piece of a transfer: `count` elements along its innermost dim, inside the tensor or outside of it.
+/// A piece of a transfer: `count` elements along its innermost dim, all inside the tensor or all outside.
 struct Run {
   std::int64_t tensor_offset, tensor_stride, slot_offset, slot_stride, count;
   bool inside;
@@ -78,7 +78,7 @@ class RunWalker {
     index = before;
   }
 
-  /// Whether all axes but `except` lie inside; `offset` is what they add up to, `except` included.
+  /// Whether all axes but `except` are in range; `offset` gets the sum over all axes, including `except`.
   bool inside(std::size_t except, std::int64_t& offset) const {
     offset = 0;
     for (std::size_t axis = 0; axis < index_.size(); ++axis) {
@@ -121,7 +121,7 @@ class RunWalker {
     if (high < dim.extent) visit_(Run{0, 0, slot + high * dim.stride, dim.stride, dim.extent - high, false});
   }
 
-  /// Steps [low, high) of the dim lie inside an axis of `size`.
+  /// The steps [low, high) of the dim that are in range of an axis of `size`.
   static std::pair<std::int64_t, std::int64_t> inside_range(const ResolvedTransfer::Dim& dim, std::int64_t size,
                                                             std::int64_t start) {
     std::int64_t low = 0, high = dim.extent;

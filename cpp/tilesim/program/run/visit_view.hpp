@@ -5,7 +5,7 @@
 
 namespace tilesim::program {
 
-/// Calls `visit(element of the slot's buffer)`; elements that a view repeats (stride 0) come once.
+/// Calls `visit(index of the element in the buffer)`, once for elements that a view repeats (stride 0).
 template <class Visit>
 void for_each_element(const SlotView& view, Visit visit, std::size_t dim = 0, std::int64_t offset = 0) {
   if (dim == view.dims.size()) {
