@@ -7,12 +7,12 @@
 
 namespace tilesim {
 
-/// `lowered` on a share that a context has; `whole`: as it is in the program.
+/// `lowered` for a context's share of the machine; `whole`: the machine as in the program.
 lower::Lowering lowered_on(const Graph& graph, const Share& machine, const CompileOptions& options,
                            std::int64_t contexts, const Share& whole);
 
-/// Lowers an attention alone, expanded, and adds up what the mapping expects of its kernels. Refers to what it is made
-/// of.
+/// Lowers an attention alone, expanded into primitives, and sums the mapping's estimates of its kernels. Keeps
+/// references to its arguments.
 lower::ApartCycles apart_prices(const Share& machine, const CompileOptions& options, std::int64_t contexts);
 
 }  // namespace tilesim

@@ -19,7 +19,7 @@ namespace tilesim {
 /// Throws CannotRun with the operation that the machine cannot run, and UserError if no tile fits the scratchpad.
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options = {});
 
-/// The program before the passes: kernels are not split over cores yet, and slots have no addresses.
+/// The program before the passes: kernels are not yet split over cores, and slots have no addresses.
 lower::Lowering lowered(const Graph& graph, const Machine& machine, const CompileOptions& options = {});
 
 /// The graph that `compile` lowers: expanded, folded, and split over the cores if that changes its operations.

@@ -13,42 +13,42 @@
 
 namespace tilesim::lower {
 
-/// Whether its tiles are those of a vector or movement kernel.
+/// Whether the kernel is tiled as a vector or movement kernel.
 bool tiled(const Kernel& kernel);
 
-/// A nest from outside is used as it is or refused: the kernel that it was made for stays whole.
+/// Whether options give a nest for this kernel. The nest is used as it is or rejected; the kernel is never split.
 bool is_given(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options);
 
-/// Whether it is the one that options ask for alone, or a call, which may hold it.
+/// Whether options request only this kernel, or it is a call, which may contain it.
 bool is_only(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options);
 
-/// What makes the parts of a concat has stored them all.
+/// Whether the producers of a concat's parts have stored them all in its result.
 bool joined_already(const GraphFunction& function, const Kernel& kernel, const program::Statement& statement);
 
-/// Takes the kernel's fused operations apart: first products that read the same, a reduction behind a product, then
-/// what feeds the product, then everything. False when nothing is left to split.
+/// Splits the kernel's fused operations: first sibling products, then a reduction after a product, then operations that
+/// feed the product, then everything. False when nothing is left to split.
 bool take_apart(const GraphFunction& function, const Kernel& kernel, const Refusal& refused, KeptApart& kept_apart);
 
-/// What cannot be lowered at all where these do not fit.
+/// Whether operations of the kind need whole rows on chip, and cannot be lowered if these do not fit.
 bool holds_whole_rows(Kind kind);
 
-/// Closed forms of the kernel with these choices.
+/// Adds the closed-form estimates of the kernel with these choices.
 void add_prices(KernelFacts& facts, std::span<const ProductChoice> products, std::span<const VectorChoice> vectors);
 
-/// Of its family's loops; not for calls.
+/// Lowers a kernel other than a call with the loops of its family.
 Lowered lower_by_family(Context& context, const Kernel& kernel);
 
 /// The statement that calls a function of the graph. Throws CannotRun for a kind without a lowering.
 program::Call call_of(const Context& context, const Op& op);
 
-/// Functions that operations of kind call name, by number.
+/// Numbers of the functions that operations of kind call refer to.
 std::set<std::int32_t> called_functions(const Graph& graph);
 
-/// What passes know of a kernel, its prices left aside.
+/// Facts on a kernel that passes need, without its estimates.
 KernelFacts facts_of(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options,
                      std::int64_t most_contexts);
 
-/// Contexts of a core that share the kernel. `most`: of the program.
+/// Number of contexts per core that share the kernel. `most`: those of the program.
 std::int64_t contexts_of_kernel(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options,
                                 std::int64_t most);
 

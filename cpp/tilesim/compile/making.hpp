@@ -13,13 +13,13 @@ namespace tilesim {
 class Making {
  public:
   virtual ~Making() = default;
-  /// The program after all passes, with values between kernels as `residency` says.
+  /// The program after all passes, with values between kernels kept on chip according to `residency`.
   virtual program::Program finished(const std::string& residency) = 0;
-  /// What was chosen, to those who asked for it.
+  /// Passes the choices to the records that options name.
   virtual void tell() = 0;
 };
 
-/// Refers to what it is made of. `known`: for the same machine, with other options; equal kernels are mapped as there.
+/// Keeps references to its arguments. `known`: for the same machine with other options; equal kernels reuse mappings.
 std::unique_ptr<Making> making(const Graph& graph, const Machine& machine, const CompileOptions& options,
                                const Making* known = nullptr);
 

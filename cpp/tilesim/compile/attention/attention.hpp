@@ -9,14 +9,14 @@
 
 namespace tilesim::lower {
 
-/// The problem of an attention that the machine's units compute in one kernel; none: expanded it runs, or not at all.
+/// The problem of an attention that the machine computes in one kernel; empty if it must be expanded or cannot run.
 std::optional<mapping::AttentionProblem> attention_problem(const GraphFunction& function, const Op& op,
                                                            const Share& machine);
 
-/// What was planned, by problem; none: no tile fits.
+/// Plans by problem; empty: no tile fits.
 struct AttentionPlans { std::map<mapping::AttentionProblem, std::optional<mapping::AttentionPlan>> known; };
 
-/// Of an operation that has a problem and a plan, which `context.choices` may have.
+/// Lowers an attention that has a problem and a plan; the plan may come from `context.choices`.
 program::Scope lower_attention(Context& context, const Kernel& kernel);
 
 }  // namespace tilesim::lower

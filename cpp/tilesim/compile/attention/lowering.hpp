@@ -39,15 +39,15 @@ class AttentionLowering {
   std::int64_t parts() const { return ceil_div(tiles(), plan_.per_part); }
   std::int64_t head_tiles() const { return ceil_div(p_.shared(), plan_.heads); }
 
-  /// The tiles that a trip has follow each other: those of a part, of one key head after the other.
+  /// Number of tiles per trip: those of a part, one key head after the other.
   Expr sequence() const { return plan_.groups > 1 ? groups_here_ * Expr(plan_.per_part) : tiles_here_; }
-  /// Keys of the row of the batch, and which of them a query sees last.
+  /// Sets the current batch row, its number of keys, and the position of the first query among them.
   void find_row();
   void find_trip(const Expr& part);
   void find_tile(const Expr& number);
-  /// From one tile of keys to the next: parts of rows whose length is data take turns, so that all have as many.
+  /// Step between tiles of keys: where the row length is data, the parts take tiles in turn, so that all get as many.
   std::int64_t apart() const { return p_.lengths ? plan_.splits : 1; }
-  /// Tiles of keys that a query from `first` on sees; that one before `last` sees.
+  /// First tile of keys that queries from `first` on see; end of those that queries before `last` see.
   Expr begin_of(const Expr& first) const {
     if (plan_.splits > 1) return split_ * Expr(p_.lengths ? 1 : plan_.split_tiles(p_));
     if (p_.window == 0) return 0;
@@ -60,10 +60,10 @@ class AttentionLowering {
     return ceil_div(min(length_, max(Expr(0), last + offset_)), plan_.keys);
   }
 
-  /// Of a row whose keys are all there.
+  /// Number of trips of a row that has all its keys.
   std::int64_t most_trips() const { return plan_.split_tiles(p_); }
 
-  /// One tile of keys: its number from the tile's first one on, where it lies, and the rows that see some of it.
+  /// One tile of keys: its number counted from the tile's first one, its place, and the rows that see some of it.
   struct Keys { Expr number, tile, start, count, from, rows; };
   Keys keys(const Expr& number) const;
 
@@ -83,11 +83,11 @@ class AttentionLowering {
   }
 
   void add_slots();
-  /// The tensor of an integer operand that statements read: its own, or a copy that a step before makes.
+  /// The tensor of an integer operand that statements read: the operand, or a copy made by an earlier step.
   std::string table(std::size_t operand, const char* stem, program::Typical typical);
   std::string copied(ValueId value, const char* stem, program::Typical typical);
   void find_tables();
-  /// The steps that statements read, in front of what reads.
+  /// Puts the steps that make integer tables before the kernel that reads them.
   program::Scope behind_tables(program::Scope kernel);
   const Placement& placement(ValueId value) const { return context_.placements[at(value)]; }
   std::string load_queue(std::int64_t number) const { return "load" + std::to_string(number % loads_); }
@@ -107,13 +107,13 @@ class AttentionLowering {
     if (plan_.resident) acquire(slot, {load_queue(static_cast<std::int64_t>(operand) - 1)}, block);
   }
   void release_held(const char* slot, program::Block& block) const;
-  /// Around a head's first tile, or its last one, among those that follow each other.
+  /// Adds statements under a condition on a head's first or last tile, among consecutive tiles.
   void where(const Expr& condition, program::Block statements, program::Block& block) const;
   void load_queries(program::Block& block) const;
   program::Transfer rows_transfer(ValueId value, std::int64_t width, const std::string& slot) const;
-  /// Tiles of keys that stay are loaded by the first tile of queries that sees them.
+  /// Loads resident tiles of keys in the first tile of queries that sees them.
   void load_keys(const Keys& k, const char* slot, std::size_t operand, std::int64_t width, program::Block& block) const;
-  /// Of so many rows of k or v; pages one by one.
+  /// Transfers of a tile's rows of k or v; one per page of a paged cache.
   program::Block key_transfers(const Keys& k, const char* slot, std::size_t operand, std::int64_t width) const;
   void load_values(const Keys& k, program::Block& block) const { load_keys(k, "v", 2, p_.width, block); }
   void await_keys(const Keys& k, const char* slot, program::Block& block) const;
@@ -121,18 +121,18 @@ class AttentionLowering {
 
   // ---- Products
 
-  /// Rows of the tile that see some of the keys are shared by the arrays.
+  /// Splits the rows that see some of the keys over the arrays.
   void multiply(const Arrays& arrays, const Keys& k, const program::View& a, const program::View& b,
                 const program::View& c, bool accumulate, program::Block& block) const;
-  /// `held`: of keys that the tile before has waited for.
+  /// `held`: the previous tile has already waited for these keys.
   void emit_scores(const Keys& k, bool held, program::Block& block) const;
-  /// Each tile of keys: the vector unit rescales the sums, each array adds to its rows.
+  /// Version of the sums: per tile of keys, one update by the vector unit (rescale) and one by each array.
   Expr sums_before(const Expr& number) const { return number * Expr(1 + summers().count) + Expr(1); }
 
   void emit_sums(const Keys& k, program::Block& block) const;
   // ---- Vector computes
 
-  /// A compute over rows, or rows and columns.
+  /// A vector compute over rows, or over rows and columns.
   struct Compute {
     program::VectorOp op;
     int input(program::View view, DType dtype = DType::f32) {
@@ -168,13 +168,13 @@ class AttentionLowering {
     compute.op.lane_dim = static_cast<int>(extents.size()) - 1;
     return compute;
   }
-  /// Over what an array has made: rows and columns as they lie.
+  /// A compute over the products of one array, in their layout.
   Compute over_products(const std::vector<Expr>& extents) const {
     Compute compute = over(extents);
     if (plan_.turned) compute.op.lane_dim = 0;
     return compute;
   }
-  /// All rows of the tile, or those that see some of the keys.
+  /// A view of all rows of the tile, or of those that see some of the keys.
   program::View row(const std::string& slot) const { return {slot, 0, 0, {{rows_, 1}}}; }
   static program::View row(const std::string& slot, const Keys& k) { return {slot, 0, k.from, {{k.rows, 1}}}; }
   program::View across(const std::string& slot) const { return {slot, 0, 0, {{rows_, 1}, {p_.width, 0}}}; }
@@ -190,13 +190,13 @@ class AttentionLowering {
   program::View sums(const std::string& slot) const { return {slot, 0, 0, {{rows_, p_.width}, {p_.width, 1}}}; }
 
   void emit_start(program::Block& block) const;
-  /// Some query of the tile does not see some key of the tile.
+  /// Condition: some query of the tile does not see some key of the tile.
   Expr hides(const Keys& k) const;
   int visible(Compute& compute, const Keys& k) const;
-  /// Scaled, capped, biased and masked scores take the place of the products.
+  /// Replaces products by scaled, capped, biased and masked scores.
   void change_scores(const Keys& k, bool hidden, program::Block& block) const;
-  /// Where scores change, they are final; elsewhere they are products that the scale turns into scores. `compute` gives
-  /// the statements for tiles whose scores do, or do not, and whether some are hidden.
+  /// `compute` makes the statements for tiles with and without changed scores and hidden keys. Changed scores are
+  /// final; unchanged ones are products that still need the scale.
   template <class Make>
   void emit_either(const Keys& k, const Make& make, program::Block& block) const {
     const bool always = p_.reshapes || !(scale_ > 0);
@@ -208,7 +208,7 @@ class AttentionLowering {
   }
 
   program::Block largest_scores(const Keys& k, bool changed, bool hidden) const;
-  /// The largest score so far, and the factor for what was summed before.
+  /// Updates the running maximum, and computes the factor that rescales earlier sums.
   program::Block rescaled_rows(const Keys& k, bool changed) const;
   program::Block weights(const Keys& k, bool changed) const;
   void emit_weights(const Keys& k, program::Block& block) const;
@@ -217,7 +217,7 @@ class AttentionLowering {
     return zero ? 0 : std::numeric_limits<double>::quiet_NaN();
   }
   void emit_end(program::Block& block) const;
-  /// Of rows whose largest scores and sums of weights lie in two slots.
+  /// Emits the log-sum-exp of rows from the slots of their maxima and sums of weights.
   void emit_lse(const char* best, const char* sum, program::Block& block) const;
   void store_lse(const Expr& first, const Expr& queries, std::int64_t stride, program::Block& block) const;
   bool has_lse() const { return op_.results.size() > 1 && context_.placed(op_.results[1]); }
@@ -247,9 +247,9 @@ class AttentionLowering {
   program::View mask_view(const Keys& k) const;
   // ---- All
 
-  /// Queries of a tile, and its first scores: they stand before the last sums of the tile before.
+  /// Loads the queries of a tile and computes its first scores: emitted before the last sums of the previous tile.
   void emit_begin(bool follows, program::Block& block) const;
-  /// The rest of it, around the begin of the next one.
+  /// The remaining statements of a tile, around the begin of the next one.
   program::Block tile(const Expr& number, bool next);
   void all_keys(const Expr& number, bool next, program::Block& block);
   static program::Block around(const char* name, const Expr& trips, program::Block body) {
@@ -266,17 +266,17 @@ class AttentionLowering {
   const Op& op_;
   mapping::AttentionProblem p_;
   std::int64_t arrays_, loads_;
-  double cap_, scale_ = 1;  ///< what products of queries and keys are still to be multiplied with
+  double cap_, scale_ = 1;  ///< factors that the products of queries and keys still need
   mapping::AttentionPlan plan_;
   program::Scope scope_;
   Expr batch_, group_, head_, heads_, head_tile_, part_, number_, tile_, first_, queries_, rows_, tiles_here_;
   Expr groups_here_, first_group_, split_;
   std::int64_t merged_rows_ = 1;
-  Placement part_max_, part_weight_, part_sum_;  ///< of keys in parts
+  Placement part_max_, part_weight_, part_sum_;  ///< partial results of split keys
   Expr begin_, end_, trips_, part_begin_;
   Expr length_, offset_, sees_;
   std::string lengths_, pages_;            ///< tensors; empty: none
-  std::vector<program::Statement> steps_;  ///< that make those
+  std::vector<program::Statement> steps_;  ///< steps that make these tensors
 };
 
 }  // namespace tilesim::lower

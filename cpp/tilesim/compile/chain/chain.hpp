@@ -5,7 +5,7 @@
 
 namespace tilesim::lower {
 
-/// Tiles of rows and of hidden channels: what lies between the products stays in the scratchpad.
+/// Lowers a chain in tiles of rows and hidden channels; values between the products stay in the scratchpad.
 Lowered lower_chain(Context& context, const Kernel& kernel);
 
 }  // namespace tilesim::lower

@@ -12,20 +12,20 @@
 
 namespace tilesim::lower {
 
-/// Which axis of a value is what; -1: it has none.
+/// The axes of a value by meaning; -1: the value has no such axis.
 struct ChainAxes { int lead = -1, row = -1, column = -1, channel = -1; };
 
-/// A value that the vector unit reads behind a stage; axis_of: the result's axis for each of its axes.
+/// A value that the vector unit reads after a stage; axis_of: for each of its axes the axis of the result.
 struct ChainLeaf {
   ValueId value = no_value;
   std::vector<int> axis_of;
-  bool bias = false;   ///< of the stage's product itself
-  bool whole = false;  ///< of the result's shape, not one per channel
+  bool bias = false;   ///< bias of the stage's own product
+  bool whole = false;  ///< has the result's shape, instead of one value per channel
 };
 
 struct ChainStageOps {
   int anchor = -1;
-  std::vector<int> ops;  ///< behind the anchor
+  std::vector<int> ops;  ///< operations after the anchor
   ValueId result = no_value;
   ChainAxes x, y;
   int out = -1, in = -1, row = -1, column = -1;  ///< axes of the weights
@@ -37,7 +37,7 @@ struct Chain {
   std::array<std::optional<ChainStageOps>, mapping::chain_stages> stages;
 };
 
-/// Product kernels, each the only reader of what the one before makes, as a chain; in words why they are none.
+/// The product kernels as a chain, if each is the only reader of the previous result; else the reason in words.
 std::variant<Chain, std::string> find_chain(const Context& context, const std::vector<const Kernel*>& kernels);
 
 }  // namespace tilesim::lower

@@ -10,7 +10,7 @@
 
 namespace tilesim::lower {
 
-/// Elements between neighbours along each kind of axis, in a slot that holds a tile in its value's order of axes.
+/// Strides in elements along each kind of axis, in a slot that holds a tile in its value's order of axes.
 struct ChainStrides {
   std::int64_t row = 0, column = 0, channel = 0;
   static ChainStrides of(const ChainAxes& axes, std::int64_t rows, std::int64_t columns, std::int64_t channels);
@@ -30,7 +30,7 @@ class ChainLowering {
 
  private:
   using Stage = mapping::ChainStage;
-  /// So many of each kind of axis, from where on.
+  /// A box: start and extent along each kind of axis.
   struct Box { Expr lead, row, column, channel, rows, columns, channels; };
 
   bool has(Stage stage) const { return p_.has(stage); }
@@ -93,11 +93,11 @@ class ChainLowering {
   const mapping::ChainProblem& p_;
   mapping::ChainPlan plan_;
   std::int64_t loads_, arrays_;
-  std::int64_t columns_used_ = 1;  ///< of what the first product makes, that the window reads
+  std::int64_t columns_used_ = 1;  ///< columns of the first product that the window reads
   ChainTile x_, sums_[mapping::chain_stages], between_[2], y_;
   program::Scope scope_;
-  Expr lead_, start_, rows_, begin_, low_, read_, top_, span_;  ///< of the block of rows
-  Expr tile_, channel_, channels_;                              ///< of the tile of hidden channels
+  Expr lead_, start_, rows_, begin_, low_, read_, top_, span_;  ///< ranges of the block of rows
+  Expr tile_, channel_, channels_;                              ///< range of the tile of hidden channels
 };
 
 }  // namespace tilesim::lower

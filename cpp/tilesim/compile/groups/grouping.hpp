@@ -15,14 +15,14 @@ struct Apart {
   bool by_price = false;
   std::string reason;
 };
-/// By the value's name.
+/// Reasons by the value's name.
 struct KeptApart : std::map<std::string, Apart> {
-  std::map<std::string, Apart> products;  ///< by name, that have a kernel without products which read the same
+  std::map<std::string, Apart> products;  ///< by name: products whose shared operand is read by separate kernels
 };
 
-/// Kernels of the function in an order where producers precede readers; fills context.placements and declares the
-/// temporaries in context.program. `prefix` makes tensor names unique; `boundary` gives tensors of function inputs and
-/// outputs; `looked_at` gets every group that a rule looked at.
+/// The kernels of the function, producers before readers; fills context.placements and declares temporaries in
+/// context.program. `prefix` makes tensor names unique; `boundary` gives tensors of function inputs and outputs;
+/// `looked_at` gets every group that a rule considered.
 std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, const std::string& prefix,
                                   const std::map<ValueId, std::string>& boundary, const KeptApart& kept_apart,
                                   bool is_main, std::vector<FusionCandidate>* looked_at);

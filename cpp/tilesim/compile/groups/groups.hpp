@@ -17,28 +17,28 @@ namespace tilesim::lower {
 
 bool is_product(Kind kind);
 
-/// Kernels as they grow, and which way leads from one to another. Operations stand in order: none leads back to what
-/// stands before it, but a kernel with one operation far behind its others does.
+/// Kernels while they grow, and the dependences between them. Operations are in order: no dependence leads backward,
+/// except through a kernel that has one operation far behind its others.
 class KernelGraph {
  public:
   KernelGraph(const GraphFunction& function, const Uses& uses);
   int add(Family family, int op);
   void own(int op, int kernel);
-  /// Takes the operations of another kernel, which then has none.
+  /// Moves the operations of kernel `from` into kernel `into`.
   void merge(int into, int from);
-  /// The operations belong to no kernel: whoever reads them computes them.
+  /// Removes the operations from the kernel: their readers recompute them.
   void release(int kernel, const std::set<int>& ops);
-  /// Whether a way leads from the kernel through others, or through views, to an operand of the operation, or from its
-  /// result through others to the kernel: it cannot be part of that.
+  /// Whether a path leads from the kernel through other kernels or views to an operand of the operation, or from its
+  /// result back to the kernel: joining them would form a cycle.
   bool returns(int kernel, int op) const { return leads_to(kernel, op) || comes_from(kernel, op); }
-  /// Whether a way leads from the one to the other through what is in neither.
+  /// Whether a path leads from one kernel to the other through operations of neither.
   bool leads_around(int from, int to) const;
 
   std::vector<Kernel> kernels;
-  std::vector<int> owner;  ///< by operation; -1: none
+  std::vector<int> owner;  ///< kernel of each operation; -1: no kernel
 
  private:
-  /// Kernels, and operations that belong to none (views; movement until it has a kernel).
+  /// Kernels, and operations without a kernel (views; movement until it gets a kernel).
   struct Node {
     int kernel = -1, op = -1;
     auto operator<=>(const Node&) const = default;
@@ -54,29 +54,29 @@ class KernelGraph {
 
   const GraphFunction& function_;
   const Uses& uses_;
-  std::vector<std::set<int>> readers_;  ///< by kernel: operations of others that read what it computes
-  std::vector<int> first_, last_;       ///< by kernel: of its operations
-  std::vector<int> spanned_;            ///< by operation: the last of all kernels that begin no later (or did, once)
+  std::vector<std::set<int>> readers_;  ///< by kernel: operations of other kernels that read its values
+  std::vector<int> first_, last_;       ///< by kernel: its first and last operation
+  std::vector<int> spanned_;            ///< by operation: last one of kernels that begin no later (never lowered)
 };
 
-/// A rule and the operations, alike, that it would leave where they are: that end no product, that join no kernel which
-/// reads the same or makes what they read, that no product computes of an operand.
+/// A rule, and equal operations that it must leave: they do not end a product, do not join a kernel that reads the same
+/// or makes their operands, and no product computes them on its operand.
 struct Cut {
   Rule rule = Rule::epilogue;
   std::vector<int> ops;
   friend bool operator==(const Cut&, const Cut&) = default;
 };
-using Cuts = std::map<std::pair<Rule, int>, std::string>;  ///< by rule and operation, with the prices; -1: all
+using Cuts = std::map<std::pair<Rule, int>, std::string>;  ///< by rule and operation (-1: all), with the estimates
 
 class Grouping {
  public:
-  /// `cuts`: operations that rules leave where they are although they may take them.
+  /// `cuts`: operations that the rules must leave although they could take them.
   Grouping(Context& context, const FusionRules& rules, const KeptApart& kept_apart, const Uses& uses,
            const Views& views, const Cuts& cuts);
   std::vector<Kernel> run();
-  /// Of the groups that were looked at, with their prices.
+  /// The groups that were considered, with their estimates.
   std::vector<FusionCandidate> candidates() const;
-  /// What was taken and may take less left alone, the most doubtful first.
+  /// Accepted fusions that may cost more than separate kernels, the most doubtful first.
   std::vector<Cut> doubtful() const;
 
  private:
@@ -91,7 +91,7 @@ class Grouping {
 
   // candidates.cpp
   std::string surroundings(int i) const;
-  /// What a rule did to a kernel; what it would have done beside: an operation that did not join.
+  /// A change of a kernel by a rule, or an operation that the rule did not join.
   struct Looked {
     Rule rule;
     int kernel;
@@ -157,19 +157,19 @@ class Grouping {
   const Cuts& cuts_;
   KernelGraph graph_;
   std::map<int, RowBytes> rows_;              ///< by vector kernel
-  std::map<ValueId, std::set<int>> reading_;  ///< by value: vector kernels that read it
-  std::set<int> computed_by_readers_;         ///< operations in front of products
-  /// What products compute of an operand, and its last operation.
+  std::map<ValueId, std::set<int>> reading_;  ///< by value: vector kernels that read the value
+  std::set<int> computed_by_readers_;         ///< operations recomputed by the products that read them
+  /// Operations that products compute on an operand, and the last one of them.
   struct Tail {
     int root;
     std::set<int> ops;
-    double spared;  ///< bytes that its kernel moves no more
-    bool whole;     ///< which is gone
+    double spared;  ///< bytes that the removed kernel no longer moves
+    bool whole;     ///< the kernel is then removed
   };
   std::vector<Tail> tails_;
   std::vector<Looked> looked_;
   std::vector<std::string> names_;            ///< by kernel
-  std::vector<std::vector<int>> kernel_ops_;  ///< by kernel, as they ended
+  std::vector<std::vector<int>> kernel_ops_;  ///< by kernel: final operations
   std::vector<std::vector<Kernel::SiblingProduct>> kernel_parts_;
 };
 

@@ -12,16 +12,16 @@ class Moving {
  public:
   Moving(const Context& context, const Uses& uses, const Views& views);
 
-  /// Of each kernel the longest of memory, copies within the chip and computing, its launch, and a part of the time of
-  /// its bytes, hidden or not; and a wait for each of the longest chain of kernels that read from each other. On one
-  /// core, values between kernels stay in the scratchpad where residency may keep them, in the order of what they save;
-  /// tiles have the rest.
+  /// Estimated cycles. Each kernel counts the longest of memory, on-chip copies and computing, its launch, and a share
+  /// of the time of its bytes, hidden or not; each step of the longest dependence chain of kernels counts a wait. On
+  /// one core, values between kernels stay in the scratchpad where residency may keep them, in order of bytes saved;
+  /// tiles get the remaining space.
   double cycles(const std::vector<Kernel>& kernels) const;
 
  private:
   struct Traffic { double memory = 0, copied = 0; };
   using Use = std::pair<std::size_t, double>;  ///< kernel, bytes
-  double room_of(const Kernel& kernel) const;  ///< for values that stay meanwhile
+  double room_of(const Kernel& kernel) const;  ///< bytes available for values that stay during the kernel
   void keep(const std::vector<Kernel>& kernels, const std::map<ValueId, std::vector<Use>>& uses,
             std::vector<Traffic>& traffic) const;
 
@@ -29,12 +29,12 @@ class Moving {
   const Uses& uses_;
   const Views& views_;
   GroupPrice price_;
-  double room_ = 0;       ///< bytes of the scratchpad that values may have
-  double copy_rate_ = 1;  ///< bytes per cycle
+  double room_ = 0;       ///< scratchpad bytes available for values
+  double copy_rate_ = 1;  ///< rate in bytes per cycle
   double wait_ = 0;       ///< cycles from the last store of a kernel to the first tile of one that reads it
 };
 
-/// What rules took and the whole function takes less without, by `Moving`; as far as a bounded search finds it.
+/// Cuts of fusions whose removal makes the whole function faster, by `Moving`; found by a bounded search.
 Cuts cheapest_cuts(const std::function<Grouping(const Cuts&)>& grouped, const Moving& moving, const Context& context);
 
 }  // namespace tilesim::lower

@@ -7,9 +7,9 @@
 
 namespace tilesim::lower {
 
-/// The kernels, which stand in an order where producers precede readers, in one that needs fewer bytes for values
-/// between them at its peak, where a bounded search finds one. A function that overwrites values stays as it is: who
-/// reads the old one is before.
+/// Reorders the kernels to lower the peak bytes of values between them, if a bounded search finds such an order.
+/// Producers stay before readers. A function that overwrites values keeps its order, because readers of the old value
+/// must come first.
 std::vector<Kernel> ordered_for_peak(std::vector<Kernel> kernels, const Context& context, const Uses& uses,
                                      const Views& views);
 

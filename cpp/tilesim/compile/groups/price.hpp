@@ -27,35 +27,35 @@ class GroupPrice {
 
   GroupPrice(const Context& context, const Uses& uses);
 
-  /// Of operations as one kernel: what is read and stored, each once; cycles of the longest of
-  /// memory at its peak, arrays and vector units, and those of a launch.
+  /// Estimate for operations as one kernel: bytes read and stored, each once; cycles of the longest of memory at peak
+  /// bandwidth, arrays and vector units, plus a launch.
   Price price_of(const std::vector<int>& ops) const;
   struct Load {
     ValueId value;
     double bytes;
   };
-  /// What operations read as one kernel. A tensor is read for what a product computes of either operand, and once more
-  /// for what stands at its end: tiles differ.
+  /// The tensors that the operations load as one kernel. A tensor that a product computes either operand from counts
+  /// once for that, and again if the operations after the product read it: the tiles differ.
   std::vector<Load> loads_of(const std::set<int>& members) const;
-  /// The bytes of `of`.
+  /// Bytes that `of` loads.
   double bytes_of(const std::set<int>& members) const;
-  /// Of each as a separate kernel, less that of all together.
+  /// Estimate of separate kernels, minus that of one kernel.
   Price saved(const std::vector<int>& ops) const;
-  /// Of a tensor, or of what it repeats where it is a view.
+  /// Bytes of a tensor; of a view, the bytes of its source.
   double bytes(ValueId value) const;
-  /// Cycles that arrays or vector units take for the operations, all cores at work; products in whole tiles of weights.
+  /// Cycles of arrays or vector units for the operations, with all cores busy; products in whole tiles of weights.
   double computing(const std::vector<int>& ops) const;
-  /// Of one operation on the vector unit.
+  /// Flops of one operation on the vector unit.
   double flops(int op) const;
   double memory_cycles(double bytes) const { return bytes / bytes_per_cycle_; }
-  /// How a kernel that reduces rows, which come whole, is divided; others: over all cores.
+  /// The split over cores of a kernel that reduces whole rows; other kernels use all cores.
   struct Rows {
-    double cores = 1;       ///< that have rows
+    double cores = 1;       ///< number of cores with rows
     double computing = 0;   ///< cycles of the vector units
-    bool one_each = false;  ///< rows of a core come at once: nothing hides behind anything
+    bool one_each = false;  ///< each core has its rows at once: no transfer is hidden
   };
   Rows rows(const std::vector<int>& ops) const;
-  /// Where so many cores move them: none gets more than its port passes.
+  /// Cycles of memory for so many cores: no core gets more than the rate of its port.
   double memory_cycles(double bytes, double cores) const {
     return bytes / std::min(bytes_per_cycle_, cores * port_bytes_per_cycle_);
   }
@@ -75,10 +75,10 @@ class GroupPrice {
 
   const Context& context_;
   const Uses& uses_;
-  mutable std::vector<double> computing_;          ///< by operation, of one core; below 0: not known yet
-  mutable std::map<std::vector<int>, Rows> rows_;  ///< by operations: of a kernel that reduces rows
-  double bytes_per_cycle_ = 1;                     ///< of the memory, for all cores, in cycles of one
-  double port_bytes_per_cycle_ = 1;                ///< of one core
+  mutable std::vector<double> computing_;          ///< by operation, on one core; below 0: not computed yet
+  mutable std::map<std::vector<int>, Rows> rows_;  ///< by operations, for kernels that reduce rows
+  double bytes_per_cycle_ = 1;                     ///< rate of the memory for all cores
+  double port_bytes_per_cycle_ = 1;                ///< rate of one core's port
 };
 
 }  // namespace tilesim::lower

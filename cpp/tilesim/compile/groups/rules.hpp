@@ -29,10 +29,10 @@ enum class Rule : std::uint8_t {
 struct RuleInfo {
   Rule rule;
   std::string_view name;
-  std::string_view matches;   ///< which operations
-  std::string_view legal;     ///< when they may be one kernel
-  std::string_view saves;     ///< bytes and cycles of the group, against its parts
-  std::string_view rounding;  ///< what becomes of the results
+  std::string_view matches;   ///< operations that the rule matches
+  std::string_view legal;     ///< condition for fusing them
+  std::string_view saves;     ///< bytes and cycles of the group compared with its parts
+  std::string_view rounding;  ///< effect on rounding of results
 };
 
 /// All rules, in the order in which they are tried.
@@ -49,10 +49,10 @@ class RuleSet {
   std::uint32_t on_ = 0;
 };
 
-/// The machine's own way to group, or the generic one, and the rules that are on.
+/// The grouping of the machine's compiler or the generic one, and the enabled rules.
 struct FusionRules : LoweringProfile::Fusion {
   RuleSet on;
-  bool native = false;  ///< the machine's file says what its compiler does
+  bool native = false;  ///< the machine file describes its compiler
   bool has(Rule rule) const { return on.has(rule); }
   static FusionRules of(const Share& machine, const CompileOptions& options);
 };

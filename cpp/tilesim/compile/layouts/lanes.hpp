@@ -9,14 +9,14 @@
 
 namespace tilesim::lower {
 
-/// Strides per axis of a value, of a tile that lies in its slot as memory holds it, minor axis innermost; 0 along axes
-/// that the tensor does not span.
+/// Strides per value axis of a tile whose slot keeps the order of memory, minor axis innermost; 0 along axes that the
+/// tensor does not span.
 std::vector<std::int64_t> memory_strides(const Context& context, const Placement& placement, const Shape& tile);
 
-/// The cross-lane unit waits for the slot's first piece, puts `in` where `out` says, and commits the second.
+/// The cross-lane unit waits for the slot's first piece, permutes `in` to `out`, and commits the second piece.
 void permute_in_place(program::View in, program::View out, program::Block& block);
 
-/// One note of the kernels that permute tiles, if any does.
+/// Adds one note to the program on the kernels that permute tiles, if there are any.
 void note_lane_changes(program::Program& program);
 
 }  // namespace tilesim::lower

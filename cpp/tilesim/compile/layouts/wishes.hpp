@@ -14,16 +14,16 @@ using Order = std::vector<int>;  ///< axes, minor to major
 
 Order last_axis_minor(std::size_t rank);
 Order largest_minor(const Shape& shape);
-/// Axes of extent 1 (what a reduction kept, the one token of a step) would be padded to a whole register of lanes or
-/// sublanes, which another axis fills.
+/// Axes of extent 1 (a reduced axis, the one token of a decode step) go major: as minor axes they would be padded to
+/// all lanes or sublanes of a register.
 Order unit_axes_major(const Shape& shape);
 double padded_elements(const Shape& shape, const Order& order, const Shape& tile);
 
-/// Orders that convolutions ask for, by axes of the values: [..][W][N][C], with few images [..][N][W][C] (columns over
-/// the sublanes), and gathers and scatters of their starts; then whatever is added. The first wish of a value counts.
+/// Preferred axis orders: of convolutions [..][W][N][C], with few images [..][N][W][C] (columns over the sublanes); of
+/// starts of gathers and scatters; and added ones. The first preference of a value counts.
 class Wishes {
  public:
-  /// `native`: weights of convolutions as compilers have them, however padded.
+  /// Adds a preferred order; returns the values that it reaches.
   Wishes(const GraphFunction& function, const Shape& tile, bool native);
   /// A further wish; gives the values that it reaches.
   std::vector<ValueId> add(ValueId value, Order order);

@@ -25,7 +25,7 @@ class MovementLowering {
     std::vector<mapping::MovePlan::Loop> loops;
   };
 
-  /// Where a box starts along an axis: `at`, plus the only element of the tensor `through`.
+  /// The start of a box along an axis: `at`, plus the only element of tensor `through`.
   struct Start {
     Expr at = 0;
     std::string through;
@@ -35,7 +35,7 @@ class MovementLowering {
   const Shape& shape(ValueId value) const { return context_.value(value).type.shape; }
   const Placement& placement(ValueId value) const { return context_.placements[static_cast<std::size_t>(value)]; }
   [[noreturn]] void unsupported(const std::string& why) const;
-  /// Tiles of `space` for buffers of so many bytes per element in all; `tensors`: by the axes of the space.
+  /// Tiles of `space` if all buffers take this many bytes per element; `tensors`: indexed by the axes of the space.
   Region region(const Shape& space, std::int64_t bytes, int suffix, const std::vector<Placement>& tensors = {},
                 const std::vector<Start>* starts = nullptr);
   static Region tiled(const Shape& space, const Shape& tiles, int suffix);
@@ -46,29 +46,29 @@ class MovementLowering {
   void add_slot(program::Scope& scope, const std::string& name, DType dtype, std::int64_t elements,
                 const std::vector<std::string>& consumers) const;
   void add_step(const Region& r, program::Scope step, program::Block body, int suffix);
-  /// The operands of a step, and the axis over the lanes; `starts` move the region in one of the two tensors.
+  /// Adds the operands of a step and its lane axis to the problem; `starts` move the region in one of the two tensors.
   void lay(mapping::VectorProblem& problem, const Placement& source, const Placement& target,
            const std::vector<Start>* starts) const;
-  /// to at `write` = from at `read` for every point of `space`, converting where the types differ.
+  /// Copies from `from` at `read` to `to` at `write` for every point of `space`, converting between types.
   void copy(const Shape& space, const Placement& from, const std::vector<AxisAccess>& read, const Placement& to,
             const std::vector<AxisAccess>& write, std::optional<double> fill = {});
-  /// Strides of a tile in its slot as it is loaded and as it is stored: the cross-lane unit permutes it between, where
-  /// elements change lanes.
+  /// Strides of a tile in its slot as loaded and as stored: the cross-lane unit permutes it in between, if elements
+  /// change lanes.
   struct Shuffle {
     mapping::MovePlan plan;
     std::vector<std::int64_t> loaded, stored;
   };
   Shuffle shuffle(const Region& r, const Placement& source, const Placement& target,
                   const std::vector<Start>* starts = nullptr) const;
-  /// A slot for each buffer of the plan: one is used by the next, the last one is stored.
+  /// Adds a slot for each buffer of the plan: each is read by the next, the last one is stored.
   void add_slots(program::Scope& scope, const mapping::MovePlan& plan) const;
-  /// Loads a tile and, if need be, permutes it.
+  /// Loads a tile and permutes it if necessary.
   static void load(const Region& r, program::Transfer transfer, const Shuffle& shuffle, program::Block& body);
   static void emit_convert(const Region& r, const std::vector<std::int64_t>& strides, DType from, std::int64_t pieces,
                            program::Block& body);
   static void store(const Region& r, const std::string& slot, const Placement& to, program::Block& body);
   static void store(const std::string& slot, program::Transfer transfer, std::int64_t pieces, program::Block& body);
-  /// y = a constant, everywhere.
+  /// Sets y to a constant.
   void fill(double value);
   void emit();
   bool stored_in_place(ValueId part, std::size_t dim, std::int64_t offset) const;
@@ -77,11 +77,11 @@ class MovementLowering {
   void reshape();
   void bitcast();
 
-  /// A tensor of this kernel alone, row-major.
+  /// Declares a row-major tensor that only this kernel uses.
   Placement temporary(const std::string& stem, DType dtype, const Shape& shape);
-  /// The same bytes under another shape or type; none where the tensor is a parameter of the function.
+  /// The same bytes under another shape or type; empty if the tensor is a parameter of the function.
   std::optional<Placement> same_bytes(const Placement& placement, DType dtype, const Shape& shape);
-  /// A placement with the value's own axes (of one dimension where `flat`), copied if it is a view.
+  /// A placement with the value's own axes (one axis if `flat`); a view is copied.
   Placement dense(ValueId value, bool flat = false);
 
   // pad.cpp
@@ -90,7 +90,7 @@ class MovementLowering {
   void pad_mirrored(bool reflect);
   std::optional<double> pad_value() const;
 
-  struct Gather;  ///< boxes.hpp
+  struct Gather;  ///< defined in boxes.hpp
   // scatter.cpp
   void scatter();
   Placement flat_updates(const std::vector<std::int64_t>& window, const Shape& boxes, DType dtype);
@@ -103,10 +103,10 @@ class MovementLowering {
   // index.cpp
   void gather();
   void embedding();
-  /// Starts of the boxes in `source`, clamped or moved outside of it, computed on the vector unit.
+  /// Computes the starts of the boxes in `source` on the vector unit, clamped or moved outside the source.
   Placement box_starts(const Gather& g);
   static program::VectorOp starts_of(const Gather& g, const Region& r, DType indices);
-  /// One tensor of starts, or one for each axis that the boxes move along.
+  /// `starts`: one tensor, or one for each axis along which the boxes move.
   void load_boxes(const Gather& g, const std::vector<Placement>& starts);
   program::Transfer load_of(const Gather& g, const std::vector<Placement>& starts, const Region& r,
                             std::vector<std::size_t>& loops) const;
@@ -126,13 +126,13 @@ class MovementLowering {
   const Op& op_;
   ValueId y_;
   const Shape& shape_;
-  Shape main_;  ///< space of the steps that the kernel's mapping is for; empty while others are emitted
-  std::optional<mapping::VectorTiles> usual_, chosen_;  ///< of `main_`, once a step has asked
-  std::int64_t depth_ = 2;                              ///< buffers of the slots of this step
+  Shape main_;  ///< iteration space of the mapped step; empty while other steps are emitted
+  std::optional<mapping::VectorTiles> usual_, chosen_;  ///< tiles of `main_`, after a step asked for them
+  std::int64_t depth_ = 2;                              ///< buffers per slot of this step
   program::Scope scope_;
-  bool one_by_one_ = false;  ///< boxes come in a transfer each, which tiles do not change
-  /// Rows that indices say: axes of the result of which each position comes in a separate transfer; set where rows
-  /// are fetched so. Whether they pass the vector unit, to another buffer.
+  bool one_by_one_ = false;  ///< a transfer per box, whatever the tiles
+  /// Axes of the result whose positions each need a transfer; set if rows are fetched by indices. Then, whether the
+  /// rows pass through the vector unit to another buffer.
   std::optional<std::vector<int>> rows_apart_;
   bool masked_ = false;
   int steps_ = 0, temporaries_ = 0;
@@ -140,7 +140,7 @@ class MovementLowering {
 
 AxisAccess affine_axis(std::size_t dim, std::int64_t coefficient = 1, std::int64_t constant = 0);
 std::vector<AxisAccess> plain_axes(std::size_t rank);
-/// A placement seen through another access: axes of the tensor by the axes of the iteration space.
+/// A placement composed with another access: maps axes of the iteration space to axes of the tensor.
 Placement seen_through(const Placement& placement, const std::vector<AxisAccess>& access);
 
 }  // namespace tilesim::lower

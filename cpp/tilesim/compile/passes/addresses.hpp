@@ -9,22 +9,22 @@
 
 namespace tilesim::lower {
 
-/// Bytes that a scope's slots and those of the scopes inside hold at once.
+/// Largest number of bytes that slots of a scope and of its inner scopes take together.
 struct Held { std::int64_t scratchpad = 0, accumulator = 0; };
 Held held(const program::Scope& scope);
 
-/// Why a kernel does not fit the memories of the machine's core; none: it does.
+/// Why a kernel does not fit the memories of the machine's core; empty if it fits.
 std::optional<Refusal> misfit(const program::Scope& kernel, const Share& machine);
 
-/// Gives every slot its address, the only place that does. A slot lives as long as its scope: slots of inner scopes lie
-/// behind those of the scopes around them, scopes that follow each other share bytes. Where kernels overlap, neighbours
-/// live at one time: they take turns at the two ends of each memory, or of what values that stay leave of it, so that
-/// the next one's tiles find room.
+/// Gives every slot its address; no other function does. A slot lives as long as its scope: slots of inner scopes
+/// follow those of the enclosing scopes, and consecutive scopes share bytes. Adjacent kernels that overlap are live
+/// together: they use the two ends of each memory, or of the space left by resident values, in turn, so that the next
+/// kernel has space for its tiles.
 void give_addresses(program::Program& program, const Share& machine, const std::vector<Resident>& residents);
 
-/// Lets a result of an elementwise kernel lie in memory where a temporary lies, or the state that it is the new value
-/// of, that the kernel reads last. Only where each element is loaded once, and stored to by what was computed of that
-/// load; where all other readers are complete before; both alike in shape, type and layout.
+/// Lets an elementwise kernel store its result over an operand that it reads last: a temporary, or the state that the
+/// result updates. Required: it loads each element once and overwrites it with a value computed from that load; all
+/// other readers are complete before; shape, type and layout are equal.
 void lie_over_dying(Lowering& lowering);
 
 }  // namespace tilesim::lower

@@ -11,26 +11,26 @@
 
 namespace tilesim::lower {
 
-/// A ring whose tiles come from one load, or one of each of several tensors, in one place of the kernel's loops.
+/// A ring filled by one load (or one load per tensor) at one place in the kernel's loops.
 struct AheadRing {
   struct Loop {
     std::string index;
     std::int64_t trips = 1;
   };
   std::string slot, queue;
-  std::vector<std::string> tensors;  ///< that a tile is loaded from
-  std::vector<Loop> loops;           ///< around its acquire, outer to inner
-  program::Block* block = nullptr;   ///< where it is acquired
-  std::size_t first = 0, end = 0;    ///< of the block: acquire, loads and commits
-  std::int64_t commits = 0;          ///< per tile
+  std::vector<std::string> tensors;  ///< tensors that a tile is loaded from
+  std::vector<Loop> loops;           ///< loops around its acquire, outermost first
+  program::Block* block = nullptr;   ///< block that acquires it
+  std::size_t first = 0, end = 0;    ///< range of the acquire, loads and commits in the block
+  std::int64_t commits = 0;          ///< commits per tile
   std::int64_t tiles = 1;
-  bool plain = true;  ///< acquired once in the text and filled there: the tiles can come from elsewhere
+  bool plain = true;  ///< acquired once in the text and filled there: its tiles can be prefetched
 };
 
-/// Rings of the kernel's own slots that a load fills; within conditions too, which are not plain.
+/// Rings of the kernel's own slots that loads fill; those within conditions are not plain.
 std::vector<AheadRing> ahead_rings(program::Scope& kernel);
 
-/// How many tiles loads bring into each slot of the kernel, counting no further than `most`.
+/// Number of tiles loaded into each slot of the kernel, counted up to `most`.
 std::map<std::string, std::int64_t> loaded_tiles(const program::Scope& kernel, std::int64_t most);
 
 /// Tiles [0, count) of the ring into a slot `ahead`, loaded before all else.

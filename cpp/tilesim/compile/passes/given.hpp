@@ -12,10 +12,10 @@ namespace tilesim::lower {
 
 class Given {
  public:
-  /// Weights, inputs, and formal names that every call binds to such a tensor.
+  /// Finds weights, inputs, and formal names that every call binds to one of these.
   explicit Given(program::Program& program);
 
-  /// Of a tensor of whatever name: an alias is what it lies in.
+  /// Whether a tensor is given; an alias counts as the tensor whose bytes it uses.
   bool contains(const std::string& tensor) const { return given_.contains(owner(tensor)); }
   std::string owner(std::string tensor) const;
 

@@ -9,23 +9,23 @@
 
 namespace tilesim::lower {
 
-/// Kernels in text order; of several streams (cores, contexts) each step of a kernel counts, and trips of the graph's
-/// loops with all kernels of their functions.
+/// Numbers kernels in text order. With several streams (cores, contexts) each step of a kernel counts; a trip of a
+/// graph loop counts all kernels of its functions.
 class KernelNumbers {
  public:
   explicit KernelNumbers(const program::Program& program);
 
-  /// Kernels of a statement of a function's body: what the next one's number is further.
+  /// Number of kernels in a statement of a function's body: the increase of the next kernel's number.
   std::int64_t kernels_in(const program::Statement& statement) const;
   std::int64_t kernels_in(const std::string& function) const;
   std::int64_t kernels_in(const program::Block& body) const;
-  /// Cores with all their contexts: those of a core share its counters.
+  /// Number of streams: cores with all their contexts, as the contexts of a core share its counters.
   std::int64_t streams() const { return streams_; }
   bool several() const { return streams_ > 1; }
 
-  /// A loop of the graph: its body is a function.
+  /// Whether the kernel is a loop of the graph, whose body is a function.
   static bool runs_functions(const program::Block& kernel);
-  /// Steps that follow each other within a kernel, or one.
+  /// Number of consecutive steps in a kernel, at least 1.
   static std::int64_t steps_in(const program::Scope& kernel);
 
  private:

@@ -19,11 +19,11 @@ void overlap(program::Program& program, const Share& machine);
 /// Parameter of functions: kernels that have run before a call.
 inline constexpr const char* kernels_before = "kernels_before";
 
-/// The store queue whose kernels a counter counts; empty: it is another counter.
+/// The store queue whose completed kernels the counter counts; empty for any other counter.
 std::string kernels_counted_on(const program::Counter& counter);
 
-/// Lets a queue wait until `count` kernels behind `base` are complete, of a program that `overlap` has seen; nothing
-/// where kernels stand behind barriers.
+/// Makes a queue wait until `count` kernels after `base` are complete, in a program after `overlap`; adds nothing if
+/// kernels have barriers.
 void append_waits(program::Block& block, const program::Program& program, const std::string& queue, const Expr& base,
                   std::int64_t count);
 

@@ -8,31 +8,31 @@
 
 namespace tilesim::lower {
 
-/// Bytes of a memory, the end not included.
+/// A range of bytes [low, high) of a memory.
 struct Span { std::int64_t low = 0, high = 0; };
 
-/// The longest stretch of `bytes` that no value takes which stays during a kernel of a body.
+/// The longest range of `bytes` that is free of resident values during a kernel of a body.
 Span longest_gap(const std::vector<Resident>& residents, const std::string& function, std::int64_t kernel,
                  std::int64_t bytes);
 Span longest_gap(std::vector<Span> taken, std::int64_t bytes);
-/// What a kernel's tiles of `held` bytes have: where they fit, without what the kernel before still reads, which they
-/// would wait for.
+/// The range for the `held` bytes of a kernel's tiles: if they fit, it excludes bytes that the previous kernel still
+/// reads, for which the tiles would have to wait.
 Span free_beside(const std::vector<Resident>& residents, const std::string& function, std::int64_t kernel,
                  std::int64_t held, std::int64_t bytes);
 
-/// Decides which temporaries stay, where in the scratchpad, and which kernels get smaller tiles for them.
+/// Decides which temporaries stay on chip, where in the scratchpad, and which kernels get smaller tiles for them.
 ///
-/// A value may stay whose accesses all lie in kernels of one body, with no call between them; on several cores, each
-/// must read what it has stored itself. Values come in the order of the bytes of memory that they save per byte and
-/// kernel. One stays where the tiles of all kernels meanwhile still fit beside it; else these kernels are lowered again
-/// with what is left, and it stays only if that takes no longer by the closed forms.
+/// A value may stay if all its accesses are in kernels of one body without a call between them; with several cores,
+/// each core must read only elements that it stored itself. Values are taken in order of memory bytes saved per byte
+/// and kernel. A value stays if the tiles of all kernels meanwhile fit beside it; otherwise these kernels are lowered
+/// again for the remaining space, and it stays only if that is not slower by the closed forms.
 void choose_residents(Lowering& lowering);
 
-/// Where tiles of a kernel lie on bytes of a value that stayed until then, their first use waits for the value's last
-/// reader, and a value's first store for kernels whose tiles lay there.
+/// Orders tiles and values on the same bytes: the first use of a tile waits for the last reader of a value that stayed
+/// there, and the first store of a value waits for kernels whose tiles were there.
 void keep_apart(Lowering& lowering);
 
-/// Numbers kernels, loops of the graph and calls of a body, and nothing else in it.
+/// Visits the kernels, loops of the graph and calls of a body with their numbers, and no other statements.
 template <class Statements, class Visit>
 void for_each_kernel_of(Statements& body, const Visit& visit) {
   std::int64_t number = 0;

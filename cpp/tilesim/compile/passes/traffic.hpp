@@ -14,8 +14,8 @@ namespace tilesim::lower {
 
 using Region = program::Box;
 
-/// What one core (context) stores: regions; and what it loads: one region around all of it. In the axes of the tensor
-/// whose bytes they are.
+/// The regions that one core (context) stores, and one box around all its loads, in the axes of the tensor that owns
+/// the bytes.
 struct CoreUse {
   struct Step {
     Region region;
@@ -26,29 +26,29 @@ struct CoreUse {
   std::vector<Step> steps = {};  ///< the first loads, in order
 };
 
-/// Loads of a core and tensor that are kept in order.
+/// Number of loads whose order is kept, per core and tensor.
 constexpr std::size_t most_steps_seen = 16;
 
-/// What a kernel does with a tensor, under the name that its transfers have for it.
+/// Accesses of a kernel to a tensor, under the name that its transfers use.
 struct TensorUse {
-  double loaded = 0, stored = 0;    ///< bytes of all cores together: of memory, with the padding of layouts
-  double elements = 0;              ///< loaded and stored
-  std::vector<CoreUse> cores = {};  ///< by stream, where regions are asked for
-  bool regions = true;              ///< false: rows found through another tensor, or elements apart
+  double loaded = 0, stored = 0;    ///< bytes of memory of all cores, with the padding of layouts
+  double elements = 0;              ///< elements loaded and stored
+  std::vector<CoreUse> cores = {};  ///< by stream, if regions are requested
+  bool regions = true;              ///< false: rows are found through another tensor, or elements are strided
 };
 
-/// By tensor.
+/// Uses by tensor name.
 struct KernelTraffic : std::map<std::string, TensorUse> {
-  std::vector<double> sent;  ///< by core, where regions are asked for: bytes that sends take through its port
+  std::vector<double> sent;  ///< by core, if regions are requested: bytes sent through its port
 };
 
-/// Nothing where loops, addresses or conditions read tensors, or there are too many transfers.
+/// Empty if loops, addresses or conditions read tensors, or if there are too many transfers.
 using KernelUse = std::optional<KernelTraffic>;
 
 class Traffic {
  public:
   explicit Traffic(const program::Program& program);
-  /// `regions`: of programs of several cores, which core touches what.
+  /// `regions`: for programs of several cores, records which core accesses which region.
   KernelUse use_of(const program::Scope& kernel, bool regions) const;
 
  private:
@@ -57,7 +57,7 @@ class Traffic {
   std::map<std::string, const program::Tensor*> tensors_;
 };
 
-/// The region that these fill without a gap; nothing where there is one.
+/// The region that these fill without a gap; empty if there is a gap.
 std::optional<Region> joined(const std::vector<Region>& regions);
 bool contains(const Region& outer, const Region& inner);
 bool meet(const Region& a, const Region& b);

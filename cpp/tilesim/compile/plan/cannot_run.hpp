@@ -11,32 +11,32 @@
 
 namespace tilesim {
 
-/// What the machine lacks.
+/// The feature that the machine does not have.
 enum class Lack : std::uint8_t {
   dtype,       ///< a unit that computes on this type
-  array,       ///< arrays at all
+  array,       ///< an array
   conversion,  ///< this rounding or saturation
-  comparator,  ///< this way to compare
-  scratchpad,  ///< room for the least that the operation takes at once
-  queues,      ///< names for so many queues
-  elements,    ///< tensors without elements have no tiles
-  trips,       ///< a loop's number of trips, known before it runs
-  effect,      ///< sides of a branch that can be computed unasked
+  comparator,  ///< this comparison order
+  scratchpad,  ///< space for the smallest tile of the operation
+  queues,      ///< enough queue names
+  elements,    ///< elements: an empty tensor has no tiles
+  trips,       ///< a trip count known before the loop runs
+  effect,      ///< branches without side effects, which may be computed unconditionally
   devices,     ///< other devices
-  lowering,    ///< any way to run the kind, or these attributes of it
+  lowering,    ///< a lowering of the kind, or of these attributes
 };
 std::string_view name(Lack lack);
 
 struct Reason {
-  std::string function;   ///< of the graph as it was given
-  std::string operation;  ///< in that function; empty: of none
+  std::string function;   ///< name in the original graph
+  std::string operation;  ///< name in that function; empty: no operation
   Lack lack = Lack::lowering;
 };
 
-/// An Unsupported whose reason is that a machine lacks something.
+/// An Unsupported error caused by a missing feature of the machine.
 class CannotRun : public Unsupported {
  public:
-  /// `op`: of the graph that is prepared or lowered. Of an operation between devices the lack is always devices.
+  /// `op`: from the prepared or lowered graph. For an operation between devices the feature is always `devices`.
   CannotRun(const Op& op, Lack lack, Parts parts);
   const Reason& reason() const { return reason_; }
 
@@ -44,11 +44,11 @@ class CannotRun : public Unsupported {
   Reason reason_;
 };
 
-/// Before passes write operations as others, whose names do not tell of what: every operation's source holds its
-/// function and name beside it from here on. Passes hand sources on.
+/// Stores the function and name of every operation in its source, before passes replace operations by others with
+/// unrelated names. Passes copy sources.
 void keep_origins(Graph& graph);
 
-/// Sources as they were given.
+/// Restores the sources that the graph had.
 void drop_origins(Graph& graph);
 void drop_origin(Op& op);
 

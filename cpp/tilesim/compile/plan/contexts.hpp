@@ -7,22 +7,22 @@
 
 namespace tilesim::lower {
 
-/// The machine as each of `cores` cores (0: all) sees it while all are at work: its share of the bandwidth, at most
-/// what its port passes. UserError where it has fewer.
+/// The machine as one of `cores` busy cores (0: all) sees it: with its share of the bandwidth, at most the rate of its
+/// port. UserError if the machine has fewer cores.
 Share shared_by(const Machine& machine, std::int64_t cores);
 
-/// Contexts of a core that a program has: those asked for, or the most that a given mapping asks for. UserError where
-/// cores have fewer.
+/// Number of contexts per core of a program: the requested number, or the most that a given mapping asks for. UserError
+/// if cores have fewer.
 std::int64_t contexts_of(const Share& machine, const CompileOptions& options);
 
-/// The machine with a context's share of each core's memories: contexts share them evenly.
+/// The machine with each core's memories divided evenly by the number of contexts.
 Share with_part_of_memories(const Share& machine, std::int64_t contexts);
 
-/// The machine in which each of `contexts` contexts of a core counts as a core, with its share of the bandwidth.
+/// The machine in which each of `contexts` contexts per core counts as a core with its share of the bandwidth.
 Share with_contexts(const Share& machine, std::int64_t contexts);
 
-/// A kernel that was lowered for such a machine, as one of `of` contexts of a core runs it: virtual core c is context
-/// c modulo `contexts` of core c divided by `contexts`. Further contexts have no part.
+/// Rewrites a kernel lowered for such a machine for contexts: virtual core c becomes context c modulo `contexts` of
+/// core c divided by `contexts`. The remaining of the `of` contexts get no part.
 void over_contexts(program::Scope& kernel, std::int64_t contexts, std::int64_t of);
 
 }  // namespace tilesim::lower

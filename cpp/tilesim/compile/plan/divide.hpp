@@ -52,7 +52,7 @@ enum class AllowedSplit : std::uint8_t { any, counted, even };
 /// The split of a product, and the share of the machine that each working core has.
 struct Divided {
   CoreSplit split;
-  Share seen;  ///< the context's has an equal share for each of all cores
+  Share seen;  ///< the context's machine gives an equal share to each of all cores
 };
 
 /// The fastest split of the product over the machine's cores, by the cost model. Ties go to the split with the fewest
@@ -64,20 +64,20 @@ Divided split_product(const Context& context, const Kernel& kernel, mapping::Pro
 /// Sets problem.domain to the extents of one part.
 Divided split_along(const Context& context, mapping::Problem& problem, int dim, bool multicast = false);
 
-/// Contractions that are longer than the results are many: where the estimate says that it is clearly faster, each core
-/// sums a part of the contraction, and a reduction adds the parts. Only where parts are equal and tensors lie dense.
+/// Splits contractions that are longer than the number of results, if the estimate is clearly faster: each core sums a
+/// part, and a reduction adds the parts. Requires equal parts and dense tensors.
 void divide_contractions(Graph& graph, const Share& machine);
 
-/// Divides the outer loops of a lowered kernel (of each of its steps) over the cores where each trip is proven to stand
-/// alone: it fills the slots that it uses, and stores elements that no other trip stores or loads. Otherwise the first
-/// core runs the whole kernel, and the program says so in a note. A step that asks which core runs it is divided.
+/// Splits the outer loops of a lowered kernel (of each of its steps) over the cores if each trip is proven independent:
+/// it fills the slots that it uses, and stores elements that no other trip stores or loads. Otherwise the first core
+/// runs the whole kernel, which a note of the program says. A step that reads "core" is split already.
 void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Share& machine);
 
-/// Parts of a kernel of which the cores from `used` on have none go to the regions of the memory in turn, instead of
-/// all to the first. Not for kernels whose cores send to each other.
+/// Distributes parts of a kernel in which cores from `used` on are idle over the memory regions in turn, instead of all
+/// to the first region. Not for kernels whose cores send to each other.
 void take_regions_in_turn(program::Block& body, std::int64_t used, const Share& machine);
 
-/// Calls `call` with the kernel, or with each of its steps where it is nothing else.
+/// Calls `call` with the kernel, or with each of its steps if it consists of steps only.
 template <class Call>
 void for_each_step(program::Scope& kernel, const Call& call) {
   const auto is_step = [](const program::Statement& s) { return std::holds_alternative<program::Scope>(s.action); };

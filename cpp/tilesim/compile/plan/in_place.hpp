@@ -9,19 +9,19 @@
 
 namespace tilesim::lower {
 
-/// Marks updates, calls and loops whose result takes the bytes of an operand: an alias of the entry function reaches
-/// through calls and loops, so that only what is written moves. Not where anything else reads the old value; a result
-/// of a function takes its operand's bytes only if it may in every call.
+/// Marks updates, calls and loops whose result reuses the bytes of an operand. An alias of the entry function extends
+/// through calls and loops, so that only written elements move. An old value with another reader is not reused; a
+/// result of a function reuses its operand only if every call allows it.
 void mark_in_place(Graph& graph);
 
-/// Of a marked graph: states that the entry function updates, and that are copied whole nevertheless, in words.
+/// Descriptions of the states of a marked graph that the entry function updates and yet copies as a whole.
 std::vector<std::string> copied_states(const Graph& graph);
 
-/// The operand in whose bytes a result of a marked operation lies; no_value: it has its own.
+/// The operand whose bytes a result of a marked operation uses; no_value: it has separate bytes.
 ValueId old_value(const Op& op, ValueId result);
 
-/// The tensors of a program with owners before their aliases: one of an output may be an alias of a temporary that was
-/// declared after it.
+/// The tensors of a program, reordered so that an owner precedes its aliases. An output may be an alias of a temporary
+/// that was declared later.
 std::vector<program::Tensor> owners_first(std::vector<program::Tensor> tensors);
 
 }  // namespace tilesim::lower

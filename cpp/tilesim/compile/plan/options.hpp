@@ -55,9 +55,9 @@ struct CompileOptions {
   std::string mapping = "profile";                      ///< one of mapping::strategies()
   std::map<std::string, mapping::VectorTiles> vectors;  ///< tiles of vector kernels, by name
   std::string only;  ///< lower only the kernel of this name (and calls), to time it standalone
-  std::vector<ProductChoice>* record = nullptr;           ///< gets every product
-  std::vector<VectorChoice>* record_vectors = nullptr;    ///< gets every vector kernel
-  std::vector<FusionCandidate>* record_fusion = nullptr;  ///< gets every group that a rule looked at
+  std::vector<ProductChoice>* record = nullptr;           ///< receives every product
+  std::vector<VectorChoice>* record_vectors = nullptr;    ///< receives every vector kernel
+  std::vector<FusionCandidate>* record_fusion = nullptr;  ///< receives every group that a rule considered
   std::int64_t cores = 0;          ///< that share the work; 0: all of the machine, or fewer if that is faster
   std::int64_t slower_memory = 1;  ///< kernels are lowered for a memory this many times slower, to keep more on chip
   std::int64_t contexts = 0;       ///< per core; 0: the number that a given mapping requests
@@ -66,8 +66,8 @@ struct CompileOptions {
   std::string residency = "none";
   std::map<std::string, std::string> levels;  ///< of values by name: memory | scratchpad; overrides `residency`
   std::map<std::string, std::string>* unused =
-      nullptr;                     ///< gets products whose zero tiles are multiplied, with the reason
-  std::vector<std::string> notes;  ///< put before the program's notes
+      nullptr;                     ///< receives products whose zero tiles are multiplied, with the reason
+  std::vector<std::string> notes;  ///< precede the program's notes
   /// Simulates a program. The compiler uses it to choose the fastest of several small programs; empty: estimates
   /// decide.
   std::function<Timed(const program::Program&)> timed = {};

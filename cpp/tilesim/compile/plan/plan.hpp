@@ -27,7 +27,7 @@ struct Placement {
   DType dtype = DType::f32;  ///< as stored (may be narrower than the value's type where only products read it)
   std::vector<AxisAccess> axes;
   bool identity = true;             ///< tensor has the value's own shape and axes
-  std::vector<Expr> moved = {};     ///< per axis of the tensor, what a loop's counter adds to its start; empty: nothing
+  std::vector<Expr> moved = {};     ///< per axis of the tensor: offset of the start by a loop counter; empty: none
   std::optional<double> fill = {};  ///< value of the elements beyond the tensor's ends
 };
 
@@ -61,8 +61,8 @@ struct Kernel {
       if (part.product == op) return true;
     return op == anchor;
   }
-  /// Bytes that a kernel before a product would move beside, if it stored the operands that the product computes; and
-  /// whether there would be one only for that.
+  /// Bytes that a separate kernel before a product would move in addition, if it stored the operands that the product
+  /// computes; and whether such a kernel would exist only for that.
   double spared_bytes = 0;
   bool spares_kernel = false;
   std::vector<Kernel> stages;  ///< chain: the consecutive products as separate kernels
@@ -84,18 +84,18 @@ class TensorIndex {
   std::size_t seen_ = 0;
 };
 
-struct AttentionPlans;  ///< attention/attention.hpp
+struct AttentionPlans;  ///< defined in attention/attention.hpp
 
-/// Solutions of mapping problems of this program. Equal problems are solved once.
+/// Solutions of the mapping problems of this program; equal problems are solved once.
 struct Division;
 struct Choices {
   TensorIndex tensors;
   std::unordered_map<std::string, std::shared_ptr<const Division>> divisions;
   std::unordered_map<std::string, mapping::Nest> nests;
   std::unordered_map<std::string, mapping::VectorTiles> tiles;
-  std::shared_ptr<const AttentionPlans> attentions;  ///< null: none are known
+  std::shared_ptr<const AttentionPlans> attentions;  ///< null: not computed
 
-  /// Not divisions: whether something stays with a product depends on more than its key.
+  /// Takes all choices but divisions, which depend on more than their key: on fused operations.
   void take_mappings(const Choices& other) {
     nests = other.nests;
     tiles = other.tiles;
@@ -112,11 +112,11 @@ struct Context {
   const Share& machine;
   const CompileOptions& options;
   Choices& choices;
-  program::Program& program;          ///< notes, counters may be added
-  std::vector<Placement> placements;  ///< by ValueId; an empty tensor name: not placed (lives only inside kernels)
-  std::map<ValueId, double> scalars;  ///< values known to be a constant of one element, or in `counters`
-  std::int64_t contexts = 1;          ///< of a core, that share the kernel at hand: the machine counts each as a core
-  std::map<ValueId, Expr> counters = {};  ///< loop counters: no bytes, known when a statement is handed out
+  program::Program& program;              ///< notes, counters may be added
+  std::vector<Placement> placements;      ///< by ValueId; an empty tensor name: not placed (lives only inside kernels)
+  std::map<ValueId, double> scalars;      ///< values known to be a constant of one element, or in `counters`
+  std::int64_t contexts = 1;              ///< per core, sharing the current kernel: the machine counts each as a core
+  std::map<ValueId, Expr> counters = {};  ///< loop counters: no bytes, known when a statement is dispatched
 
   const Value& value(ValueId id) const { return function.value(id); }
   bool placed(ValueId id) const { return !placements[static_cast<std::size_t>(id)].tensor.empty(); }
@@ -135,9 +135,8 @@ const std::string& mapping_rule(const Context& context);
 program::Statement on(const std::string& queue, program::Action action);
 program::Statement loop(const std::string& index, Expr extent, program::Block body);
 
-/// A rectangular region of a value: start (expressions) and extents per axis of the value. Gives the transfer between
-/// the value's placement and a dense row-major slot region with `slot_strides` per value axis. A negative stride entry
-/// is not allowed; extent may be ragged.
+/// The transfer between a region of a value and a dense row-major slot region. The region has a start (expressions) and
+/// extents per axis of the value; `slot_strides` are per value axis and not negative; extents may be ragged.
 program::Transfer region_transfer(const Placement& placement, const std::vector<Expr>& start,
                                   const std::vector<Expr>& extents, const std::vector<std::int64_t>& slot_strides,
                                   const std::string& slot);
@@ -183,15 +182,15 @@ class DagBuilder {
   std::vector<Expr> axis_start;  ///< start of the tile along each space axis
 
  private:
-  /// The node of a value whose operands all have theirs.
+  /// The node of an operation's result; its operands must have nodes.
   int node_of_op(const Op& op, const TensorType& type);
-  /// The operation among `ops` that makes the value; null where none does.
+  /// The operation among `ops` that produces the value; null if none does.
   const Op* maker(ValueId value, const std::set<int>& ops);
 
   const Context& context_;
   std::unordered_map<ValueId, int> known_;
-  std::unordered_map<ValueId, int> makers_;  ///< by result, of the operations seen
-  const std::set<int>* indexed_ = nullptr;   ///< whose makers these are
+  std::unordered_map<ValueId, int> makers_;  ///< operation by its result
+  const std::set<int>* indexed_ = nullptr;   ///< set that makers_ indexes
   std::vector<program::VectorNodeSpec> nodes_;
 };
 

@@ -9,30 +9,30 @@
 
 namespace tilesim::lower {
 
-/// The type that a reduction of elements of this type runs in.
+/// The accumulation type of a reduction of elements of this type.
 DType sum_dtype(DType dtype);
-/// Which axes of a space a value of this shape spans: numpy alignment.
+/// The axes of a space that a value of this shape spans: numpy alignment.
 std::vector<bool> spanned_axes(const Shape& own, const Shape& space);
 /// Bytes per element of the two buffers of an input or output.
 std::int64_t ring_bytes(DType dtype);
-/// Bytes per element of what a reduction keeps: the sums of two rows; of argmax and argmin also the extreme's index.
+/// Bytes per element of a reduction's state: the sums of two rows; for argmax and argmin also the index.
 std::int64_t sum_bytes(const Op& reduce, DType operand);
 bool is_arg_reduce(const Op& op);
 
-/// The operations of one vector kernel, in order, and the bytes that its whole rows take: one operation more costs time
-/// in proportion to its operands, however many there are already.
+/// The operations of one vector kernel, in order, and the bytes of its whole rows. Adding an operation costs time in
+/// proportion to its operands, not to the operations already there.
 class RowBytes {
  public:
   RowBytes(const Context& context, int first);
-  /// Whether the kernel may compute over its whole space, or over its rows, with this operation in it too.
+  /// Whether the kernel can compute over its whole space, or over its rows, with this operation added.
   bool compatible(int op) const;
-  /// Whether rows stay on chip with the operation where they do without: rows that do not fit stream by in passes,
-  /// however many operations take part.
+  /// Whether rows that stay on chip still do so with the operation added. Rows that do not fit stream in passes,
+  /// however many operations there are.
   bool stays_resident(int op);
   void add(int op);
   bool reduces() const { return reductions_ > 0; }
-  bool closed() const { return closed_; }  ///< nothing joins
-  bool fits();                             ///< whole rows, on chip
+  bool closed() const { return closed_; }  ///< no operation may join
+  bool fits();                             ///< whole rows fit on chip
 
  private:
   const Op& operation(int i) const { return context_.function.ops[static_cast<std::size_t>(i)]; }
@@ -46,13 +46,13 @@ class RowBytes {
 
   const Context& context_;
   Shape space_;
-  std::vector<std::int64_t> dims_;  ///< that the kernel's reductions take
+  std::vector<std::int64_t> dims_;  ///< dims of the kernel's reductions
   std::set<ValueId> produced_, read_;
   std::int64_t reductions_ = 0;
-  bool closed_ = false;  ///< nothing joins
+  bool closed_ = false;  ///< no operation may join
   double output_bytes_ = 0, sums_bytes_ = 0;
-  std::vector<std::int64_t> known_dims_;  ///< those of known_bytes_
-  double known_bytes_ = 0;                ///< of all that is read
+  std::vector<std::int64_t> known_dims_;  ///< dims of known_bytes_
+  double known_bytes_ = 0;                ///< bytes of all inputs
 };
 
 }  // namespace tilesim::lower

@@ -9,22 +9,22 @@
 
 namespace tilesim {
 
-/// An operation to be placed: values by number; picoseconds on either side, none where it cannot run there.
+/// An operation to place: values by number; picoseconds on either side, empty if it cannot run there.
 struct SideItem {
   std::vector<int> operands, results;
   std::optional<std::int64_t> machine, host;
 };
 
-/// A value that takes time to cross the link; what lies on both sides (weights) is none.
+/// A value that takes time to cross the link. Values present on both sides (weights) are not listed.
 struct SideValue {
   std::int64_t bytes = 0;
-  bool output = false;  ///< given by the whole: it ends in the machine's memory, where inputs begin
+  bool output = false;  ///< output of the graph: it must end in the machine's memory, where inputs start
 };
 
-/// Between machine and host: bytes per second each way, picoseconds that every transfer takes beside.
+/// The link between machine and host: bytes per second in each direction, and fixed picoseconds per transfer.
 struct SideLink {
   std::int64_t bytes_per_second = 1, latency = 0;
-  Int128 picoseconds(std::int64_t bytes) const;  ///< of one transfer, rounded up
+  Int128 picoseconds(std::int64_t bytes) const;  ///< time of one transfer, rounded up
 };
 
 struct Crossing {
@@ -35,14 +35,14 @@ struct Crossing {
 
 struct Sides {
   std::vector<SideItem> items;    ///< in an order of their dependences
-  std::vector<SideValue> values;  ///< numbers from values.size() on are of what lies on both sides
+  std::vector<SideValue> values;  ///< numbers from values.size() on are values on both sides
   SideLink link;
 
-  /// By item whether it is the host's: the placement of least time, and of those one with the fewest transfers.
+  /// For each item, whether it runs on the host, in the fastest placement; ties go to the fewest transfers.
   std::vector<bool> cheapest() const;
-  /// What crosses the link, once however often it is read there, in the order of the values.
+  /// The values that cross the link, each once however often it is read, in their order.
   std::vector<Crossing> crossings(const std::vector<bool>& host) const;
-  /// Turns of machine and host, as few as the dependences allow: whether it is the host's, and its items in order.
+  /// Alternating runs of machine and host, as few as dependences allow: whether the host runs it; its items in order.
   std::vector<std::pair<bool, std::vector<int>>> turns(const std::vector<bool>& host) const;
 };
 

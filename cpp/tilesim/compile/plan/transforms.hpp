@@ -6,15 +6,15 @@
 
 namespace tilesim::lower {
 
-/// fft becomes products with constant matrices, radix after radix, with twiddle factors between them; an extent with a
-/// prime that is too large for a product becomes a convolution (Bluestein). Radices are those that the machine's units
-/// take least time for.
+/// Replaces fft by products with constant matrices, one per radix, with twiddle factors between them; an extent with a
+/// prime too large for a product becomes a convolution (Bluestein). The radices are those with the lowest estimated
+/// time.
 void expand_transforms(Graph& graph, const Share& machine);
 
-/// linear_solve of matrices longer than a block becomes solves of blocks and products between them, halving.
+/// Replaces linear_solve of matrices longer than a block by solves of blocks and products between them, recursively.
 void divide_solves(Graph& graph, const Share& machine);
 
-/// Rows of a matrix that linear_solve takes at once: it stays on chip.
+/// Number of matrix rows that linear_solve takes at once: they stay on chip.
 std::int64_t solve_block(const Share& machine, DType wide);
 
 }  // namespace tilesim::lower

@@ -7,7 +7,7 @@
 
 namespace tilesim::lower {
 
-/// Who produces and who reads each value of a function.
+/// The producer and the readers of each value of a function.
 struct Uses {
   explicit Uses(const GraphFunction& function);
   std::vector<int> producer;                ///< op index or -1
@@ -16,6 +16,6 @@ struct Uses {
 };
 
 bool is_vector_kind(Kind kind);   ///< elementwise, convert, reduce, cumulative, window_reduce, iota
-bool is_recomputable(Kind kind);  ///< elementwise, convert, iota: cheap to compute again in every reader
+bool is_recomputable(Kind kind);  ///< elementwise, convert, iota: cheap to recompute in every reader
 
 }  // namespace tilesim::lower

@@ -9,26 +9,26 @@
 
 namespace tilesim::lower {
 
-/// Movement operations that move nothing: their result is an access map on their operand's tensor.
+/// Movement operations without data movement: the result is an access map on the operand's tensor.
 struct Views {
   std::vector<bool> view;              ///< per operation
   std::vector<bool> transposed_store;  ///< per operation (transposes): the operand is stored transposed by its producer
-  std::vector<bool> identity;          ///< per value: will have a tensor with its own shape
-  std::vector<int> joined;             ///< per value: the concat in whose result its maker stores it; -1: none
-  /// The value whose tensor another one is a view of; a value that is not a view: itself.
+  std::vector<bool> identity;          ///< per value: it gets a tensor with its own shape
+  std::vector<int> joined;             ///< per value: the concat whose result its producer stores it into; -1: none
+  /// The value of which another one is a view; a value that is not a view: itself.
   ValueId source(const GraphFunction& function, const Uses& uses, ValueId value) const;
 };
 
-/// A dynamic slice by a loop's counter is a view that moves. `is_main`: tensors of the function's inputs are known (not
-/// formal), so that views may be given separate names. `join`: what a concat puts together is stored in its result
-/// at once on this machine, where nothing is against it.
+/// Finds views. A dynamic slice at a loop's counter is a view that moves. `is_main`: tensors of the function's inputs
+/// are known (not formal), so that views may get separate names. `join`: producers store the parts of a concat directly
+/// into its result on this machine, where possible.
 Views find_views(const Context& context, const Uses& uses, bool is_main, const Share* join);
 
-/// Where a dynamic slice or update starts along an axis, clamped into range, if it is known when the transfer is handed
-/// out. `start`: the operand that says it; `last`: the largest start.
+/// The start of a dynamic slice or update along an axis, clamped into range, if it is known at dispatch. `start`: the
+/// operand with the start; `last`: the largest start.
 std::optional<Expr> counted_start(const Context& context, const Op& op, ValueId start, std::int64_t last);
 
-/// What a padding writes around its operand, if it is known when the program is made.
+/// The value that a pad writes around its operand, if known at compile time.
 std::optional<double> padding_value(const Context& context, const Op& pad);
 
 /// Access of a reshape's operand by the result's axes, if each operand axis is a product of whole result axes (splits,

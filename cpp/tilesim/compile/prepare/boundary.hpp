@@ -9,13 +9,13 @@
 
 namespace tilesim::lower {
 
-/// Declares them in the program, named as in the graph; gives the tensor of each value.
+/// Declares inputs and outputs in the program, named as in the graph; returns the tensor of each value.
 std::map<ValueId, std::string> declare_boundary(const GraphFunction& function, program::Program& program);
 
-/// Renames functions whose formal names, "function.value", are those of other values of the program.
+/// Renames functions whose formal names, "function.value", equal those of other values of the program.
 void separate_formals(Graph& graph);
 
-/// The function of a graph that a program calls by a name, which `separate_formals` may have made; null: none.
+/// The function of the graph that a program calls by this name, which `separate_formals` may have changed; null: none.
 const GraphFunction* called(const Graph& graph, const std::string& name);
 
 }  // namespace tilesim::lower

@@ -7,14 +7,14 @@
 
 namespace tilesim::lower {
 
-/// Unsupported for an operation on nothing: loops over nothing have no tiles. Operands may be empty where operations
-/// only move elements.
+/// Unsupported for an operation on empty tensors, which have no tiles. Operands may be empty if the operation only
+/// moves elements.
 void check_elements(const Graph& graph);
 
-/// UserError for a nest given from outside that is for no product of the graph.
+/// UserError for a given nest that does not belong to a product of the graph.
 void check_mappings(const Graph& graph, const CompileOptions& options);
 
-/// Whether the vector unit works on elements of a type.
+/// Whether the vector unit computes on elements of a type.
 bool computes(const VectorSpec& vector, DType dtype);
 
 }  // namespace tilesim::lower

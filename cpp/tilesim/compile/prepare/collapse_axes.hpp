@@ -8,9 +8,9 @@
 
 namespace tilesim::lower {
 
-/// Elementwise operations that read each other compute over their minor axes as one, with reshapes at their ends, where
-/// the registers and bytes that this no longer pads save more than the reshapes move; whether any do. `kept`: values
-/// whose operations stay as they are; `searched`: tiles of kernels are.
+/// Merges the minor axes of connected elementwise operations into one, with reshapes at their ends, if the padding
+/// saved in registers and bytes exceeds the moves of the reshapes. Returns whether it changed the graph. `kept`: values
+/// whose operations stay unchanged; `searched`: whether tiles of kernels are searched.
 bool collapse_axes(Graph& graph, const Share& machine, const std::set<std::string>& kept, bool searched);
 
 }  // namespace tilesim::lower

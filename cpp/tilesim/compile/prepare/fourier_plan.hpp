@@ -10,18 +10,18 @@ namespace tilesim::lower {
 
 struct FourierPlan {
   std::vector<std::int64_t> radices;  ///< their product is the extent, or `circle`
-  std::int64_t circle = 0;            ///< > 0: a convolution around so many elements (Bluestein)
-  double cycles = 0;                  ///< per element of the extent, estimated
+  std::int64_t circle = 0;            ///< > 0: length of a circular convolution (Bluestein)
+  double cycles = 0;                  ///< estimated cycles per element
 };
 
-/// `count`: elements of all transforms together, which share the matrices.
+/// `count`: elements of all transforms, which share the matrices.
 FourierPlan plan_fourier(const Share& machine, std::int64_t extent, double count);
 
-/// cos and sin of 2 pi numerator / denominator, signed; exact where they are 0, 1 or -1.
+/// cos and sin of 2 pi numerator / denominator, exact if they are 0, 1 or -1.
 struct Turn { double cos, sin; };
 Turn turn(std::int64_t numerator, std::int64_t denominator, double sign);
 
-/// Transform of a power of two of elements, in place, in f64.
+/// In-place transform of a power-of-two number of elements, in f64.
 void transform_exactly(std::vector<double>& re, std::vector<double>& im);
 
 }  // namespace tilesim::lower

@@ -6,9 +6,9 @@
 
 namespace tilesim::lower {
 
-/// Sorts and top_k of rows that do not fit the scratchpad become those of blocks that do, with equal results: of top_k
-/// the best of each block, and of those the best; of sort every two blocks are sorted together once, the lower half to
-/// the earlier block (m (m - 1) / 2 sorts of m blocks; positions as a last key keep equal elements in order).
+/// Splits sort and top_k of rows that do not fit the scratchpad into blocks that do, with equal results. top_k takes
+/// the best of each block, then the best of those. sort merges every pair of blocks once, the lower half to the earlier
+/// one (m (m - 1) / 2 sorts of m blocks; positions as a last key keep it stable).
 void split_long_rows(Graph& graph, const Share& machine);
 
 }  // namespace tilesim::lower

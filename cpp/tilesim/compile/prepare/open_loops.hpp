@@ -8,10 +8,10 @@
 
 namespace tilesim {
 
-/// A loop, and the function that holds it.
+/// A loop, and the function that contains it.
 struct OpenLoop { std::string function, operation; };
 
-/// All of them, in order.
+/// All loops of unknown length, in order.
 std::vector<OpenLoop> open_loops(const Graph& graph);
 
 }  // namespace tilesim

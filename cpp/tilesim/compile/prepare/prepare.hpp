@@ -15,32 +15,32 @@ struct LoopPlan;
 struct Prepared {
   Graph graph;
   std::set<std::string> kept_apart;        ///< values that end a kernel although their reader could join it
-  std::vector<std::string> notes;          ///< what is approximated, for the program
+  std::vector<std::string> notes;          ///< approximations, for the program's notes
   std::vector<FusionCandidate> looked_at;  ///< groups that are one operation of the graph: attention
   std::shared_ptr<const AttentionPlans> attentions;
 };
 
-/// Cycles of an attention as primitives, by the prices of their kernels.
+/// Estimated cycles of an attention as primitives: the sum over their kernels.
 using ApartCycles = std::function<double(const GraphFunction&, const Op&)>;
 
-/// Composites become primitives, small constants are folded, no-ops go; what the machine's profile asks for is
-/// inserted.
+/// Replaces composites by primitives, folds small constants, removes no-ops, and inserts what the machine's profile
+/// requires.
 Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions& options, const ApartCycles& apart);
 
-/// Folds constants of few elements, as every graph is before it is lowered.
+/// Folds small constants, as is done for every graph before its lowering.
 void fold_small(Graph& graph);
 
-/// Branches become calls: of the side that is known, or of every side with a select of one result, which is noted.
+/// Replaces branches by calls: of the known side, or of every side with a select of the result, which adds a note.
 void choose_branches(Graph& graph, std::vector<std::string>& notes);
 
-/// Values of a function whose elements are all one known constant, and that no kernel reads as a tensor.
+/// Values of a function that are one known constant in all elements and that no kernel reads as a tensor.
 std::map<ValueId, double> known_scalars(const Graph& graph, const GraphFunction& function);
 
-/// Whole numbers of a loop's body that follow from its counter by addition, subtraction, multiplication, extremes, and
-/// by comparisons and choices that are decided, and that nothing needs as a tensor.
+/// Integers of a loop's body that follow from its counter by addition, subtraction, multiplication, min and max, and by
+/// comparisons and selects with known outcome, unless an operation needs them as a tensor.
 std::map<ValueId, Expr> counted_scalars(const LoopPlan& loop, const std::map<ValueId, double>& known);
 
-/// Takes a value, and what it is a view of, out of the known ones: a loop carries it as a tensor.
+/// Removes a value and the source of its view from the known scalars: a loop carries it as a tensor.
 void give_bytes(const GraphFunction& function, ValueId value, std::map<ValueId, double>& scalars);
 
 }  // namespace tilesim::lower

@@ -9,22 +9,22 @@
 
 namespace tilesim::lower {
 
-/// The operation that makes a value; null for inputs.
+/// The operation that produces a value; null for inputs.
 const Op* producer(const GraphFunction& function, ValueId value);
 
-/// Place of a value in a list; -1 where it is not.
+/// Position of a value in a list; -1 if absent.
 int place_of(const std::vector<ValueId>& list, ValueId value);
 
-/// A counter i that goes on while i < limit (or i <= limit), from a known start by a known step.
+/// A loop that runs while i < limit (or i <= limit), with counter i of known start and step.
 struct Counted {
-  int place = -1;  ///< of the counter in the loop's state
+  int place = -1;  ///< position of the counter in the state
   std::int64_t start = 0, step = 0, trips = 0;
 };
 
-/// None where only data know how often the loop runs.
+/// Empty if the trip count depends on data.
 std::optional<Counted> counted_trips(const Graph& graph, const GraphFunction& function, const Op& op);
 
-/// A state of the loop that starts at a known whole number and grows by one in every trip; its `trips` say nothing.
+/// A state of the loop that starts at a known integer and grows by one per trip; the result's `trips` has no meaning.
 std::optional<Counted> counted_state(const Graph& graph, const GraphFunction& function, const Op& op, int place);
 
 }  // namespace tilesim::lower

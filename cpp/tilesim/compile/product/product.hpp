@@ -17,82 +17,82 @@ namespace tilesim::lower {
 /// The mapping problem of a kernel's anchor.
 mapping::Problem product_problem(const Context& context, const Kernel& kernel);
 
-/// Stored values that computing `pending` from the kernel's operations reads, its anchor left aside.
+/// Stored values that computing `pending` from the kernel's operations reads, without its anchor.
 std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::vector<ValueId> pending);
 
-/// A value that the vector unit reads in a product kernel, and to which axes of an operand (0, 1) or the result (2) its
-/// own axes belong.
+/// A value that the vector unit reads in a product kernel, and the axes of an operand (0, 1) or the result (2) that its
+/// axes correspond to.
 struct LeafSource {
   ValueId value = no_value;
   std::size_t of = 2;
   std::vector<int> axis_of;
-  int bias_of = -1;  ///< the product whose bias it is; -1: an operation's operand
+  int bias_of = -1;  ///< the product whose bias it is; -1: operand of an operation
 };
-/// In the order in which the kernel has them; `sums`: the type in which products are summed.
+/// In the order of the kernel; `sums`: the accumulation type of its products.
 std::vector<LeafSource> leaf_sources(const Context& context, const Kernel& kernel, DType sums);
 bool has_bias(const Op& anchor);
-/// Axes of a value as its bytes lie, minor first: those of its tensor, or of a view the axes that move along these, the
-/// short steps first. Empty: row-major, or a view of which no order says how its bytes lie.
+/// The axes of a value in memory order, minor first: those of its tensor; for a view the axes that move along them,
+/// short strides first. Empty: row-major, or a view whose bytes no axis order describes.
 std::vector<int> layout_of(const Context& context, ValueId value);
-/// Whether the sums are stored as they are.
+/// Whether the sums are stored without an epilogue.
 bool stores_sums(const Context& context, const Kernel& kernel, DType sums);
-/// Puts the products of a kernel side by side along a separate dim: second operands, results.
+/// Adds a dim for several products of a kernel, which separates their second operands and results.
 void add_siblings(mapping::Problem& problem, std::int64_t products);
-/// Why products of a kernel cannot have their tiles side by side; empty: they can.
+/// Why products of a kernel cannot share a tile loop; empty if they can.
 std::string why_no_siblings(const Context& context, const Kernel& kernel);
-/// The reduction of the epilogue that makes a value, or null.
+/// The epilogue reduction that produces a value, or null.
 const Op* reduction_of(const Context& context, const Kernel& kernel, ValueId value);
 /// Leaves, outputs and functions of prologues and epilogue, for a problem with its types and domain.
 void add_vector_parts(mapping::Problem& problem, const Context& context, const Kernel& kernel);
 
-/// How long a rule may search: `rough` where nests are only compared, to choose between ways to divide a kernel.
+/// Search effort: `rough` when nests are only compared to choose between splits of a kernel.
 enum class Effort : std::uint8_t { rough, full };
 
 /// The nest to use: from the table, from the machine's lowering profile (mapping "profile"), or by the named rule. A
-/// convolution in groups goes to the vector unit (problem.on_vector) where the estimate says that this is faster.
-/// `machine`: with the bandwidth that one core of those at work gets.
+/// grouped convolution goes to the vector unit (problem.on_vector) if the estimate is faster. `machine`: with the
+/// bandwidth of one of the working cores.
 mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem,
                            const Share& machine, Effort effort = Effort::full);
-/// By one rule alone, `mapping_rule` if none is named; equal problems of a program are solved once.
+/// The nest of one rule, by default `mapping_rule`; equal problems of a program are solved once.
 mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Share& machine,
                            Effort effort = Effort::full, std::string rule = {});
 
 constexpr int ragged_group = 0, ragged_row = 1, ragged_column = 2, ragged_depth = 3;  ///< dims of ragged_contract
 
-/// Throws Unsupported naming the operation where the machine has no array, or one that does not multiply this type.
+/// Throws Unsupported naming the operation if the machine has no array, or if its arrays do not multiply this type.
 void require_array(const Context& context, const Op& op, DType dtype);
 
-/// ragged_contract as a product per group, with as many rows as typical: which rows a group has is data.
+/// ragged_contract as one product per group with the typical number of rows; the rows of a group are data.
 mapping::Problem ragged_problem(const Context& context, const Kernel& kernel);
-/// Groups outside, the contraction inside: which rows belong together is only known group by group.
+/// A nest with groups outermost and the contraction innermost: the rows of a group are known only group by group.
 mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem,
                           const Share& machine);
 
 /// Whether an operand's address changes along a dimension.
 bool depends_on(const Access& access, int dim);
 
-/// How a product is divided over the cores, and the nest of a part.
+/// The split of a product over the cores, and the nest of one part.
 struct Division {
-  mapping::Problem problem;  ///< of one core
+  mapping::Problem problem;  ///< problem of one core's part
   CoreSplit split;
   std::shared_ptr<const Share> seen;
   mapping::Nest nest;
   Domain domain;
-  std::string refusal;  ///< why the kernel is not fused after all; empty: it is
+  std::string refusal;  ///< why the kernel is not fused; empty if it is
   bool by_price = false, siblings = false;
 };
 
-/// Slot of the first operand's tiles with windows unfolded.
+/// Slot of the first operand's tiles with unfolded windows.
 constexpr const char* unfolded_slot = "a_rows";
 
-/// Of a product of two matrices the first rows (0) or columns (1) alone; none: all of it.
+/// The rows (0) or columns (1) of a matrix product to compute; extent -1: the whole product.
 struct ProductPart { std::int64_t along = 0, extent = -1; };
 
-/// One product kernel being lowered.
+/// Lowers one product kernel.
 class ProductLowering {
  public:
   ProductLowering(Context& context, const Kernel& kernel, const ProductPart& part = {});
-  /// Why the kernel is not fused after all; empty: it is.
+  /// Why the kernel is not fused; empty if it is.
   const std::string& refusal() const { return refusal_; }
   bool refused_by_price() const { return refused_by_price_; }
   bool refuses_siblings() const { return refuses_siblings_; }
@@ -105,12 +105,12 @@ class ProductLowering {
     std::vector<std::int64_t> slot_strides;  ///< per value axis
     bool prologue = false;
   };
-  /// A further input of the epilogue or prologue: broadcasts to `shape`.
+  /// A further input of the epilogue or prologue, which broadcasts to `shape`.
   struct Leaf {
     ValueId value = no_value;
     std::string slot;
     std::vector<std::int64_t> slot_strides;
-    std::vector<int> axis_of;  ///< result (or operand) axis of each of its axes
+    std::vector<int> axis_of;  ///< for each of its axes, the axis of the result (or operand)
   };
   /// A value that the epilogue stores.
   struct Output {
@@ -118,7 +118,7 @@ class ProductLowering {
     std::string slot;
     std::vector<std::int64_t> slot_strides;  ///< per result axis; 0 along reduced ones
     std::vector<int> reduce;                 ///< result axes
-    const Op* reduced_by = nullptr;          ///< the reduction in the epilogue, if one makes it
+    const Op* reduced_by = nullptr;          ///< the epilogue reduction that makes it, if any
   };
 
   // slots.cpp
@@ -139,7 +139,7 @@ class ProductLowering {
   struct Stay { bool first = false, inner = false; };
   struct Taken {
     double between = 0, ends = 0, alone = 0, bytes = 0;
-    std::string refusal = {};  ///< why it would not compute its operand
+    std::string refusal = {};  ///< why it should not compute its operand
   };
   std::set<ValueId> inner_values(const Kernel::SiblingProduct& part) const;
   Stay staying() const;
@@ -151,7 +151,7 @@ class ProductLowering {
                                               const std::vector<Expr>& extent) const;
 
   // product.cpp
-  struct Computed { double all = 0, repeated = 0; };  ///< cycles; those of tiles that were computed before
+  struct Computed { double all = 0, repeated = 0; };  ///< cycles: total; of repeated tiles
   Computed computed_operands(mapping::CostModel& model) const;
   mapping::Nest nest_of_whole_rows(mapping::CostModel& model) const;
   void check_queues() const;
@@ -160,15 +160,15 @@ class ProductLowering {
   void search_division();
   std::vector<int> reduced_result_dims() const;
   bool counts_windows() const;
-  bool same_trips(const CoreSplit::DimSplit& part) const;  ///< of all parts
+  bool same_trips(const CoreSplit::DimSplit& part) const;  ///< whether all parts have as many trips
   program::Block level(std::size_t depth);
   bool loops(int dim) const;
   std::int64_t trips(int dim) const;
-  Expr trips_here(int dim) const;  ///< of this core
-  Expr own_extent(int dim) const;  ///< of this core
+  Expr trips_here(int dim) const;  ///< trips of this core
+  Expr own_extent(int dim) const;  ///< extent of this core's part
   Expr start(int dim) const;
   Expr extent(int dim) const;
-  Expr tile_start(int dim) const;  ///< as start and extent, of the whole tile
+  Expr tile_start(int dim) const;  ///< start and extent of the whole tile
   Expr tile_extent(int dim) const;
   Expr axis_start(const AxisAccess& axis) const;
   Expr axis_extent(const AxisAccess& axis) const;
@@ -265,37 +265,37 @@ class ProductLowering {
   std::vector<Expr> result_start() const;
   std::vector<Expr> result_extent() const;
   std::string load_queue(int index) const;
-  /// Queues that multiply: one per array, or the vector unit's.
+  /// Queues that multiply: one per array, or that of the vector unit.
   std::vector<std::string> mma_queues() const;
 
   Context& context_;
   const Kernel& kernel_;
   const Op& anchor_;
-  mapping::Problem problem_;      ///< of one core
-  std::int64_t load_queues_ = 1;  ///< that take its operands
+  mapping::Problem problem_;      ///< problem of one core's part
+  std::int64_t load_queues_ = 1;  ///< queues that load its operands
   CoreSplit split_;
   std::string refusal_;
   bool refused_by_price_ = false, refuses_siblings_ = false;
-  std::shared_ptr<const Share> seen_;  ///< with the bandwidth that each core of the split gets; null: the context's
+  std::shared_ptr<const Share> seen_;  ///< with each working core's bandwidth; null: the context's
   mapping::Nest nest_;
   mapping::KernelPlan plan_;
   Domain domain_;
   program::Scope scope_;
   Operand operands_[2];
-  std::int64_t leader_[2] = {-1, -1};  ///< of the cores that fetch an operand in turn, the one of the tile at hand
+  std::int64_t leader_[2] = {-1, -1};  ///< of the cores that fetch an operand in turn, the current one
   std::vector<Leaf> prologue_leaves_[2], epilogue_leaves_;
   std::vector<Output> outputs_;
-  std::map<int, int> bias_leaf_;                   ///< by product: index into epilogue_leaves_ of its own bias
+  std::map<int, int> bias_leaf_;                   ///< by product: index of its bias in epilogue_leaves_
   std::set<int> fused_ops_;                        ///< elementwise and reduce operations of the kernel
   std::vector<std::int64_t> accumulator_strides_;  ///< per result axis
   std::vector<int> result_dim_;                    ///< domain dim of each result axis
-  mapping::TileWork unit_;                         ///< what the units compute of a tile
+  mapping::TileWork unit_;                         ///< unit work of one tile
   bool direct_ = false;                            ///< stored straight from the accumulator
-  std::set<int> at_piece_;                         ///< dims in pieces for which starts and extents are those of a piece
-  ZeroTiles zeros_;                                ///< of an operand with tiles that are skipped
-  int zero_depth_ = -1, zero_across_ = -1;         ///< its dims: contracted, and not
-  bool columns_of_zeros_ = false;                  ///< some sums have no product
-  std::string counts_, offsets_;                   ///< ragged: rows per group and before it, as tensors
+  std::set<int> at_piece_;                         ///< split dims whose starts and extents are those of a piece
+  ZeroTiles zeros_;                                ///< skipped tiles of an operand
+  int zero_depth_ = -1, zero_across_ = -1;         ///< its contracted and uncontracted dims
+  bool columns_of_zeros_ = false;                  ///< some sums have no products
+  std::string counts_, offsets_;                   ///< ragged: tensors of rows per group and of rows before it
 };
 
 }  // namespace tilesim::lower

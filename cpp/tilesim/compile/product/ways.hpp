@@ -10,29 +10,29 @@
 
 namespace tilesim::lower {
 
-/// A dim that may be cut, and the extent below which a part leaves lanes or rows of the hardware empty.
+/// A dim that may be split, and the extent below which a part leaves lanes or rows of the hardware idle.
 struct CutChoice {
   int dim;
   std::int64_t extent, granule;
 };
 
-/// Dims that may be cut, `kept` left out; one may be there twice, with parts that are ragged in the array.
+/// Dims that may be split, except `kept`; a dim may appear twice, then with parts that are ragged in the array.
 std::vector<CutChoice> cut_choices(const Context& context, const mapping::Problem& problem,
                                    const std::vector<int>& kept);
 
-/// The dim in about so many equal parts, of whole granules where they are longer than one.
+/// Splits the dim into about this many equal parts; parts longer than a granule consist of whole granules.
 CoreSplit::DimSplit part_of(const CutChoice& choice, std::int64_t wanted);
 
-/// Elements of a dim that memory moves together: where the dim lies over the lanes or rows of layout tiles, parts that
-/// begin within one move it twice.
+/// Number of elements of a dim that memory moves together: if the dim is along the lanes or rows of layout tiles, parts
+/// that begin within a tile move it twice.
 std::int64_t moved_together(const mapping::Problem& problem, const Shape& tile, int dim);
 
-/// All ways to cut at most two dims; over several sorts of cores those of the first alone, and all in proportion to
-/// their speeds. The first: not at all.
+/// All ways to split at most two dims; with several core types only splits of the first one, in proportion to their
+/// speeds. The first way does not split.
 std::vector<CoreSplit> ways_to_cut(const Context& context, const mapping::Problem& problem,
                                    const std::vector<int>& kept);
 
-/// Whether two ways cut the same dims into the same parts.
+/// Whether two splits have the same dims and parts.
 bool same_parts(const CoreSplit& a, const CoreSplit& b);
 
 }  // namespace tilesim::lower

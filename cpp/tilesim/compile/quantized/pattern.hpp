@@ -9,8 +9,8 @@
 
 namespace tilesim::lower {
 
-/// Weights in the pattern 2:4 are stored as values and places where the arrays take them. `notes`: which, and which lie
-/// expanded, with the reason.
+/// Stores weights with 2:4 sparsity as values and positions if the arrays support that. `notes`: compressed weights,
+/// and expanded ones with the reason.
 void compress_weights(Graph& graph, const Share& machine, std::vector<std::string>& notes);
 
 }  // namespace tilesim::lower

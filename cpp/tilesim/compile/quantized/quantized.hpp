@@ -5,16 +5,16 @@
 
 namespace tilesim::lower {
 
-/// Axes of a product along which an operand is computed from values that repeat in blocks (scales of groups, codes that
-/// share a word) become several: what repeats is then read once per block, not spread over the whole operand.
-/// A product whose given nest has its own dims stays.
+/// Splits axes of a product along which an operand is computed from values repeated in blocks (scales of groups, codes
+/// packed in a word): a repeated value is then read once per block, instead of expanded to the whole operand. A product
+/// with a given nest keeps its dims.
 void split_into_blocks(GraphFunction& function, const CompileOptions& options);
 
-/// Contractions that end within such a block become a product of whole blocks and one of the rest, which is added.
+/// Splits a contraction that ends within such a block into whole blocks and the rest, and adds the two products.
 void split_ragged_blocks(GraphFunction& function);
 
-/// Numbers of 8 bits or fewer that the arrays do not multiply are widened before the product to the narrowest type that
-/// they multiply and that holds every value.
+/// Widens numbers of 8 bits or fewer that the arrays do not multiply, before the product, to the narrowest supported
+/// type that represents every value.
 void widen_operands(GraphFunction& function, const Share& machine);
 
 }  // namespace tilesim::lower

@@ -11,37 +11,37 @@
 
 namespace tilesim::lower {
 
-/// The tile and the trip at hand, as statements know them.
+/// The current tile and trip, for statements.
 struct RecurrenceTile {
   RecurrenceTile(const Recurrence& recurrence, const LoopPlan& loop, const RecurrencePlan& plan);
 
   std::vector<Expr> start, extent;         ///< per axis of the space
-  Expr first_trip, count, in_chunk, trip;  ///< of the chunk; within it; of all
+  Expr first_trip, count, in_chunk, trip;  ///< first trip and trips of the chunk; trip in it; trip overall
 };
 
 class RecurrenceComputes {
  public:
   struct Compute {
     program::VectorOp op;
-    std::set<std::size_t> read;  ///< buffers
+    std::set<std::size_t> read;  ///< buffers read
   };
 
-  /// Keeps references to all of them.
+  /// Keeps references to all arguments.
   RecurrenceComputes(const Context& context, const LoopPlan& loop, const Recurrence& recurrence,
                      const RecurrencePlan& plan, const RecurrenceTile& tile);
 
   Compute compute(const RecurrenceStage& stage) const;
 
-  /// Of a stage on one full tile.
+  /// Cycles of a stage on one full tile.
   double cycles(const RecurrenceStage& stage) const;
 
-  /// Whether the vector unit computes on all of its types.
+  /// Whether the vector unit supports all types.
   bool computes_all() const;
 
-  /// Whether products come out as an array of this machine would have them.
+  /// Whether products give the results of this machine's arrays.
   bool multiplies_all() const;
 
-  /// Level of the stage that makes a state.
+  /// Level of the stage that produces a state.
   int level_of_state(std::size_t number) const;
 
  private:

@@ -9,16 +9,16 @@
 
 namespace tilesim::lower {
 
-/// Kinds whose result is the operand along other axes.
+/// Kinds whose result is the operand with other axes.
 bool is_recurrence_view(Kind kind);
 
-/// Scalars of a trip as whole numbers.
+/// Evaluates scalars of a trip as integers.
 class Positions {
  public:
   Positions(const LoopPlan& plan, const std::map<ValueId, double>& scalars)
       : plan_(plan), body_(plan.body), scalars_(scalars) {}
 
-  /// Empty where the value does not follow from the counter and what is known.
+  /// Empty if the value does not follow from the counter and known scalars.
   std::optional<std::int64_t> in_trip(ValueId value, std::int64_t trip) const;
 
  private:

@@ -12,15 +12,15 @@ namespace tilesim::lower {
 
 class ProgramLoops {
  public:
-  /// Plans a loop and keeps the plan. `body_name`: of the function that its body becomes.
+  /// Plans a loop and keeps the plan. `body_name`: name of the function made from its body.
   const LoopPlan& plan(const Graph& graph, const GraphFunction& function, const Op& op, const std::string& body_name);
 
-  /// Whether a loop with a plan runs as one kernel, by its price. `record`: gets a row on it, where it is not null.
+  /// Whether a planned loop runs as one kernel, by the estimates. `record`: receives a row on it; may be null.
   bool take_recurrence(const Context& context, const Op& op, std::vector<FusionCandidate>* record);
 
   bool is_counter(const GraphFunction& function, const Op& op, std::size_t operand) const;
 
-  /// The kernel of a loop with a plan.
+  /// Lowers a planned loop as one kernel.
   program::Scope lower(Context& context, const Op& op) const;
 
  private:

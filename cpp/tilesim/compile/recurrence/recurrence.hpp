@@ -14,14 +14,14 @@ namespace tilesim::lower {
 struct Recurrence {
   static constexpr int none = -1;  ///< an axis of extent 1
 
-  /// What one trip takes from a state that all trips share, or puts into one: position first + trip * step of `axis`.
+  /// The slice of a shared state that one trip reads or writes: position first + trip * step along `axis`.
   struct Slice {
     ValueId value = no_value;
     std::size_t state = 0, axis = 0;
     std::int64_t first = 0, step = 1;  ///< step: 1 or -1
-    std::vector<int> axes;             ///< of the state: axis of the space; `axis` itself has none
+    std::vector<int> axes;             ///< axis of the space for each axis of the state; `axis` has none
   };
-  /// A state that every trip reads and makes anew.
+  /// A state that every trip reads and replaces.
   struct Renewed {
     ValueId before = no_value, after = no_value;
     std::size_t state = 0;
@@ -31,25 +31,25 @@ struct Recurrence {
     std::size_t state = 0;
   };
 
-  GraphFunction body;                   ///< operations read what views show; views are left out
-  Shape space;                          ///< extents of the axes along which values of a trip lie
-  std::vector<bool> summed;             ///< per such axis: something adds up along it, so that it is never cut
-  std::vector<std::vector<int>> axes;   ///< per value of the body and axis of it: axis of the space
-  std::vector<std::vector<int>> along;  ///< per value that adds up: along which axes of the space
-  std::vector<int> level;               ///< per value: reductions that must be complete before it
-  std::map<ValueId, double> scalars;    ///< numbers of the body that are known
+  GraphFunction body;                   ///< without views; operations read their sources
+  Shape space;                          ///< extents of the axes of a trip's values
+  std::vector<bool> summed;             ///< per such axis: an operation reduces it, so that it is not split
+  std::vector<std::vector<int>> axes;   ///< per value of the body and axis: axis of the space
+  std::vector<std::vector<int>> along;  ///< per reduction result: reduced axes of the space
+  std::vector<int> level;               ///< per value: number of reductions that must finish before it
+  std::map<ValueId, double> scalars;    ///< known numbers of the body
   std::vector<Slice> reads, writes;
   std::vector<Whole> wholes;
   std::vector<Renewed> states;
 };
 
-/// None where trips are more than that: products of whole states, positions that data choose, other kinds.
+/// Empty if trips need more: products of whole states, data-dependent positions, other kinds.
 std::optional<Recurrence> find_recurrence(const Graph& graph, const LoopPlan& plan);
 
-/// What one kernel saves, if nothing but the states passed through memory otherwise.
+/// Savings of one kernel, compared with states that pass through memory at no other cost.
 struct RecurrenceGain { double bytes = 0, cycles = 0; };
 
-/// None where not even single elements fit the scratchpad, or the vector unit does not compute it as the arrays do.
+/// Empty if single elements do not fit the scratchpad, or if the vector unit's results differ from the arrays'.
 std::optional<RecurrenceGain> recurrence_gain(const Recurrence& recurrence, const LoopPlan& plan,
                                               const Context& context);
 

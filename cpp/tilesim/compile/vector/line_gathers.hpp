@@ -8,17 +8,17 @@
 
 namespace tilesim::lower {
 
-/// Slots hold whole tiles, row by row.
+/// Gathers along lines of slots that hold whole tiles in row-major order.
 class LineGathers {
  public:
-  /// `apart`: line by line in any case.
+  /// `apart`: always gathers line by line.
   LineGathers(const TiledSpace& tiles, std::size_t dim, const Share& machine, bool apart);
 
-  /// Whether gathers take the places that `join` gives.
+  /// Whether gathers use the positions that `join` computes.
   bool together() const { return lines_.together; }
-  /// Places in lines become those among all lines that lie together.
+  /// Converts positions within a line to positions among all consecutive lines.
   void join(const std::string& places, const std::string& joined, program::Block& block) const;
-  /// out[i] = in[index[i]] along the axis.
+  /// Emits out[i] = in[index[i]] along the axis.
   void gather(const std::string& in, const std::string& index, const std::string& out, program::Block& block) const;
 
  private:

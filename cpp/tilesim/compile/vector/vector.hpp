@@ -21,15 +21,15 @@ class VectorLowering {
   Lowered lower();
 
  private:
-  /// A value held in a slot: its extent along each space axis is the tile's, or 1.
+  /// A value in a slot: along each space axis it has the tile's extent, or 1.
   struct Held {
     ValueId value = no_value;
-    std::size_t operand = 0;  ///< of the mapping problem
+    std::size_t operand = 0;  ///< index in the mapping problem
     std::string slot;
     std::vector<bool> spans;                        ///< per space axis
-    std::vector<std::int64_t> strides;              ///< per space axis, 0 where it does not span
-    bool shuffled = false;                          ///< its elements change lanes between memory and here
-    std::vector<std::int64_t> memory_strides = {};  ///< as `strides`, of the tile as memory holds it; if shuffled
+    std::vector<std::int64_t> strides;              ///< per space axis, 0 if not spanned
+    bool shuffled = false;                          ///< its elements change lanes between memory and slot
+    std::vector<std::int64_t> memory_strides = {};  ///< like `strides`, for the tile in memory order; if shuffled
   };
   /// A compute over the tile (or, `points`, over one point per row) whose DAG may read inputs and finished reductions.
   struct Compute {
@@ -66,15 +66,15 @@ class VectorLowering {
   mapping::VectorOperand scratch(ValueId value, DType dtype) const;
   Expr start(std::size_t axis) const;
   Expr extent(std::size_t axis) const;
-  Expr tile_start(std::size_t axis) const;  ///< as start and extent, of the whole tile
+  Expr tile_start(std::size_t axis) const;  ///< start and extent of the whole tile
   Expr tile_extent(std::size_t axis) const;
   bool cut(std::size_t axis) const { return tiles_[axis] < space_[axis]; }
   Held hold(ValueId value, std::size_t operand, const std::string& slot, const std::string& consumer);
-  /// Strides before or after a permutation in its slot.
+  /// Computes strides before and after a permutation in the slot.
   void find_shuffle(Held& held) const;
   void permute(const Held& held, bool loaded, bool points, program::Block& block) const;
   void make_slots();
-  /// Reductions that must be finished before the value can be computed, one after the other.
+  /// Number of dependent reductions that must finish before the value is computed.
   int level_of(ValueId value) const;
   program::View view(const Held& held, bool points = false) const;
   program::Transfer transfer(const Held& held) const;
@@ -84,7 +84,7 @@ class VectorLowering {
   /// Positive from the second tile of a row on.
   Expr tiles_before() const;
   bool spans_rows(const std::vector<bool>& spanned) const;
-  /// Over the rows' tiles, when rows stream.
+  /// Number of passes over the rows' tiles, when rows stream.
   int passes() const;
   program::Block resident_body();
   program::Block streamed_body();
@@ -133,30 +133,30 @@ class VectorLowering {
   Shape space_, tiles_;
   std::vector<bool> reduced_;
   mapping::VectorProblem problem_;
-  /// What the problem's stages are emitted as: a reduction, or these outputs.
+  /// The origin of a stage of the problem: a reduction, or these outputs.
   struct Source {
     int reduce = -1;
     std::vector<ValueId> values;
   };
   std::vector<Source> sources_;
   mapping::VectorPlan plan_;
-  Shape sub_;              ///< sub-tile sizes; empty: tiles come whole
-  bool at_piece_ = false;  ///< starts and extents are those of the piece at hand
+  Shape sub_;              ///< sub-tile extents; empty: whole tiles
+  bool at_piece_ = false;  ///< starts and extents are those of the current piece
   bool tiles_fit_ = false, streamed_ = false;
-  int lane_ = -1;               ///< axis over the lanes
-  std::int64_t overfetch_ = 1;  ///< what memory moves at least, over what the tiles hold
+  int lane_ = -1;               ///< lane axis
+  std::int64_t overfetch_ = 1;  ///< least memory transfer, over the tile's contents
   program::Scope scope_;
   std::vector<int> reduces_;
   std::set<ValueId> dropped_;                ///< results of reductions that drop their axes
-  std::unordered_map<ValueId, int> levels_;  ///< of `level_of`, of what the kernel computes
+  std::unordered_map<ValueId, int> levels_;  ///< cache of `level_of`, for the kernel's values
   std::unordered_map<ValueId, int> makers_;  ///< operation by its result
   std::vector<Held> inputs_, sums_, outputs_;
 };
 
-/// Which nodes these roots are computed from.
+/// The nodes that these roots depend on.
 std::vector<bool> needed_nodes(const std::vector<program::VectorNodeSpec>& nodes, const std::vector<int>& roots);
 int add_node(std::vector<program::VectorNodeSpec>& nodes, VectorNode node);
-/// The sum divided by a number.
+/// A node that divides the sum by a number.
 int mean_node(std::vector<program::VectorNodeSpec>& nodes, int sum, std::int64_t count, DType dtype);
 
 }  // namespace tilesim::lower
