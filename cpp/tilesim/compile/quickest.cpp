@@ -1,5 +1,5 @@
-// Of the programs that a small graph may become, the fastest one: estimates of kernels alone do not see what cores, and
-// values that stay with them, cost the kernels behind.
+// Chooses the fastest of several programs for a small graph, each timed as a whole: estimates of single kernels do not
+// include the effect of cores and of resident values on later kernels.
 #include <algorithm>
 #include <limits>
 #include <memory>

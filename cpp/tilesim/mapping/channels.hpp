@@ -11,10 +11,10 @@
 
 namespace tilesim::mapping {
 
-/// Ports of cores, links between regions and channels that each take so many bytes per core cycle; consecutive units of
-/// the interleaving lie on neighbours, or are spread where the memory spreads them. Of the `workers` (cores, and
-/// contexts of them) `walked` cores ask themselves; requests of the others take its mean share of each channel.
-/// The machine at hand has one core's part of the bandwidth.
+/// Ports of cores, links between regions, and channels, each with a rate in bytes per core cycle. Consecutive
+/// interleaving units go to adjacent channels, or are hashed if the memory does so. Of the `workers` (cores, or
+/// contexts), `walked` cores send requests; those of the others take an average share of each channel. The machine
+/// passed in has one core's share of the bandwidth.
 class Channels {
  public:
   Channels(const Share& machine, double workers, double contexts, std::size_t walked = 1)
@@ -48,7 +48,7 @@ class Channels {
       homes_.push_back(in_turn ? core % regions_ : core * regions_ / machine.core.count);
   }
 
-  /// When the buffers in front of port, links and channels have room for a request: `now`, or later.
+  /// Time from which the buffers of port, links and channels have space for a request; not before `now`.
   double room(std::int64_t address, std::int64_t bytes, double now, bool write, std::size_t core) {
     const auto count = static_cast<std::int64_t>(free_.size());
     const std::int64_t first = address / unit_, units = std::min(ceil_div(address % unit_ + bytes, unit_), count);
@@ -65,7 +65,7 @@ class Channels {
     return at;
   }
 
-  /// When a request that leaves the core at `now` is answered.
+  /// Completion time of a request that leaves the core at `now`.
   double request(std::int64_t address, std::int64_t bytes, double now, bool write, std::size_t core = 0) {
     const auto count = static_cast<std::int64_t>(free_.size());
     const std::int64_t first = address / unit_, units = std::min(ceil_div(address % unit_ + bytes, unit_), count);
@@ -88,7 +88,7 @@ class Channels {
   }
 
  private:
-  /// Passes what lies in other regions than the core's over the links; whether there is any.
+  /// Sends bytes in other regions than the core's over the links; returns whether there are any.
   bool cross_links(std::int64_t first, std::int64_t units, std::int64_t bytes, double now, bool write, std::size_t core,
                    double& finish) {
     const std::int64_t home = homes_[core];
@@ -116,7 +116,7 @@ class Channels {
     for (std::int64_t i = 0; i < units; ++i) ++in_region_[static_cast<std::size_t>((first + i) % count / here)];
   }
 
-  /// Spread over the channels of a unit's region.
+  /// The channel of a unit, among those of its region.
   std::int64_t channel(std::int64_t unit, bool few) const {
     const auto count = static_cast<std::int64_t>(free_.size());
     const std::int64_t place = unit % count, row = unit / count, each = count / regions_;
@@ -129,12 +129,12 @@ class Channels {
   std::vector<double> free_;
   std::int64_t regions_;
   double rate_ = 1, port_ = 1, one_way_ = 0, latency_ = 0, apart_ = 0, link_ = 0;
-  double channel_room_ = 0, port_room_ = 0, link_room_ = 0;  ///< cycles of what the buffers in front of them hold
-  std::vector<double> port_free_, links_;                    ///< per core; from region to region
+  double channel_room_ = 0, port_room_ = 0, link_room_ = 0;  ///< cycles of data that the buffers before them hold
+  std::vector<double> port_free_, links_;                    ///< per core; per pair of regions
   std::vector<std::int64_t> in_region_, homes_;
 };
 
-/// A DMA queue: transfers in order, in requests of a bounded size, a bounded number of them in flight.
+/// A DMA queue: transfers in order, as requests of bounded size, with a bounded number in flight.
 class Queue {
  public:
   Queue(const Share& machine, bool write) : dma_(machine.core.dma), write_(write) {
@@ -143,14 +143,14 @@ class Queue {
     in_flight_.assign(static_cast<std::size_t>(std::clamp<std::int64_t>(dma_.outstanding_bytes / chunk_, 1, 64)), 0);
   }
 
-  bool within() const { return left_ > 0; }  ///< a transfer
-  double done() const { return done_; }      ///< the last transfer
-  /// When the next request may leave, of a transfer that may begin at `wanted`.
+  bool within() const { return left_ > 0; }  ///< whether a transfer is under way
+  double done() const { return done_; }      ///< completion of the last transfer
+  /// Earliest time of the next request, for a transfer that may begin at `wanted`.
   double ready(double wanted) const {
     const double issued = std::max(free_, wanted) + static_cast<double>(dma_.issue_cycles);
     return std::max({within() ? free_ : issued, in_flight_[sent_ % in_flight_.size()], refused_until_});
   }
-  /// Whether the memory takes the next request at `now`; else `ready` is later.
+  /// Whether the memory accepts the next request at `now`; if not, `ready` becomes later.
   bool accepted(Channels& channels, double now, std::size_t core) {
     const double at = left_ > 0 ? channels.room(address_, std::min(left_, chunk_), now, write_, core) : now;
     if (at > now) refused_until_ = std::max(at, now + 1);
@@ -161,7 +161,7 @@ class Queue {
     address_ = at;
     finish_ = 0;
   }
-  /// Sends one request; true with the transfer's last one.
+  /// Sends one request; true if it is the last one of its transfer.
   bool send(Channels& channels, double now, std::size_t core = 0) {
     const std::int64_t size = std::min(left_, chunk_);
     if (size > 0) {
@@ -183,7 +183,7 @@ class Queue {
   bool write_;
   std::int64_t chunk_ = 1, left_ = 0, address_ = 0;
   double free_ = 0, done_ = 0, finish_ = 0, refused_until_ = 0;
-  std::vector<double> in_flight_;  ///< completions of the last requests
+  std::vector<double> in_flight_;  ///< completion times of the latest requests
   std::size_t sent_ = 0;
 };
 

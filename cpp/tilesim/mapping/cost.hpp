@@ -18,19 +18,19 @@ namespace tilesim::mapping {
 /// Traffic and time of a nest. Operands are a, b, result.
 struct Cost {
   std::array<std::int64_t, 3> bytes{};          ///< off-chip, whole bursts or layout tiles, as the engine counts them
-  std::int64_t leaf_bytes = 0;                  ///< that the epilogue reads
-  std::array<std::int64_t, 3> transfers{};      ///< tiles loaded or stored
-  std::array<std::int64_t, 3> pieces{1, 1, 1};  ///< in which each tile moves
+  std::int64_t leaf_bytes = 0;                  ///< bytes that the epilogue reads
+  std::array<std::int64_t, 3> transfers{};      ///< number of tiles loaded or stored
+  std::array<std::int64_t, 3> pieces{1, 1, 1};  ///< pieces in which each tile moves
   double compute = 0;                           ///< cycles that the array (or vector unit) is busy
   double epilogue = 0;                          ///< cycles of the vector unit on finished tiles
   double memory = 0;                            ///< cycles that memory needs for the bytes at its achieved bandwidth
   double bound = 0;                             ///< cycles; `steps` of the same nest is never less
-  double flat = 0;  ///< the part of `bound` that no number of buffers changes, and what sets it
+  double flat = 0;  ///< the part of `bound` that does not depend on the number of buffers, and its name
   const char* flat_limit = "";
   double flat_power = 0;  ///< sum of the eighth powers of the flat parts
   double soft = 0;  ///< eighth norm of all parts: used for ranking, because parts close to the bound cost time, too
-  std::array<double, 3> ring{};  ///< cycles of all buffers of an operand, one after the other
-  const char* limit = "";        ///< what sets `bound`: compute, memory, a ring or the latency of loads
+  std::array<double, 3> ring{};  ///< cycles of an operand's buffers in sequence
+  const char* limit = "";        ///< name of the limit of `bound`: compute, memory, a ring or the latency of loads
   std::int64_t total_bytes() const { return bytes[0] + bytes[1] + bytes[2] + leaf_bytes; }
 };
 
@@ -80,12 +80,12 @@ class CostModel {
   };
   struct Interval { std::int64_t begin = 0, end = 0; };
   struct Work { double busy = 0, finishing = 0; };
-  struct Sweep { std::int64_t bytes = 0, tiles = 0; };  ///< all tiles of an operand once; tiles that move anything
-  struct Weighed {                                      ///< what depends on the sizes of the tiles alone
+  struct Sweep { std::int64_t bytes = 0, tiles = 0; };  ///< all tiles of an operand once; number of tiles with bytes
+  struct Weighed {                                      ///< terms that depend only on tile sizes
     Sweep swept[3], leaves;
     Work work;
     double ends = 0;
-    double fetched_for[3] = {1, 1, 1};  ///< cores to which an operand is sent that leaves the memory once
+    double fetched_for[3] = {1, 1, 1};  ///< number of cores that receive an operand fetched once
   };
   struct Hash { std::size_t operator()(const Extents& key) const; };
   struct Walk;  // steps.cpp
@@ -95,31 +95,32 @@ class CostModel {
   double crowded(const Walk& listed, bool two) const;
   std::int64_t part_begin(std::size_t operand, std::int64_t core) const;
 
-  /// Of a, b, the result, the leaves, and what the epilogue stores; so are `own_` and all that is kept by operand.
+  /// The access of a, b, the result, a leaf, or an output of the epilogue; `own_` and other arrays by operand use this
+  /// order.
   const Access& access(std::size_t operand) const { return access_of(problem_, operand); }
-  /// Everything that is in memory.
+  /// Number of tensors in memory.
   std::size_t tensors() const { return outputs() + problem_.outputs.size(); }
-  /// Leaves are the tensors from 3, what the epilogue stores those from here.
+  /// Leaves start at index 3, outputs of the epilogue at this index.
   std::size_t outputs() const { return 3 + problem_.leaves.size(); }
   bool computed(std::size_t operand) const { return operand < 2 && problem_.computed[operand]; }
   std::int64_t trips(const Nest& nest, std::size_t dim) const;
   std::int64_t pieces(const Nest& nest,
-                      std::size_t dim) const;  ///< of a tile; parts of a loop: pieces of all its tiles
+                      std::size_t dim) const;  ///< of a tile; for a loop's parts: pieces of all tiles
   std::int64_t parts(const Nest& nest, std::size_t dim) const { return trips(nest, dim) * pieces(nest, dim); }
-  /// Where part number `part` lies along a dim; empty beyond the end of a ragged tile.
+  /// The interval of part number `part` along a dim; empty beyond the end of a ragged tile.
   Interval interval(const Nest& nest, std::size_t dim, std::int64_t part) const;
   static void add_sub(const Nest& nest, Extents& key) { key.insert(key.end(), nest.sub.begin(), nest.sub.end()); }
-  /// Bytes, and where they begin in the tensor.
+  /// Bytes moved, and their first byte in the tensor.
   std::int64_t moved(std::size_t operand, const std::vector<Span>& region, std::int64_t* place = nullptr) const;
-  /// `along`: elements that come along beyond those that are used.
+  /// `along`: elements moved beyond those that are used.
   Span span(const AxisAccess& axis, std::int64_t size, std::int64_t along, const Nest& nest,
             const Extents& index) const;
-  /// `along`: what `taken_along` says of the operand.
+  /// `along`: result of `taken_along` for the operand.
   std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index, const Extents& along);
   std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) {
     return tile_bytes(operand, nest, index, taken_along(problem_, nest, operand));
   }
-  /// Parts [first, end) of a dim, the others at 0, that stand for so many stretches of as many parts.
+  /// Parts [first, end) of a dim, with the others at 0, as representatives of several stretches of equal length.
   struct Repeated {
     int dim = -1;
     std::int64_t first = 0, end = 0, times = 1;
@@ -131,15 +132,15 @@ class CostModel {
   Sweep read_with(std::size_t leaf, const Nest& nest, std::uint64_t tiled);
   Sweep epilogue_leaves(const Nest& nest);
   Sweep prologue(std::size_t operand, const Nest& nest);
-  /// Bytes that a tile of an operand needs: its own, or those that it is computed from.
-  /// Bytes that the tile of the result stores: the sums, or what the epilogue makes of them.
+  /// Bytes loaded for a tile of an operand: its own, or those that it is computed from. Bytes stored for a tile of the
+  /// result: the sums, or the outputs of the epilogue.
   std::int64_t stored_bytes(const Nest& nest, const Extents& index);
   Sweep stored(const Nest& nest);
   bool reduces() const;
   std::int64_t fetched_bytes(std::size_t operand, const Nest& nest, const Extents& index);
   std::int64_t finishing(const Extents& tile, const TileWork& unit);
   double busy(const Extents& tile, const TileWork& unit, double count, double begin);
-  /// Whether a tile (or piece) there adds to sums of an earlier step of the contraction.
+  /// Whether a tile (or piece) at this index adds to sums of an earlier step of the contraction.
   bool adds(const Extents& index) const {
     for (std::size_t d = 0; d < index.size(); ++d)
       if ((reduced_ >> d & 1) != 0 && index[d] > 0) return true;
@@ -151,16 +152,16 @@ class CostModel {
   void see_regions();
   void begin_at_part();
   void see_neighbours();
-  /// Cores that one fetch of an operand by a nest of these tiles is for.
+  /// Number of cores that receive one fetch of an operand, in a nest of these tiles.
   double fetched_for(const Nest& nest, std::size_t operand) const {
     return sends(problem_, nest, operand) ? static_cast<double>(sharing(problem_, operand)) : 1;
   }
-  /// How many cores ask for an operand at one place of the memory when each asks for so many bytes.
+  /// Number of cores that load an operand from the same place in memory, when each loads this many bytes.
   double meeting(std::size_t operand, double bytes) const;
-  /// Adds to each region of the memory what it holds of bytes at a place of an interleaved tensor.
+  /// Adds to each memory region its share of the bytes at a place of an interleaved tensor.
   void add_regions(std::int64_t place, std::int64_t bytes, std::vector<std::int64_t>& held) const;
-  /// Cycles in which so many bytes of each operand arrive, or leave, when nothing else moves. What is sent to several
-  /// cores leaves the memory once.
+  /// Cycles to load or store these bytes of each operand without other traffic. Data sent to several cores leaves the
+  /// memory once.
   double moving(const double (&fetched_for)[3], double a, double b, double result) const {
     const double bytes = a + b + result, fetched = a / fetched_for[0] + b / fetched_for[1] + result;
     return std::max({fetched / memory_rate_, bytes / port_rate_, link_rate_ > 0 ? (bytes - at_home_) / link_rate_ : 0});
@@ -169,29 +170,29 @@ class CostModel {
   Problem problem_;
   Share machine_;
   ClosedForm latency_;
-  /// What comes behind a tile's sums, and in front of an operand: as many functions, one after the other.
+  /// Vector patterns after a tile's sums and before an operand: the number of functions, in sequence.
   VectorPattern epilogue_, prologue_[2];
   OwnDims own_{};
-  std::vector<std::uint64_t> own_of_;               ///< of all tensors
-  std::uint32_t reduced_ = 0;                       ///< bit per dim that is summed over
-  std::vector<std::vector<std::int64_t>> strides_;  ///< bits, of the padded tensor
+  std::vector<std::uint64_t> own_of_;               ///< dims of all tensors
+  std::uint32_t reduced_ = 0;                       ///< a bit per contracted dim
+  std::vector<std::vector<std::int64_t>> strides_;  ///< in bits, of the padded tensor
   std::unordered_map<Extents, std::vector<Group>, Hash> groups_;
   std::vector<std::unordered_map<Extents, Sweep, Hash>> swept_;
   std::unordered_map<Extents, Weighed, Hash> weighed_;
-  double memory_rate_ = 0, port_rate_ = 0;        ///< bytes per core cycle of the core's share, of its port
-  double memory_room_ = 0, link_room_ = 0;        ///< cycles for which requests wait in front of a channel, a link
-  struct Apart { double bytes = 0, parts = 1; };  ///< between parts of neighbouring cores; 0: they are the same
+  double memory_rate_ = 0, port_rate_ = 0;        ///< bytes per core cycle of the core's share and port
+  double memory_room_ = 0, link_room_ = 0;        ///< cycles that requests may wait before a channel, a link
+  struct Apart { double bytes = 0, parts = 1; };  ///< between adjacent cores' parts; 0: same data
   std::vector<std::vector<Apart>> apart_;         ///< per cut, of each operand
-  bool links_meet_ = false;                       ///< other regions' stores take the links of this core's loads
-  double one_way_ = 0;                            ///< network, in core cycles
-  double load_wait_ = 0, store_wait_ = 0;         ///< there, memory and (loads) back, in core cycles
-  double further_ = 0;                            ///< way to other regions of the memory
-  double at_home_ = 0;                            ///< bytes that may lie in the core's own region without any in others
-  double link_rate_ = 0;                 ///< bytes per core cycle that links between regions pass each way; 0: none
+  bool links_meet_ = false;                       ///< stores to other regions share links with this core's loads
+  double one_way_ = 0;                            ///< latency of the network, in core cycles
+  double load_wait_ = 0, store_wait_ = 0;         ///< then memory and (loads) return, in core cycles
+  double further_ = 0;                            ///< extra latency to other regions
+  double at_home_ = 0;                            ///< most bytes that can be in the core's region alone
+  double link_rate_ = 0;                 ///< bytes per core cycle per direction of links between regions; 0: none
   std::int64_t chunk_ = 1, window_ = 1;  ///< bytes per request; requests in flight per queue
   Extents key_;
-  std::vector<Span> region_;  ///< of the tile at hand
-  std::int64_t place_ = 0;    ///< in bytes from the tensor's begin
+  std::vector<Span> region_;  ///< region of the current tile
+  std::int64_t place_ = 0;    ///< bytes from the start of the tensor
 };
 
 }  // namespace tilesim::mapping

@@ -1,4 +1,4 @@
-// Tiles along one axis of an operand that cost alike, without visiting each of them.
+// Groups the tiles along one axis of an operand by equal cost, without visiting each tile.
 #include <algorithm>
 #include <numeric>
 

@@ -1,4 +1,4 @@
-// What the cost model's core sees of a machine that several cores share: links, channels, where its part begins.
+// The effect of other cores on one core in the cost model: shared links and channels, and the place of its part.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// All cores of a divided product, tile by tile on one memory.
+// Walks all cores of a split product, tile by tile, on one memory.
 #include <algorithm>
 #include <bit>
 #include <limits>

@@ -9,12 +9,13 @@
 
 namespace tilesim::mapping {
 
-/// All that a rule looks at, the operation's name left aside: problems with equal texts get equal nests.
+/// A text of all inputs of a rule except the operation's name: problems with equal texts get equal nests.
 std::string identity(const Problem& problem);
 std::string identity(const VectorProblem& problem);
-/// What may differ between the kernels of one program: cores at work, their memories and the share of bandwidth.
+/// A text of the properties that vary between kernels of one program: busy cores, their memories and share of
+/// bandwidth.
 std::string identity(const Share& machine);
-/// Equal for equal nests: searches meet the same ones on several ways.
+/// A key that equal nests share: searches reach a nest on several paths.
 std::vector<std::int64_t> key_of(const Nest& nest);
 
 }  // namespace tilesim::mapping

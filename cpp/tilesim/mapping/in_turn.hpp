@@ -11,8 +11,8 @@
 
 namespace tilesim::mapping {
 
-/// So many functions, each of the one before. `edges`: axes beyond whose ends zeros are put in a value's place: its
-/// place, moved, clamped, compared; one of both chosen.
+/// A pattern of `count` dependent functions. `edges`: axes with zero padding, for each of which the position is moved,
+/// clamped and compared, and a value selected.
 inline VectorPattern functions_in_turn(DType from, DType to, std::int64_t count, std::int64_t edges = 0) {
   using Op = VectorNode::Op;
   std::vector<VectorNode> nodes{{.op = Op::input, .dtype = from}};
@@ -40,7 +40,7 @@ inline VectorPattern functions_in_turn(DType from, DType to, std::int64_t count,
   return pattern_of(nodes, {&read, 1}, {&write, 1});
 }
 
-/// Axes of an operand for each of which the compiler counts four functions among those of its prologue.
+/// Number of an operand's axes for which the compiler counts four functions in its prologue.
 inline std::int64_t edges_of(const Problem& problem, std::size_t operand, const Share& machine) {
   if (machine.whole.lowering.fusion) return 0;
   const std::vector<AxisAccess>& axes = problem.domain.operands[operand].axes;

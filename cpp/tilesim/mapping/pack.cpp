@@ -1,5 +1,5 @@
-// Packed contraction: further contracted loops lie over the array's rows together with the innermost one, as the tile
-// lies, or unfolded by the cross-lane unit.
+// Packed contraction: further contracted loops share the array's rows with the innermost one, in the tile's layout or
+// unfolded by the cross-lane unit.
 #include <algorithm>
 #include <cstdlib>
 

@@ -9,38 +9,38 @@
 
 namespace tilesim::mapping {
 
-/// Sets of dims as bits: those that operand a, b and the result depend on.
+/// Bit sets of dims: those that a, b and the result depend on.
 using OwnDims = std::array<std::uint64_t, 3>;
 OwnDims own_dims(const Problem& problem);
 std::uint64_t dims_of(const Access& access);
 
-/// The loops of a nest and where operands and sums stand between them.
+/// The loops of a nest, and the loop levels of operands and sums.
 struct LoopPlan {
   struct Loop {
     int dim = -1;
     bool reduction = false;
-    std::size_t place = 0;  ///< in the nest's order
+    std::size_t place = 0;  ///< position in the nest's order
     std::int64_t trips = 1;
   };
-  std::vector<Loop> loops;  ///< that turn more than once, or as often as data say; outer to inner
-  /// Per operand and sums: how many loops stand outside. Each of their trips fetches, or begins, a tile.
+  std::vector<Loop> loops;  ///< loops with several or data-dependent trips, outer to inner
+  /// Per operand and sums: number of enclosing loops. Each trip of these fetches, or begins, a tile.
   std::array<std::size_t, 3> level{};
-  /// Result dims, as bits, whose loops run inside one of the contraction: the sums span all their tiles.
+  /// Bits of result dims with loops inside a contraction loop: the sums span all their tiles.
   std::uint64_t whole = 0;
 
   bool is_whole(int dim) const { return whole >> dim & 1; }
-  /// How many loops of the nest's order, all counted, stand outside.
+  /// Number of enclosing loops, counting all of the nest's order.
   std::size_t depth_in_order(std::size_t operand) const;
-  /// Tiles that are loaded, or stored, and how often each of them.
+  /// Number of tiles loaded or stored, and how often each is.
   struct Fetches { std::int64_t transfers = 1, repeats = 1; };
   Fetches fetches(std::size_t operand, const OwnDims& own) const;
 };
 LoopPlan plan_loops(const Problem& problem, const Nest& nest, const OwnDims& own);
 
-/// Elements of a buffer of a, b or the sums; `whole` as in the loops.
+/// Elements of a buffer of a, b or the sums; `whole` as in LoopPlan.
 std::int64_t buffer_elements(const Problem& problem, const Nest& nest, std::uint64_t whole, std::size_t operand);
 
-/// Bytes of a core's memories.
+/// Bytes in a core's memories.
 struct Demand {
   std::int64_t scratchpad = 0, accumulator = 0;
   bool fits(const Share& machine) const;
@@ -48,41 +48,41 @@ struct Demand {
 Demand demand(const Problem& problem, const Nest& nest, const LoopPlan& loops, const Share& machine);
 
 struct KernelPlan : LoopPlan {
-  /// A ring of buffers that tiles of one operand, or sums, pass through.
+  /// A ring of buffers for tiles of one operand or for sums.
   struct TileRing {
     Shape extents;  ///< per axis of the operand or result
-    Shape along;    ///< of these extents, what memory brings along beyond what is used
+    Shape along;    ///< part of these extents that is moved but not used
     std::int64_t elements = 1, depth = 1;
-    std::int64_t pieces = 1;   ///< in which a tile comes, or leaves
+    std::int64_t pieces = 1;   ///< pieces in which a tile arrives or leaves
     bool sent = false;         ///< one core fetches it for all, through its `sending_buffers`
-    std::int64_t leaders = 1;  ///< cores that do so in turn, tile by tile; each fills every so manieth buffer
-    std::vector<int> cut;      ///< dims along which it comes in pieces
+    std::int64_t leaders = 1;  ///< cores that fetch tiles in turn; each fills every `leaders`-th buffer
+    std::vector<int> cut;      ///< dims along which it has pieces
   };
   std::array<TileRing, 3> buffers{};      ///< of a, b, sums
-  std::vector<TileRing> leaves, outputs;  ///< as the problem has them
-  TileRing unfolded{};                    ///< of a tile of a with windows unfolded; depth 0: none
-  std::vector<int> cut;                   ///< dims in pieces, in the order in which pieces follow each other
+  std::vector<TileRing> leaves, outputs;  ///< in the order of the problem
+  TileRing unfolded{};                    ///< unfolded tile of a; depth 0: none
+  std::vector<int> cut;                   ///< dims in pieces, in loop order
 };
-/// Of a nest with a size per dim, an order of all dims and three depths; whether it fits is the caller's question.
+/// The plan of a nest with a size per dim, an order of all dims and three depths. Does not check that it fits.
 KernelPlan plan(const Problem& problem, const Nest& nest);
 
-/// How many cores at most fetch tiles of operand a or b for all that need them, in turn: with both operands sent, no
-/// core does so for both.
+/// Most cores that may fetch tiles of operand a or b in turn for all that need them: if both operands are sent, no core
+/// fetches both.
 std::int64_t most_leaders(const Problem& problem, std::size_t operand);
 
-/// The access of a, b, the result, the leaves, and what the epilogue stores.
+/// The access of a, b, the result, a leaf, or an output of the epilogue.
 const Access& access_of(const Problem& problem, std::size_t operand);
-/// Of what the vector unit finishes at one time: the result's, without the axis of siblings.
+/// The access of a tile that the vector unit finishes: the result's, without the siblings' axis.
 Access finished_access(const Problem& problem);
 
-/// In how many pieces a tile of an operand comes, or one of the result leaves. What other cores send, or the vector
-/// unit computes, comes whole.
+/// Number of pieces in which a tile of an operand arrives, or one of the result leaves. Tiles sent by other cores or
+/// computed by the vector unit have one.
 std::int64_t pieces_of(const Problem& problem, const Nest& nest, std::size_t operand);
 /// The nest without pieces.
 Nest in_whole_tiles(Nest nest);
 
-/// The way the pieces of a tile's operands take from memory: the dims that all of those fetched together have are the
-/// outer loops, so that pieces that meet in a product come one after the other; each operand's own are inside.
+/// The order in which pieces of a tile's operands are fetched: dims shared by all operands fetched together are outer
+/// loops, so that pieces of one product arrive consecutively; the other dims of an operand are inside.
 struct PieceOrder {
   std::vector<int> shared;
   std::array<std::vector<int>, 2> own;

@@ -1,4 +1,4 @@
-// What cores fetch for others in a walk, and the ports that it passes.
+// Tiles that cores fetch for others in a walk, and the ports that these pass.
 #include <algorithm>
 
 #include "tilesim/mapping/walk.hpp"

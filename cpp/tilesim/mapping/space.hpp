@@ -13,11 +13,11 @@
 
 namespace tilesim::mapping {
 
-/// The tile sizes in a space.
+/// The tile sizes that a space contains.
 enum class Sizes : std::uint8_t {
-  aligned,   ///< whole registers and arrays, equal pieces, as good nests have them
-  all,       ///< the smallest tile of every number of trips: no other size moves fewer bytes
-  divisors,  ///< only what divides the extent
+  aligned,   ///< whole registers and arrays, equal pieces, as in good nests
+  all,       ///< the smallest tile per trip count: no other size moves fewer bytes
+  divisors,  ///< divisors of the extent only
 };
 Sizes parse_sizes(const std::string& text);
 
@@ -63,7 +63,7 @@ struct Ranked {
 
 struct SearchResult {
   std::vector<Ranked> best;  ///< fastest first
-  double lower_bound = 0;  ///< no nest of the space takes less, by this model; of nests whose tiles come whole, unless
+  double lower_bound = 0;  ///< no nest in the space is faster, by this model; only nests with whole tiles count, unless
                            ///< the best one has pieces
   std::int64_t priced = 0, walked = 0;
   bool complete = false;  ///< every nest of the space was priced or cut off by a bound

@@ -1,5 +1,4 @@
-// The tiles of a nest through load queue, unit and store queue, one after the other: what closed forms bound from
-// below.
+// Walks the tiles of a nest through load queue, unit and store queue; closed forms are lower bounds of its result.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -14,14 +14,14 @@
 
 namespace tilesim::mapping {
 
-/// The tiles of a vector kernel: a size per axis of the iteration space, the axis over the lanes, buffers per operand.
+/// The tiles of a vector kernel: a size per axis of the iteration space, the lane axis, buffers per operand.
 struct VectorTiles {
   std::vector<std::int64_t> tiles;
   int lane = 0;
   std::int64_t depth = 2;
   /// Sub-tile size per axis: a tile is loaded, computed on and stored in pieces of this size. Empty: whole tiles.
   std::vector<std::int64_t> sub = {};
-  std::int64_t contexts = 1;  ///< of a core, that share the kernel; each processes some of the tiles
+  std::int64_t contexts = 1;  ///< per core, sharing the kernel; each processes some of the tiles
   friend bool operator==(const VectorTiles&, const VectorTiles&) = default;
 };
 
@@ -30,27 +30,27 @@ struct VectorOperand {
   enum class Use : std::uint8_t { load, store, scratch };
   Use use = Use::load;
   DType dtype = DType::f32;
-  std::vector<std::int64_t> step;   ///< per axis: elements from one point to the next; 0: it does not span the axis
+  std::vector<std::int64_t> step;   ///< per axis: elements between adjacent points; 0: it does not span the axis
   std::vector<std::int64_t> reach;  ///< per axis: elements that one point reads (windows); empty: 1
   /// Axes of the tensor in memory, minor first: axis of the space (-1: none), and extent.
   std::vector<int> axes;
   Shape extents;
   Shape layout;            ///< the two minor axes are padded to these, {second minor, minor}; empty: dense
-  std::int64_t depth = 2;  ///< of scratch, 0: the tiles' depth; loads and stores have the tiles' depth
-  bool held = true;        ///< false: stored from a buffer that is counted already
-  bool between = false;    ///< scratch that is there only where the tiles of a row, or parts of a window, stream by
-  bool certain = true;     ///< all its elements within the space are moved at least once
-  /// Along the minor axis in memory: elements from one point to the next (negative: mirrored), the first point's place,
-  /// and whether several axes of the space lie along it, other than by whole rows of lanes.
+  std::int64_t depth = 2;  ///< scratch: 0 is the tiles' depth; loads and stores have the tiles' depth
+  bool held = true;        ///< false: stored from a buffer that is already counted
+  bool between = false;    ///< scratch that exists only if the tiles of a row, or parts of a window, stream
+  bool certain = true;     ///< all its elements in the space are moved at least once
+  /// Along the minor axis in memory: elements between adjacent points (negative: mirrored), position of the first
+  /// point, and whether several axes of the space share it other than by whole rows of lanes.
   std::int64_t minor_step = 1, minor_offset = 0;
   bool minor_mixed = false;
   std::int64_t row = 1;  ///< elements along the minor axis that memory moves together, a row of lanes; 1: any
-  /// Of each axis of the tensor in memory, minor first: by the axes of the space, where the place of a tile is `step`
-  /// times its own. What is priced is then exactly what the engine counts. Empty: as `axes` and `reach` say, about.
+  /// Per axis of the tensor in memory, minor first: the access by the axes of the space; a tile's start is `step` times
+  /// its index. The price then equals the engine's count. Empty: approximated from `axes` and `reach`.
   std::vector<AxisAccess> access;
-  Shape dilation, before;  ///< per axis: from one tap of a window to the next, padding before the first; empty: none
-  Shape most;              ///< per axis: no more elements of a tile than these; empty: all
-  std::vector<int> apart;  ///< axes of the space: each position along them comes in a separate transfer
+  Shape dilation, before;  ///< per axis: distance of a window's taps, padding before the first; empty: none
+  Shape most;              ///< per axis: most elements of a tile; empty: all
+  std::vector<int> apart;  ///< axes of the space whose positions each need a separate transfer
 };
 
 /// One compute of the vector unit on a tile, with its loads and stores.
@@ -58,48 +58,48 @@ struct VectorStage {
   using Functions = std::array<std::int32_t, 4>;  ///< per point: simple, multiply, divide, transcendental
   enum class Rows : std::uint8_t { any, whole, streamed };
   Functions functions{};
-  VectorPattern pattern{};  ///< over the axes of the space, then of the window's taps
-  /// Pattern of the first tile of a row if it differs, because no earlier result is combined with it.
+  VectorPattern pattern{};  ///< over axes of the space, then taps of the window
+  /// Pattern of the first tile of a row if it differs, because there is no earlier result to combine.
   std::optional<Functions> first;
   VectorPattern first_pattern{};
   ComputeKind kind = ComputeKind::vector;
-  std::optional<DType> dtype;     ///< of what it reads first; none: the problem's
-  int reductions = 0, scans = 0;  ///< of the reduced axes, or the scanned one
-  bool points = false;            ///< on one point per row, not on the whole tile
-  bool taps = true;               ///< on all taps of a window, or those at hand
-  Rows rows = Rows::any;          ///< condition: rows are whole, or their tiles stream by
+  std::optional<DType> dtype;     ///< type of its first input; empty: the problem's
+  int reductions = 0, scans = 0;  ///< number of reduced axes, and of scanned ones
+  bool points = false;            ///< computes one point per row instead of the whole tile
+  bool taps = true;               ///< computes all taps of a window, or the current ones
+  Rows rows = Rows::any;          ///< condition: whole rows, or rows whose tiles stream
   int line = -1;                  ///< axis along which elements of each line are reordered; -1: none
-  /// Places in lines become those among all of them: only where lines are put into their orders together.
+  /// Converts positions within a line to positions among all lines: only if lines are reordered together.
   bool joins = false;
-  bool apart = false;  ///< lines are processed one by one, for lack of room for joint indices
-  int sorted = -1;     ///< axis that is sorted, and how many elements of it are kept
+  bool apart = false;  ///< processes lines one by one, if joint indices do not fit
+  int sorted = -1;     ///< sorted axis, and the number of elements kept
   std::int64_t kept = 0;
-  std::int64_t pass = 1;           ///< in which, where the tiles of a row stream by; 0: after all of them
-  std::vector<int> loads, stores;  ///< operands
+  std::int64_t pass = 1;           ///< pass over streaming tiles of a row that runs it; 0: after all passes
+  std::vector<int> loads, stores;  ///< indices of operands
 };
 
 struct VectorProblem {
   std::string operation;
   std::string kernel;  ///< kinds, functions and types of the fused operations; problems may differ only in this
   Shape space;
-  std::vector<bool> reduced;  ///< axes that are combined; where one is cut, the tiles of a row stream by, in `passes`
+  std::vector<bool> reduced;  ///< combined axes; if one is split, the tiles of a row stream, in `passes`
   std::vector<bool> carried;  ///< axes along which a tile continues the previous one (scans)
-  std::vector<bool> whole;    ///< axes that are never cut; empty: none
-  std::vector<int> lanes;     ///< axes that may lie over the lanes; the first is the usual one
+  std::vector<bool> whole;    ///< axes that are never split; empty: none
+  std::vector<int> lanes;     ///< possible lane axes, the default first
   std::int64_t passes = 1;
   std::vector<VectorOperand> operands;
   std::array<std::int32_t, 4> functions{};  ///< per point: simple, multiply, divide, transcendental
-  std::int64_t points = 1;                  ///< computed per point of the space; 0: nothing is computed
-  Shape taps, tap_tiles;             ///< of a window, per axis, and of the parts that it is cut into; empty: none
-  bool turns = true;                 ///< whether the cross-lane unit takes tiles whose elements change lanes
-  bool backward = false;             ///< the tiles along the scanned axis, last to first
-  std::int64_t bytes_per_point = 0;  ///< on chip beside the operands, per buffer
-  std::string whole_tiles;           ///< reason why tiles cannot come in pieces; empty: they can
-  std::int64_t contexts = 1;         ///< of a core, that share the kernel
-  bool ranks = true;                 ///< whether the tiles are loaded, computed on and stored one by one
-  bool walks = false;                ///< the same of a kernel that moves data: one load and one store per tile
-  std::vector<VectorStage> stages;   ///< in order; empty: one, of all loads and stores
-  int scanned = -1;                  ///< axis of a running sum; -1: none
+  std::int64_t points = 1;                  ///< values computed per point of the space; 0: no compute
+  Shape taps, tap_tiles;                    ///< extents of a window per axis, and of its parts; empty: none
+  bool turns = true;                        ///< whether tiles whose elements change lanes pass the cross-lane unit
+  bool backward = false;                    ///< tiles along the scanned axis run last to first
+  std::int64_t bytes_per_point = 0;         ///< bytes on chip besides the operands, per buffer
+  std::string whole_tiles;                  ///< why tiles cannot have pieces; empty: they can
+  std::int64_t contexts = 1;                ///< per core, sharing the kernel
+  bool ranks = true;                        ///< tiles are loaded, computed on and stored one by one
+  bool walks = false;                       ///< the same for a kernel that moves data: one load and one store per tile
+  std::vector<VectorStage> stages;          ///< in order; empty: one with all loads and stores
+  int scanned = -1;                         ///< axis of a running sum; -1: none
   DType dtype = DType::f32;
 };
 
@@ -107,26 +107,26 @@ std::int64_t vector_scratchpad_bytes(const VectorProblem& problem, const VectorT
 /// Checks tiles; the reason states the broken rule and by how many bytes.
 Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine);
 
-/// Whether elements change lanes between memory and a tile whose `tiles.lane` lies over the lanes: they are transposed,
-/// mirrored, shifted by part of a row of lanes, or spread from one lane to all. The cross-lane unit does that.
+/// Whether elements change lanes between memory and a tile with lane axis `tiles.lane`: they are transposed, mirrored,
+/// shifted by part of a row of lanes, or broadcast from one lane. The cross-lane unit does that.
 bool changes_lanes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles);
 
 struct VectorCost {
-  /// Off chip, whole bursts or layout tiles: what the engine counts, but of kernels that move data about.
+  /// Off-chip bytes in whole bursts or layout tiles: equal to the engine's count, except for movement kernels.
   std::int64_t read_bytes = 0, written_bytes = 0;
   std::int64_t transfers = 0;
   double vector = 0;  ///< busy cycles of the vector units, summed over all cores
   double compute = 0, memory = 0;
-  double cycles = 0;  ///< an estimate for ranking
-  double bound = 0;   ///< lower bound of all tiles: every operand once at the peak bandwidth
+  double cycles = 0;  ///< an estimate, for ranking
+  double bound = 0;   ///< lower bound over all tiles: every operand once at peak bandwidth
   const char* limit = "";
 };
 /// Closed-form cost; `cycles` come from the walk if the tiles can be walked.
 VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine);
 
-/// Cycles by walking the tiles, or their pieces, of the busiest core: each through load queues, cross-lane and vector
-/// unit and the store queue, with finite rings, on channels that take turns by address. Bytes and transfers as in
-/// memory of fidelity "simple"; what other cores move takes its mean share of the channels.
+/// Cycles by walking the tiles or pieces of the busiest core through load queues, cross-lane and vector unit and the
+/// store queue, with finite rings, on channels interleaved by address. Bytes and transfers are those of memory fidelity
+/// "simple"; traffic of other cores takes an average share of the channels.
 double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine);
 
 struct RankedTiles {

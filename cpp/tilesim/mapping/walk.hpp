@@ -17,11 +17,11 @@ namespace tilesim::mapping {
 struct CostModel::Walk {
   static constexpr double unknown = -1;
 
-  /// One operand's or result's buffers: when version v is ready, and when its buffer is free again.
+  /// Buffers of an operand or result: when version v is ready, and when its buffer is free again.
   struct Ring {
     std::int64_t depth = 1;
     std::vector<double> ready, released;
-    std::vector<double> arrived{};  ///< of an operand that a prologue computes: what it is computed from
+    std::vector<double> arrived{};  ///< if a prologue computes it: arrival of its sources
     double free_at(std::int64_t version) const {
       return version < depth ? 0 : released[static_cast<std::size_t>(version - depth)];
     }
@@ -30,21 +30,21 @@ struct CostModel::Walk {
   struct Transfer {
     std::size_t operand = 0;
     std::int64_t version = 0, bytes = 0;
-    std::int64_t piece = 0;  ///< number over all versions
-    std::int64_t place = 0;  ///< bytes from the tensor's begin
+    std::int64_t piece = 0;  ///< index over all versions
+    std::int64_t place = 0;  ///< bytes from the tensor's start
   };
 
   struct Step {
     std::int64_t versions[3] = {0, 0, 0};
     std::int64_t pieces[2] = {0, 0};  ///< of a and b, over all versions
-    bool empty = false;               ///< a piece beyond the end of a ragged tile
+    bool empty = false;               ///< piece beyond the end of a ragged tile
     bool last_use[3] = {false, false, false};
     TileCycles unit{};
-    bool stores = false;  ///< a result tile is complete after it
-    bool frees = false;   ///< its sums are the last of their version
+    bool stores = false;  ///< completes a result tile
+    bool frees = false;   ///< last one of its version of the sums
   };
 
-  /// What tiles of one shape have in common.
+  /// Values shared by tiles of one shape.
   struct Kind {
     TileCycles unit{};
     double finishing = 0;
@@ -54,12 +54,12 @@ struct CostModel::Walk {
   CostModel& model;
   const Nest& nest;
   const KernelPlan planned;
-  /// What is loaded, computed and stored, in order: the same for all cores of a crowd.
+  /// Loads, computes and stores in order, equal for all cores that are walked together.
   struct Listing {
     std::vector<Step> steps{};
     std::vector<Transfer> loads{}, stores{};
     std::vector<double> finishing{};
-    std::vector<Transfer> split[2]{};  ///< loads in two queues
+    std::vector<Transfer> split[2]{};  ///< loads split over two queues
   };
   std::shared_ptr<Listing> listed = std::make_shared<Listing>();
   std::vector<Step>& steps = listed->steps;
@@ -67,7 +67,7 @@ struct CostModel::Walk {
   std::vector<double>& finishing = listed->finishing;
   std::vector<Ring> rings = std::vector<Ring>(model.tensors());  ///< of a, b, sums, leaves
 
-  /// A DMA queue: transfers in order, each in requests, a bounded number of them in flight.
+  /// A DMA queue: transfers in order, as requests, with a bounded number in flight.
   struct Queue {
     const std::vector<Transfer>* transfers = nullptr;
     std::size_t next = 0;
@@ -89,18 +89,18 @@ struct CostModel::Walk {
   double unfolded(const Step& step);
   double prepared(std::size_t operand, const Step& step);
 
-  /// Tiles of an operand that one core fetches for all: how many are there, and how many have passed its port again.
+  /// Tiles of an operand that one core fetches for all: how many have arrived, and how many have left its port again.
   struct Sent {
     bool any = false;
     std::size_t port = 0;                  ///< of the first core that fetches them
-    std::size_t leaders = 1;               ///< cores that do so in turn
+    std::size_t leaders = 1;               ///< number of cores that do so in turn
     std::vector<const Transfer*> tiles;    ///< in order
-    std::vector<double> fetched, through;  ///< of these
+    std::vector<double> fetched, through;  ///< times, per tile
   };
 
   bool sent(const Transfer& transfer) const { return transfer.operand < 2 && sending[transfer.operand].any; }
 
-  /// Buffers that a tile is loaded to: its own, or those from which it is sent.
+  /// Time at which the buffer for a loaded tile is free: its own, or the one it is sent from.
   double buffer_at(const Transfer& transfer) const {
     if (!sent(transfer)) return rings[transfer.operand].free_at(transfer.version);
     const Sent& tiles = sending[transfer.operand];
@@ -116,14 +116,14 @@ struct CostModel::Walk {
     return tiles.port + static_cast<std::size_t>(transfer.version) % tiles.leaders;
   }
 
-  /// Cores whose queues take the operand's transfers.
+  /// Number of cores whose queues take the operand's transfers.
   std::int64_t leaders_of(const Transfer& transfer) const {
     return sent(transfer) ? static_cast<std::int64_t>(sending[transfer.operand].leaders) : 1;
   }
 
   double pass_ports(const Transfer& transfer, double cycles, double now);
 
-  /// Earliest time of a queue's next request; unknown while what it waits for has no time yet.
+  /// Earliest time of a queue's next request; unknown until its dependences have a time.
   double ready_at(const Queue& queue, bool store) const {
     if (queue.next >= queue.transfers->size()) return unknown;
     const double passed = port_free[port_of((*queue.transfers)[queue.next])];
@@ -139,20 +139,20 @@ struct CostModel::Walk {
     return wanted == unknown ? unknown : std::max(at, wanted);
   }
 
-  /// Sums of several tiles are freed by the last store.
+  /// Frees the sums of several tiles at the last store.
   void free_sums(const Queue& queue, std::int64_t version, double at) {
     const bool more = queue.next < stores.size() && stores[queue.next].version == version;
     if (!more) rings[2].released[static_cast<std::size_t>(version)] = at;
   }
 
-  /// Whether the next of a queue is for the same computed tile.
+  /// Whether the queue's next transfer is for the same computed tile.
   static bool more_sources(const Queue& queue, const Transfer& transfer) {
     if (queue.next >= queue.transfers->size()) return false;
     const Transfer& next = (*queue.transfers)[queue.next];
     return next.operand == transfer.operand && next.piece == transfer.piece;
   }
 
-  /// Cycles of the link that passes most of these bytes.
+  /// Cycles of the link with the most of these bytes.
   double over_links(std::int64_t place, std::int64_t bytes) {
     in_regions.assign(in_regions.size(), 0);
     model.add_regions(place, bytes, in_regions);
@@ -161,7 +161,8 @@ struct CostModel::Walk {
            static_cast<double>(in_regions.size()) / model.link_rate_;
   }
 
-  /// The core whose tiles lie furthest away is the one that the others wait for; one alone is in the first region.
+  /// Picks the region of the core furthest from its tiles, for which the others wait; a single core is in the first
+  /// region.
   void find_home() {
     if (model.link_rate_ <= 0) return;
     for (const auto* transfers : {&loads, &stores})
@@ -170,7 +171,7 @@ struct CostModel::Walk {
       home = static_cast<std::size_t>(std::min_element(in_regions.begin(), in_regions.end()) - in_regions.begin());
   }
 
-  /// When a request is answered by a memory of which this core has a share.
+  /// Completion of a request on a memory of which this core has a share.
   double answered(const Transfer& transfer, std::int64_t place, std::int64_t bytes, bool store, double now) {
     const double own = static_cast<double>(bytes) / model.memory_rate_;
     const double served = transfer.operand < 2 ? own / fetched_for[transfer.operand] : own;
@@ -241,17 +242,17 @@ struct CostModel::Walk {
   void send(Sent& tiles, double now);
   void find_sends();
 
-  /// When the operand's tile, or piece, that a step reads is there; unknown: not yet.
+  /// Time at which the operand's tile or piece for a step is ready; unknown: not yet.
   double there(std::size_t operand, const Step& step) {
     if (operand == 0 && nest.unfold > 0) return unfolded(step);
     if (model.computed(operand)) return prepared(operand, step);
     return rings[operand].ready[static_cast<std::size_t>(step.pieces[operand])];
   }
 
-  /// Buffers that the unit reads an operand from.
+  /// Buffers from which the unit reads an operand.
   Ring& read_ring(std::size_t operand) { return operand == 0 && nest.unfold > 0 ? rows : rings[operand]; }
 
-  /// Computes as many tiles as have their operands; true if there was one.
+  /// Computes all tiles whose operands are ready; true if there was one.
   bool compute() {
     bool moved = false;
     for (; next_step < steps.size(); ++next_step, moved = true) {
@@ -286,7 +287,7 @@ struct CostModel::Walk {
     return moved;
   }
 
-  /// Epilogues in order; each needs one of two output buffers.
+  /// Runs epilogues in order; each needs one of two output buffers.
   bool finish_tiles() {
     bool moved = false;
     for (; stored.size() < pending.size(); moved = true) {
@@ -306,7 +307,7 @@ struct CostModel::Walk {
     return moved;
   }
 
-  /// All queues of a core share its port of a simple network; the first of those that wait goes first.
+  /// The queues of a core share its port of a simple network; the longest-waiting one goes first.
   void see_port() {
     const Share::Network& network = model.machine_.network;
     if (network.kind != "simple") return;
@@ -335,7 +336,7 @@ struct CostModel::Walk {
     for (std::size_t operand = 0; operand < 2; ++operand) queues[operand].transfers = &split[operand];
   }
 
-  /// When the next request or send leaves; unknown: none.
+  /// Time of the next request or send; unknown: none.
   double next() {
     while (compute() || (model.problem_.epilogue_functions > 0 && finish_tiles())) continue;
     const double times[5] = {ready_at(queues[0], false), two ? ready_at(queues[1], false) : unknown,
@@ -346,7 +347,7 @@ struct CostModel::Walk {
     return chosen < 0 ? unknown : times[chosen];
   }
 
-  /// Sends what `next` has found.
+  /// Performs the request or send that `next` found.
   void advance(double now) {
     const auto at = static_cast<std::size_t>(chosen);
     if (at < 3)
@@ -360,7 +361,7 @@ struct CostModel::Walk {
     return done ? std::max(finish, unit_free) : std::numeric_limits<double>::infinity();
   }
 
-  /// Ends early, at infinity, once what is left takes it beyond `limit`.
+  /// Stops early, returning infinity, once the remaining work exceeds `limit`.
   double run(bool in_two, double limit) {
     prepare(in_two);
     for (double now = next(); now != unknown; now = next()) {
@@ -371,26 +372,26 @@ struct CostModel::Walk {
     return cycles();
   }
 
-  std::vector<Queue> queues = std::vector<Queue>(3);  ///< of loads, of the second operand's, of stores
+  std::vector<Queue> queues = std::vector<Queue>(3);  ///< load queue, second operand's load queue, store queue
   bool two = false;
-  int chosen = -1;               ///< of the queues, or a send
-  Channels* channels = nullptr;  ///< of all cores, where each of them is walked
-  std::size_t core = 0;          ///< there
+  int chosen = -1;               ///< index of a queue, or a send
+  Channels* channels = nullptr;  ///< shared by all cores, if each is walked
+  std::size_t core = 0;          ///< its index there
   std::vector<std::int64_t> begins =
-      std::vector<std::int64_t>(model.tensors());  ///< of its part in memory, of the tiles' places
+      std::vector<std::int64_t>(model.tensors());  ///< offset of the core's part in memory, per tensor
   std::vector<double> stored{}, pending{}, outputs{};
   std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
   std::size_t next_step = 0;
-  std::vector<std::int64_t> in_regions{};  ///< bytes, by region
+  std::vector<std::int64_t> in_regions{};  ///< bytes by region
   std::size_t home = 0;                    ///< region of the core
-  double link_free[2] = {0, 0};            ///< of loads; of stores where they have separate links
-  double fetched_for[2] = {1, 1};          ///< cores, per operand
-  double preparing[2] = {0, 0};            ///< cycles of the vector unit per tile that a prologue computes
-  double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of what its buffer holds
-  std::vector<double> port_free{0};        ///< of the cores that fetch for others, this one first, and of one more
-  Ring rows{};                             ///< of unfolded tiles
+  double link_free[2] = {0, 0};            ///< of loads; of stores if their links are separate
+  double fetched_for[2] = {1, 1};          ///< number of cores, per operand
+  double preparing[2] = {0, 0};            ///< vector unit cycles per computed tile of an operand
+  double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of data in its buffer
+  std::vector<double> port_free{0};        ///< of the cores that fetch for others, this one first, then one more
+  Ring rows{};                             ///< unfolded tiles
   std::int64_t chunk = model.chunk_, window_each = model.window_;  ///< bytes per request; requests in flight per queue
-  double to_compute = 0, to_serve = 0;  ///< cycles of the steps, of the memory for the transfers, that are left
+  double to_compute = 0, to_serve = 0;  ///< remaining cycles of steps, and of memory for transfers
   double memory_free = 0, unit_free = 0, vector_free = 0, lanes_free = 0, finish = 0;
   std::vector<Sent> sending = std::vector<Sent>(2);  ///< per operand
 };

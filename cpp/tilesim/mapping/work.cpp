@@ -1,4 +1,4 @@
-// Cycles of array and vector unit for the tiles of a nest: as the lowering splits them, by the units' closed forms.
+// Cycles of array and vector unit for the tiles of a nest, split as in the lowering, by the units' closed forms.
 #include <algorithm>
 #include <map>
 

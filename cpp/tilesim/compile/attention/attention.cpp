@@ -1,5 +1,5 @@
-// The statements of an attention kernel. Per row of a tile of queries: largest score so far, sum of weights, weighted
-// sum of values. Scores of the next keys are multiplied while the vector unit has those before.
+// Emits the statements of an attention kernel. Each row of a tile of queries has its largest score so far, sum of
+// weights and weighted sum of values. Arrays compute the next scores while the vector unit processes the previous ones.
 #include <utility>
 
 #include "tilesim/base/error.hpp"

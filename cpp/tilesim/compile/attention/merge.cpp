@@ -1,5 +1,5 @@
-// Keys in parts: each part stores its largest scores, sums of weights and weighted sums; a second step puts the parts
-// together by the rule that puts tiles together.
+// Split keys: each part stores its largest scores, sums of weights and weighted sums; a second step merges the parts by
+// the rule that merges tiles.
 #include <algorithm>
 
 #include "tilesim/compile/attention/lowering.hpp"

@@ -1,4 +1,4 @@
-// The integers that an attention's statements read: how many keys each row of the batch has, and its pages.
+// Integer tensors that an attention's statements read: number of keys per row of the batch, and its pages.
 #include <algorithm>
 
 #include "tilesim/compile/attention/lowering.hpp"

@@ -1,4 +1,4 @@
-// What the vector unit does for a tile of queries: the online softmax.
+// Vector computes for a tile of queries: the online softmax.
 #include "tilesim/compile/attention/lowering.hpp"
 
 namespace tilesim::lower {

@@ -1,5 +1,5 @@
-// The statements of a kernel of chained products. For each block of rows: the array makes the next hidden channels
-// while the vector unit has those at hand; the last product adds up.
+// Emits the statements of a chained-product kernel. For each block of rows, the array computes the next hidden channels
+// while the vector unit processes the previous ones; the last product accumulates.
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/chain/lowering.hpp"

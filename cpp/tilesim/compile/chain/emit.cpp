@@ -1,4 +1,4 @@
-// Loads, products, windows and what stands behind them, for one tile of a chain.
+// Emits loads, products, windows and the computes after them, for one tile of a chain.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"

@@ -1,4 +1,4 @@
-// Every group that a rule looked at, with its price.
+// Lists every group that a rule considered, with its estimate.
 #include <algorithm>
 #include <map>
 #include <set>

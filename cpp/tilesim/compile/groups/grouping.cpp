@@ -1,4 +1,4 @@
-// From a function of the graph to kernels: what stands alone, what a kernel reads and stores, in which order they run.
+// Groups a function's operations into kernels: single operations, the values each kernel reads and stores, their order.
 #include "tilesim/compile/groups/grouping.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Kernels as they grow: who reads whom, by which ways.
+// Dependences between kernels while they grow.
 #include <algorithm>
 #include <numeric>
 

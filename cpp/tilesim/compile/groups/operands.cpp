@@ -1,5 +1,5 @@
-// What gives an operand of products, computed in them instead of stored: all of a vector kernel, or the end of one
-// whose statistics stay a kernel.
+// Fuses operations that compute an operand of products: a whole vector kernel, or the end of one whose statistics
+// remain a kernel.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"

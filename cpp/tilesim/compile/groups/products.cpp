@@ -1,4 +1,4 @@
-// Groups around one product: what reads its result, what gives its operands.
+// Groups around one product: operations that read its result or compute its operands.
 #include <algorithm>
 
 #include "tilesim/compile/groups/groups.hpp"

@@ -1,4 +1,4 @@
-// Products that read the same first operand, as one kernel.
+// Joins products that read the same first operand into one kernel.
 #include <algorithm>
 
 #include "tilesim/compile/groups/groups.hpp"

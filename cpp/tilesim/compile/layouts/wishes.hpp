@@ -23,9 +23,9 @@ double padded_elements(const Shape& shape, const Order& order, const Shape& tile
 /// starts of gathers and scatters; and added ones. The first preference of a value counts.
 class Wishes {
  public:
-  /// Adds a preferred order; returns the values that it reaches.
+  /// `native`: weights of convolutions get the order of existing compilers, whatever its padding.
   Wishes(const GraphFunction& function, const Shape& tile, bool native);
-  /// A further wish; gives the values that it reaches.
+  /// Adds a preferred order; returns the values that it reaches.
   std::vector<ValueId> add(ValueId value, Order order);
   const Order& order_of(ValueId value) const { return orders_[static_cast<std::size_t>(value)]; }
   const Order* of_weight(ValueId value) const {

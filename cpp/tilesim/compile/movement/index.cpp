@@ -1,4 +1,4 @@
-// Movement whose addresses are data: the DMA reads them from a tensor of indices, which the vector unit makes valid.
+// Movement with data-dependent addresses: the DMA reads a tensor of indices that the vector unit has clamped.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

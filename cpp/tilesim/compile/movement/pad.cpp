@@ -1,4 +1,4 @@
-// Padding: pieces of every axis, each a strided copy.
+// Padding in pieces along every axis, each of them a strided copy.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

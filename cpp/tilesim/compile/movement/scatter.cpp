@@ -1,4 +1,4 @@
-// scatter: boxes of the updates go where indices say, one after the other, since two may meet.
+// scatter: stores boxes of the updates at given indices, one after the other, because boxes may overlap.
 #include <algorithm>
 #include <array>
 

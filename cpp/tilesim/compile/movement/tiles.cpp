@@ -1,4 +1,4 @@
-// Tiles of movement kernels: the usual ones, or what a mapping says.
+// Tiles of movement kernels: the default ones, or those of a mapping.
 #include <algorithm>
 #include <array>
 

@@ -33,7 +33,7 @@ std::vector<AheadRing> ahead_rings(program::Scope& kernel);
 /// Number of tiles loaded into each slot of the kernel, counted up to `most`.
 std::map<std::string, std::int64_t> loaded_tiles(const program::Scope& kernel, std::int64_t most);
 
-/// Tiles [0, count) of the ring into a slot `ahead`, loaded before all else.
+/// Moves the loads of tiles [0, count) of the ring into a slot `ahead`, before all other loads.
 void take_ahead(program::Scope& kernel, const AheadRing& ring, std::int64_t count);
 
 }  // namespace tilesim::lower

@@ -1,4 +1,4 @@
-// Waits between tiles and values that take the same bytes of the scratchpad one after the other.
+// Adds waits between tiles and values that use the same bytes of the scratchpad at different times.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -1,4 +1,4 @@
-// What kernels, calls and loops do with the tensors of a program.
+// Finds the uses of a program's tensors by kernels, calls and loops.
 #include <algorithm>
 #include <functional>
 #include <optional>

@@ -1,4 +1,4 @@
-// Elementwise results in the bytes of an operand that nothing reads afterwards.
+// In-place reuse: stores elementwise results over an operand without later readers.
 #include <algorithm>
 #include <set>
 

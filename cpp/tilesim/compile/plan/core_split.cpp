@@ -1,4 +1,4 @@
-// Which part of a product each core has.
+// The part of a product that each core computes.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"

@@ -1,5 +1,5 @@
-// branch: where the choice is known, a call of that side. Otherwise every side is computed and a select takes one
-// result, which needs no jump of the machine and costs what all sides cost; the program notes it.
+// branch: a known choice becomes a call of that side. Otherwise every side is computed and a select picks one result:
+// the machine needs no jump, the cost is that of all sides, and the program has a note.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>

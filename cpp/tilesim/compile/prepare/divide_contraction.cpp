@@ -1,4 +1,4 @@
-// Products of few results and a long contraction: each core sums a part of the contraction, then the parts are added.
+// Products with few results and a long contraction: each core sums a part of the contraction, then parts are added.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// What the machine's units cannot compute on.
+// Finds operations on types that the machine's units do not support.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

@@ -1,6 +1,6 @@
-// Cholesky factors and triangular solves of long matrices: halved until blocks fit, with products between the halves.
-// Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, sections 8.1 and 10.1: any order of the sums
-// has the same backward error.
+// Cholesky factors and triangular solves of long matrices: split in halves until blocks fit, with products between
+// them. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, sections 8.1 and 10.1: any order of the
+// sums has the same backward error.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"

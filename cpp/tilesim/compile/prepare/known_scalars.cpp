@@ -1,4 +1,4 @@
-// Values of one element whose number is known when a program is made.
+// Finds values of one element that are known at compile time.
 #include <algorithm>
 #include <optional>
 #include <set>

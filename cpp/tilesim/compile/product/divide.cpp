@@ -1,4 +1,4 @@
-// Products over several cores: parts of rows, columns and batches.
+// Splits products over several cores by rows, columns and batches.
 #include <algorithm>
 #include <cmath>
 #include <limits>

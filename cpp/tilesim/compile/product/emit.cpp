@@ -1,4 +1,4 @@
-// The statements of a product kernel.
+// Emits the statements of a product kernel.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

@@ -1,4 +1,4 @@
-// Epilogues one tile late: the vector unit computes the next tile's operand before it finishes this one.
+// Delays epilogues by a tile: the vector unit computes the next tile's operand before it finishes the current tile.
 #include <algorithm>
 
 #include "tilesim/compile/plan/divide.hpp"

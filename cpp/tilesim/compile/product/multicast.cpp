@@ -1,4 +1,4 @@
-// Operands that several cores need: one fetches them and sends them to all.
+// Operands that several cores need: one core fetches them and sends them to the others.
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/product/product.hpp"
 

@@ -1,4 +1,4 @@
-// What the arrays compute of a tile.
+// Emits the array computes of a tile.
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/product/product.hpp"

@@ -1,5 +1,5 @@
 // Sub-tiles: a tile is loaded, multiplied and stored in pieces, so that the array starts on the first piece while the
-// rest is on its way. Pieces of a version are committed in the order in which they are used.
+// others arrive. Pieces of a version are committed in order of use.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"

@@ -1,4 +1,4 @@
-// The mapping problem of a product, and which nest on which unit solves it.
+// The mapping problem of a product, and the choice of unit and nest.
 #include "tilesim/compile/layouts/wishes.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/product/product.hpp"

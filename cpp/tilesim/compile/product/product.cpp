@@ -1,4 +1,4 @@
-// Structure of a product kernel: loops, slots, and where the accumulator lives.
+// Structure of a product kernel: loops, slots, and the place of the accumulator.
 #include "tilesim/compile/product/product.hpp"
 
 #include <algorithm>

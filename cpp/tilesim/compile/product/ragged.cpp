@@ -1,5 +1,5 @@
-// ragged_contract: a product per group of rows. How many rows a group has is data: a first step writes where each group
-// starts, loops and addresses read it, and rows beyond all groups are filled with zeros.
+// ragged_contract: one product per group of rows. The rows per group are data: a first step stores the start of each
+// group, loops and addresses read it, and rows after the last group are filled with zeros.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
-// Several products that read the same first operand, as one: second operands and sums lie side by side along a dim of
-// their own, of which every tile has all. One compute finishes the tile, and may combine their results.
+// Computes several products of the same first operand as one: a separate dim, which no tile splits, holds the second
+// operands and sums. One compute finishes the tile, and may combine their results.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Slots of a product kernel: operands, what epilogue and prologue read, partial sums, outputs.
+// Slots of a product kernel: operands, inputs of epilogue and prologue, partial sums, outputs.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

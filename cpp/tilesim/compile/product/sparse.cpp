@@ -1,5 +1,5 @@
-// A product of matrices on cores whose multipliers skip zeros: tiles come in the formats in which weights are stored,
-// and take the cycles that lie beside the weights. Cores with dense arrays take the rows or columns before.
+// A matrix product on cores whose multipliers skip zeros: tiles have the storage formats of the weights, and take the
+// cycles stored with the weights. Cores with dense arrays compute the preceding rows or columns.
 #include "tilesim/compile/product/sparse.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Windows of the first operand unfolded in the scratchpad: the cross-lane unit lays them over the array's rows.
+// Unfolds windows of the first operand in the scratchpad: the cross-lane unit arranges them for the array's rows.
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/product/product.hpp"
 

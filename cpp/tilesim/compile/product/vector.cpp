@@ -1,4 +1,4 @@
-// Products on the vector unit: a multiplication and an addition per tap, where an array would stand mostly empty.
+// Products on the vector unit, with a multiplication and an addition per tap, if an array would be mostly idle.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"

@@ -1,5 +1,5 @@
-// Several cores and a weight with tiles of zeros: each core has rows of all columns, so that all have the same tiles
-// left, and what is left of the weight leaves the memory once.
+// Weights with zero tiles on several cores: each core computes some rows of all columns, so that all use the same
+// nonzero tiles and these leave the memory once.
 #include <algorithm>
 #include <cmath>
 #include <limits>

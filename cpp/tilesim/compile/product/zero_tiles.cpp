@@ -1,5 +1,5 @@
-// Tiles of a weight that are all zero are neither loaded nor multiplied. The kernel moves and multiplies its operands
-// in pieces of such tiles; counts of those that are left, which lie beside the weights, say which pieces there are.
+// Skips loads and products of all-zero weight tiles. The kernel moves and multiplies its operands in pieces of such a
+// tile; counts of nonzero tiles, stored with the weights, select the pieces.
 #include <algorithm>
 #include <cmath>
 #include <limits>

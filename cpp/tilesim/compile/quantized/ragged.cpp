@@ -1,4 +1,4 @@
-// Contractions that end within a block: one product of whole blocks, and one of what is left.
+// Contractions that end within a block: one product of whole blocks, and one of the rest.
 #include <algorithm>
 #include <array>
 #include <optional>

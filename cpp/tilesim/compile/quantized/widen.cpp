@@ -1,4 +1,4 @@
-// Products of narrow numbers on arrays that multiply wider ones.
+// Widens narrow operands of products for arrays that multiply wider types.
 #include <algorithm>
 #include <array>
 #include <map>

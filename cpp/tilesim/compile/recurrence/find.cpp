@@ -1,5 +1,5 @@
-// Which counted loops are recurrences: axes of the values of a trip are joined where operations join them, and states
-// must come out along the axes along which they went in.
+// Finds counted loops that are recurrences: operations join axes of a trip's values, and each state must leave a trip
+// along the axes along which it entered.
 #include <algorithm>
 #include <map>
 #include <numeric>

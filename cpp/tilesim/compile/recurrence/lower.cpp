@@ -1,5 +1,5 @@
-// The statements of a recurrence: tiles of its axes outside, chunks of trips in them, one trip after the other inside.
-// Of a state two copies take turns, so that a trip may read what it replaces.
+// Emits the statements of a recurrence: loops over tiles, then chunks of trips, then single trips. A state has two
+// alternating copies, so that a trip may read the value that it replaces.
 #include <algorithm>
 #include <set>
 #include <string>

@@ -1,5 +1,5 @@
-// argmax and argmin: the extreme of a tile first, then the smallest index that has it; tiles of a long row are merged.
-// A NaN is an extreme and equals other NaNs, as in the reference: the first one wins.
+// argmax and argmin: first the extreme of a tile, then the smallest index with that value; tiles of a long row are
+// merged. A NaN is an extreme and equals other NaNs, as in the reference: the first one wins.
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"

@@ -1,4 +1,4 @@
-// The statements of a vector kernel.
+// Emits the statements of a vector kernel.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

@@ -1,4 +1,4 @@
-// Operations of the user's: operands come into the scratchpad whole, the kernel runs once, results leave.
+// User-defined operations: loads whole operands into the scratchpad, runs the kernel once, stores the results.
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"

@@ -1,4 +1,4 @@
-// sort and top_k: whole rows on chip, sorted by the vector unit; what is carried along follows the positions.
+// sort and top_k: the vector unit sorts whole rows on chip; further operands are gathered by the sorted positions.
 #include <algorithm>
 #include <map>
 #include <optional>

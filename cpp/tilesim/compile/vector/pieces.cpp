@@ -1,5 +1,5 @@
 // Sub-tiles of vector kernels: a tile is loaded, computed on and stored in pieces, so that the vector unit starts on
-// the first piece while the rest is on its way, and the first results leave while the last ones are computed.
+// the first piece while others arrive, and first results leave while the last are computed.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"

@@ -1,4 +1,4 @@
-// A vector kernel as a mapping problem, and the tiles that it gets.
+// Describes a vector kernel as a mapping problem, and takes its tiles.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"

@@ -1,4 +1,4 @@
-// Scans: a tile at a time along the scanned axis, what came before it carried in a slot.
+// Scans: one tile at a time along the scanned axis, with the previous state carried in a slot.
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/layouts/lanes.hpp"

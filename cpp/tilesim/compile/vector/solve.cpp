@@ -1,5 +1,5 @@
-// linear_solve of matrices that stay on chip: column after column by the vector unit, each step waiting for the one
-// before. Longer matrices come here in blocks (factorization.cpp).
+// linear_solve of matrices that fit on chip: the vector unit computes column after column, each dependent on the
+// previous one. Longer matrices are split into blocks first (factorization.cpp).
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

@@ -1,4 +1,4 @@
-// Vector kernels as mapping problems, and which tiles they get.
+// Describes vector kernels as mapping problems, and chooses their tiles.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

@@ -1,5 +1,5 @@
-// window_scatter: a tile of the result at a time, with all windows that reach into it. Where each window's extreme lies
-// is found first, tap by tap; then each tap adds what its windows give to the elements below it.
+// window_scatter: one tile of the result at a time, with all windows that overlap it. First finds the position of each
+// window's extreme, tap by tap; then each tap adds the values of its windows to the elements below it.
 #include <algorithm>
 #include <optional>
 

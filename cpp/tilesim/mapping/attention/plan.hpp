@@ -19,71 +19,73 @@ struct AttentionProblem {
   std::int64_t window = 0;    ///< t > s + offset - window; 0: all
   bool scaled = true;         ///< the scale is not 1
   bool caps = false;          ///< scores have a soft cap
-  bool reshapes = false;      ///< every score changes beyond a scale above 0: soft cap, bias, mask
-  bool power_of_two = false;  ///< the scale, which queries can then take without rounding
+  bool reshapes = false;      ///< scores change beyond a positive scale: soft cap, bias, mask
+  bool power_of_two = false;  ///< the scale is one: queries take it without rounding
   std::optional<DType> mask;
-  bool mask_heads = true, mask_queries = true, mask_keys = true;  ///< along which it differs
-  bool lengths = false;       ///< data say how many of the keys each row of the batch has: `keys` at most
-  bool ends = false;          ///< then `offset` is that of a row with all keys: queries are the last ones of each row
-  std::int64_t page = 0;      ///< keys of a page, found through a table; 0: they follow each other
-  bool lse = false;           ///< the logarithm of each row's sum of weights is stored too
-  DType stored = DType::f32;  ///< of q, k, v, the result, and the weights that multiply v
+  bool mask_heads = true, mask_queries = true, mask_keys = true;  ///< axes along which the mask varies
+  bool lengths = false;       ///< the number of keys per row of the batch is data, at most `keys`
+  bool ends = false;          ///< then `offset` holds for a row with all keys: queries are the last ones of each row
+  std::int64_t page = 0;      ///< keys per page, found through a table; 0: contiguous keys
+  bool lse = false;           ///< also stores the logarithm of each row's sum of weights
+  DType stored = DType::f32;  ///< type of q, k, v, the result, and the weights that multiply v
   friend auto operator<=>(const AttentionProblem&, const AttentionProblem&) = default;
   std::int64_t shared() const { return heads / key_heads; }
   bool hides() const { return causal || window > 0; }
-  /// Of the mask for a tile of so many heads, queries and keys, in elements.
+  /// Elements of the mask for a tile of this many heads, queries and keys.
   std::int64_t mask_elements(std::int64_t tile_heads, std::int64_t rows, std::int64_t tile_keys) const {
     return ((tile_heads > 1 ? mask_heads : mask_queries) ? rows : 1) * (mask_keys ? tile_keys : 1);
   }
-  /// Every query sees some key, masks aside.
+  /// Whether every query sees a key, before masks.
   bool all_see() const {
     return !lengths && (!causal || offset >= 0) && (window == 0 || queries - 1 + offset - window + 1 < keys);
   }
 };
 
-/// A tile holds `heads` query heads of one key head, `queries` of each; more than one head only where all their tiles
+/// A tile has `queries` queries of each of `heads` query heads of one key head; several heads only if all their tiles
 /// are full.
 struct AttentionPlan {
   std::int64_t heads = 1, queries = 1, keys = 1;
-  std::int64_t per_part = 1;      ///< tiles of queries that follow each other on one core
-  std::int64_t groups = 1;        ///< key heads that follow each other on one core, with all their tiles
-  std::int64_t splits = 1;        ///< parts of the keys, whose sums a separate step puts together
-  std::int64_t merged_heads = 1;  ///< heads of a tile of that step
-  bool resident = false;          ///< keys and values stay on chip while the tiles of a part follow each other
-  bool paired = false;           ///< a trip takes the first part left and the last: together they see as much as others
-  std::int64_t key_buffers = 2;  ///< of keys and values
-  bool folds = false;            ///< queries take the scale, not scores
-  bool by_product = false;       ///< half of the arrays have queries and keys, the others weights and values
-  bool queries_stay = false;     ///< in the array while keys pass; otherwise keys do
-  bool turned = false;           ///< rows of a tile lie over the lanes: what each row has alone need not be spread
+  std::int64_t per_part = 1;      ///< consecutive tiles of queries on one core
+  std::int64_t groups = 1;        ///< consecutive key heads, with all their tiles, on one core
+  std::int64_t splits = 1;        ///< parts of the keys; a separate step merges their sums
+  std::int64_t merged_heads = 1;  ///< heads per tile of the merge step
+  bool resident = false;          ///< keys and values stay on chip during the tiles of a part
+  bool paired = false;            ///< a trip takes the first and the last remaining part: all trips then see as many
+                                  ///< keys
+  std::int64_t key_buffers = 2;   ///< buffers of keys and of values
+  bool folds = false;             ///< queries are scaled instead of scores
+  bool by_product = false;        ///< half of the arrays multiply queries and keys, the others weights and values
+  bool queries_stay = false;      ///< queries are stationary in the array; otherwise keys
+  bool turned = false;            ///< rows are along the lanes: values per row need no broadcast
   std::vector<SlotRing> buffers;
-  std::int64_t bytes = 0;  ///< moved between memory and chip
-  double cycles = 0;       ///< of the kernel
+  std::int64_t bytes = 0;  ///< bytes between memory and chip
+  double cycles = 0;       ///< cycles of the kernel
   std::int64_t rows() const { return heads * queries; }
-  /// Tiles of keys in one of the parts.
+  /// Number of tiles of keys in a part.
   std::int64_t split_tiles(const AttentionProblem& problem) const;
 };
 
-/// Tiles of keys that some query of [first, first + count) sees.
+/// The tiles of keys that some query of [first, first + count) sees.
 struct KeyTiles { std::int64_t begin = 0, end = 0; };
 KeyTiles seen_tiles(const AttentionProblem& problem, std::int64_t tile, std::int64_t first, std::int64_t count);
 
-/// Rows of a tile that see some of the keys [start, start + keys), for one head at a time.
+/// The rows of a tile that see some of the keys [start, start + keys), for one head at a time.
 struct SeenRows { std::int64_t from = 0, to = 0; };
 SeenRows seen_rows(const AttentionProblem& problem, std::int64_t first, std::int64_t count, std::int64_t start,
                    std::int64_t keys);
 
-/// Trips per core of a kernel's loops, batch, key heads, tiles of heads, parts, and splits: the fewest of the busiest.
+/// Trips of the busiest core in a kernel's loops: batch, key heads, tiles of heads, parts and splits; the fewest
+/// possible.
 struct AttentionTrips {
   std::int64_t batch = 1, groups = 1, heads = 1, parts = 1, splits = 1;
-  std::int64_t cores = 1;  ///< that have any
+  std::int64_t cores = 1;  ///< cores with work
 };
 AttentionTrips attention_trips(const AttentionProblem& problem, const AttentionPlan& plan, std::int64_t cores);
 
-/// The fastest plan by the estimate; none: no tile fits.
+/// The fastest plan by the estimate; empty: no tile fits.
 std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, const Share& machine);
 
-/// Cycles of the two products around a softmax in memory, at the least.
+/// Lower bound on the cycles of the two products around a softmax through memory.
 double attention_apart_cycles(const AttentionProblem& problem, const Share& machine);
 
 }  // namespace tilesim::mapping

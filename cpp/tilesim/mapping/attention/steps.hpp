@@ -15,7 +15,7 @@
 
 namespace tilesim::mapping {
 
-/// One tile of keys under one tile of queries.
+/// One tile of keys with one tile of queries.
 struct AttentionStep {
   std::int64_t rows = 0, keys = 0, tile = 0;
   bool masked = false, fresh = true;
@@ -24,7 +24,7 @@ struct AttentionStep {
   }
 };
 
-/// Latencies of the kernel's computes.
+/// Latencies of the kernel's tile computes.
 class AttentionUnits {
  public:
   AttentionUnits(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
@@ -37,7 +37,7 @@ class AttentionUnits {
     const std::int64_t summers = arrays() - (plan_.by_product ? scorers() : 0);
     return product({ceil_div(s.rows, summers), s.keys, p_.width}, follows, true);
   }
-  /// The largest score of each row; where scores change, they do.
+  /// Latency of the maximum score per row, including changes of the scores.
   TileLatency largest(const AttentionStep& s) const {
     std::array<std::int32_t, 4> f{1, 0, 0, 0};
     if (changes(s)) {
@@ -96,7 +96,7 @@ class AttentionUnits {
       return each.pattern();
     });
   }
-  /// What puts the parts of so many rows together.
+  /// Cycles to merge the parts of this many rows.
   double merged(std::int64_t rows) const {
     const std::int64_t all = rows * plan_.splits;
     const auto none = [] { return VectorPattern{}; };
@@ -114,7 +114,7 @@ class AttentionUnits {
   }
 
  private:
-  /// Latencies that were asked for: a kernel has a dozen distinct computes in thousands of steps.
+  /// Cached latencies: a kernel has a dozen distinct computes in thousands of steps.
   class LatencyCache {
    public:
     using Key = std::array<std::int64_t, 8>;
@@ -133,7 +133,7 @@ class AttentionUnits {
   bool changes(const AttentionStep& s) const { return p_.reshapes || s.masked; }
   std::int64_t arrays() const { return machine_.core.array.count; }
   std::int64_t scorers() const { return plan_.by_product ? arrays() / 2 : arrays(); }
-  /// `extents`: rows, what is summed over, columns.
+  /// `extents`: rows, contracted dim, columns.
   TileLatency product(std::array<std::int64_t, 3> extents, bool follows, bool adds) const {
     if (plan_.turned) std::swap(extents[0], extents[2]);
     return latencies_.get({extents[0], extents[1], extents[2], follows, adds, -1, -1, -1}, [&] {
@@ -197,7 +197,7 @@ class AttentionUnits {
     each.output(x), each.reduced(x, Combiner::maximum, false);
     return each.pattern();
   }
-  /// Rows lie over the lanes.
+  /// Pattern of the compute with rows along the lanes.
   VectorPattern rows_pattern(bool scales) const {
     AttentionCompute each;
     const auto row = [&] { return each.input(AttentionCompute::by_column); };
@@ -235,7 +235,7 @@ class AttentionUnits {
   mutable LatencyCache latencies_;
 };
 
-/// The tiles that one core has: of a part, the parts of a trip, and how often it has such trips.
+/// The tiles of one core: of a part, the parts of a trip, and the number of such trips.
 class AttentionTiles {
  public:
   AttentionTiles(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
@@ -245,7 +245,7 @@ class AttentionTiles {
   std::int64_t tiles() const { return ceil_div(p_.queries, plan_.queries); }
   std::int64_t parts() const { return ceil_div(tiles(), plan_.per_part); }
   std::int64_t repeats() const { return trips_.batch * trips_.groups * trips_.heads * trips_.splits; }
-  /// Parts of the core with most work, in their order.
+  /// Parts of the busiest core, in order.
   std::vector<std::int64_t> own_parts() const {
     const std::int64_t all = plan_.paired ? ceil_div(parts(), 2) : parts();
     std::vector<std::int64_t> best;

@@ -5,11 +5,11 @@
 
 namespace tilesim::mapping {
 
-/// Cycles of arrays, or of the vector unit, that no order of the statements saves: less than the walk gives.
+/// Cycles of arrays or the vector unit that every order of statements needs: a lower bound of the walk.
 double least_attention_cycles(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine);
 
-/// Cycles by walking loads, products and vector computes in their order through queues with finite rings. Stretches
-/// that repeat are walked until they do.
+/// Cycles from walking loads, products and vector computes in order through queues with finite rings. Repeating
+/// sections are walked until they reach a steady state.
 double walked_attention_cycles(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine);
 
 }  // namespace tilesim::mapping

@@ -23,7 +23,7 @@ struct ChainProblem {
     std::int64_t span(std::int64_t results) const { return (results - 1) * stride + (taps - 1) * dilation + 1; }
     friend auto operator<=>(const Window&, const Window&) = default;
   };
-  /// What the vector unit reads behind a stage: a value per channel, or of the whole result's shape.
+  /// An input of the vector unit after a stage: one value per channel, or one per element of the result.
   struct Leaf {
     DType dtype = DType::f32;
     bool whole = false;
@@ -31,59 +31,60 @@ struct ChainProblem {
   };
   struct Stage {
     bool there = false;
-    DType weights = DType::f32, result = DType::f32;  ///< the result as the next stage reads it, or as it is stored
-    std::array<std::int32_t, 4> functions{};  ///< behind it, per element: simple, multiply, divide, transcendental
+    DType weights = DType::f32, result = DType::f32;  ///< result: as read by the next stage, or as stored
+    std::array<std::int32_t, 4> functions{};          ///< after the stage, per element: simple, multiply, divide,
+                                                      ///< transcendental
     std::vector<Leaf> leaves;
-    bool hidden_minor = false;  ///< in memory, of the weights: tiles of hidden channels are short runs
+    bool hidden_minor = false;  ///< minor axis of the weights in memory is the hidden one: tiles are short runs
     friend auto operator<=>(const Stage&, const Stage&) = default;
   };
 
-  std::int64_t lead = 1;                     ///< images, or stacked matrices
-  std::int64_t x_rows = 1, x_columns = 1;    ///< of what is read
-  std::int64_t rows_in = 1, columns_in = 1;  ///< of what the middle reads: the first stage's result
-  std::int64_t rows = 1, columns = 1;        ///< of the result
-  std::int64_t in = 1, hidden = 1, out = 1;  ///< channels: of what the first stage reads, between, of the last's result
-  Window row, column;                        ///< of the middle
-  Window first_row, first_column;            ///< of the first product, over all channels
+  std::int64_t lead = 1;                     ///< number of images or stacked matrices
+  std::int64_t x_rows = 1, x_columns = 1;    ///< extents of the input
+  std::int64_t rows_in = 1, columns_in = 1;  ///< extents of the first stage's result
+  std::int64_t rows = 1, columns = 1;        ///< extents of the result
+  std::int64_t in = 1, hidden = 1, out = 1;  ///< channels: of the first stage's input, between stages, of the result
+  Window row, column;                        ///< windows of the middle stage
+  Window first_row, first_column;            ///< windows of the first product
   DType x = DType::f32;
   std::array<Stage, chain_stages> stages;
   friend auto operator<=>(const ChainProblem&, const ChainProblem&) = default;
 
   const Stage& stage(ChainStage which) const { return stages[static_cast<std::size_t>(which)]; }
   bool has(ChainStage which) const { return stage(which).there; }
-  /// Rows of what the middle's window spans for so many rows of the result, and all columns, padding included.
+  /// Rows in the middle's window for this many result rows; likewise for all columns. Includes padding.
   std::int64_t span_rows(std::int64_t results) const { return has(ChainStage::middle) ? row.span(results) : results; }
   std::int64_t span_columns() const { return has(ChainStage::middle) ? column.span(columns) : columns; }
-  /// Of the first product's sums, beside the channels.
+  /// Window positions that the first product sums, besides channels.
   std::int64_t first_taps() const { return first_row.taps * first_column.taps; }
-  /// Channels of the result.
+  /// Number of channels of the result.
   std::int64_t stored() const { return has(ChainStage::last) ? out : hidden; }
 };
 
-/// What a block of rows loads for all hidden channels at once, instead of each tile its own: nothing, values per
-/// channel and windows, or all weights.
+/// Operands that a block of rows loads once for all hidden channels, instead of per tile: none, values per channel and
+/// windows, or all weights.
 enum class ChainHeld : std::uint8_t { none, small, all };
 
 struct ChainPlan {
-  std::int64_t rows = 1, hidden = 1;  ///< of a tile: rows of the result, hidden channels
-  std::int64_t ends = 2;              ///< buffers of what a block of rows reads first and stores last
+  std::int64_t rows = 1, hidden = 1;  ///< per tile: result rows, hidden channels
+  std::int64_t ends = 2;              ///< buffers of a row block's first input and of its result
   ChainHeld held = ChainHeld::none;
   bool holds(ChainStage stage) const {
     return held == ChainHeld::all || (held == ChainHeld::small && stage == ChainStage::middle);
   }
   bool holds_leaves() const { return held != ChainHeld::none; }
   std::vector<SlotRing> buffers;
-  double bytes = 0;             ///< between memory and chip
-  double cycles = 0;            ///< of the kernel
-  double computing = 0;         ///< of the unit that a core has most of
-  double recomputed_flops = 0;  ///< of rows that neighbouring tiles both need
+  double bytes = 0;             ///< bytes between memory and chip
+  double cycles = 0;            ///< cycles of the kernel
+  double computing = 0;         ///< cycles of the busiest unit
+  double recomputed_flops = 0;  ///< flops of rows that adjacent tiles both compute
 };
 
-/// The fastest plan by the estimate, of those about as fast the one that moves least; none: no tile fits.
+/// The fastest plan by the estimate, among about equal ones that with the fewest bytes; empty: no tile fits.
 std::optional<ChainPlan> plan_chain(const ChainProblem& problem, const Share& machine);
 
-/// The stages as separate kernels, at the least: each takes the longest of its units and of memory. What lies
-/// between them is moved where `moved` says so, by stage.
+/// Lower bound for the stages as separate kernels: each takes the longest of its units and memory. `moved`: by stage,
+/// whether the values between stages are moved.
 struct ChainApart { double cycles = 0, bytes = 0; };
 ChainApart chain_apart(const ChainProblem& problem, const Share& machine, const std::array<bool, chain_stages>& moved);
 

@@ -1,4 +1,4 @@
-// Which of the fastest nests that were found: models err, and cores meet on the memory.
+// Chooses among the fastest nests: models have errors, and cores contend for memory.
 #include <algorithm>
 #include <cmath>
 #include <utility>

@@ -7,24 +7,24 @@
 
 namespace tilesim::mapping {
 
-/// Nests that take at most so much longer than the fastest count as fast as it: models err by more.
+/// Nests within this factor of the fastest count as equally fast: the model's error is larger.
 constexpr double as_fast = 1.01;
 
-/// Part of a cycle of the memory that a kernel pays which need not wait for it: others may use it meanwhile, and bytes
+/// Cost of a memory cycle for which the kernel does not wait, as a part of a cycle: other kernels may use it, and bytes
 /// take energy.
 constexpr double price_of_memory = 0.1;
 
-/// Puts one first that is about as fast as the first of `best` and moves fewer bytes: of `best`, of `others` (whose
-/// cycles need not be known), or one that keeps a large block of sums on chip. Bytes have a price, where other kernels
-/// would have the memory.
+/// Puts a nest first that is about as fast as the first of `best` and moves fewer bytes: one of `best`, of `others`
+/// (whose cycles may be unknown), or one that keeps a large block of sums on chip. Bytes count, because other kernels
+/// could use the memory.
 void prefer_few_bytes(CostModel& model, const Space& space, std::vector<Ranked>& best, std::vector<Ranked> others,
                       CancelToken* cancel);
 
-/// Of nests that take as long as the fastest by more than the model tells apart, puts the one of fewest bytes, then of
-/// fewest transfers, first: both have a price where others use the memory, and each transfer one that is not walked.
+/// Among nests as fast as the fastest within the model's error, puts that with the fewest bytes, then the fewest
+/// transfers, first: both cost time if others use the memory, and transfers have a cost that is not walked.
 void prefer_fewer_bytes(std::vector<Ranked>& fastest);
 
-/// Of nests that one core takes about as long for, puts the one first that all cores together are soonest with.
+/// Among nests that take one core about equal time, puts the one first with which all cores together finish soonest.
 void prefer_in_crowd(CostModel& model, std::vector<Ranked>& fastest, CancelToken* cancel);
 
 }  // namespace tilesim::mapping

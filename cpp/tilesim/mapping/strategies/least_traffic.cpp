@@ -1,4 +1,4 @@
-// The least that a product moves with a memory of so many words, by trying all orders and tiles.
+// Least traffic of a product with a memory of `words` elements, by trying all orders and tiles.
 #include <string>
 
 #include "tilesim/base/error.hpp"

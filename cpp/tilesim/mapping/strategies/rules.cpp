@@ -1,4 +1,4 @@
-// Choices that other tools make, by their published rules, for comparison.
+// The published rules by which other tools choose nests, for comparison.
 #include <algorithm>
 #include <cmath>
 #include <tuple>

@@ -8,20 +8,20 @@
 
 namespace tilesim::mapping {
 
-/// Lines that lie one behind the other in a tile are as one line whose places count from its begin: one gather takes
-/// them all, once places of elements in their lines have become those.
+/// Consecutive lines of a tile act as one line with positions counted from its start: a single gather covers them,
+/// after positions within lines are converted.
 struct Lines {
   bool together = false;
-  std::size_t first = 0;  ///< those of the axes from here on
+  std::size_t first = 0;  ///< first axis of the joined lines
 };
-/// Of tiles of this size. Together where that takes less, by the model.
+/// Lines of tiles of this size, joined if that is faster by the model.
 Lines lines_of(const Shape& space, const std::vector<std::int64_t>& tiles, std::size_t axis, LatencyModel& latency);
 
-/// A gather of so many single elements by indices of 32 bits.
+/// A gather of this many single elements by 32-bit indices.
 Descriptor gathered(DType dtype, std::int64_t elements);
 
-/// Nodes that make places in lines of `extent`, the input, places among all of `before` x `extent` x `after` elements;
-/// the last gives them. Dims: before, extent, and after where that is more than 1.
+/// Nodes that convert positions in lines of `extent`, the input, to positions in `before` x `extent` x `after`
+/// elements; the last node is the result. Dims: before, extent, and after if it is more than 1.
 std::vector<VectorNode> places_nodes(std::int64_t before, std::int64_t extent, std::int64_t after);
 Descriptor places_descriptor(std::int64_t before, std::int64_t extent, std::int64_t after);
 

@@ -13,29 +13,28 @@
 
 namespace tilesim::mapping {
 
-/// What memory moves, about, for the tile that starts at a point, of an operand without access.
+/// Approximate address and bytes that memory moves for the tile at a point, for an operand without access.
 Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strides,
             const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Share& machine);
 
-/// Of a tile of this size whose elements change lanes: what the permute takes; nothing where none do.
+/// Latency of the permute for a tile of this size whose elements change lanes; zero if none do.
 TileLatency turning(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
                     const std::vector<std::int64_t>& size, const Share& machine);
 
-/// Of one stage on a tile of this size, with as many taps of a window at hand (empty: all); `first` of its row. Nothing
-/// where nothing is computed.
+/// Latency of one stage on a tile of this size with these taps of a window (empty: all); `first`: first tile of its
+/// row. Zero if nothing is computed.
 TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage, const VectorTiles& tiles,
                           const std::vector<std::int64_t>& size, const Shape& taps, bool first, LatencyModel& latency);
 
-/// What is the same for all tiles, and what has been found for some. Not shared between threads; the problem outlives
-/// it.
+/// Values shared by all tiles, and a cache of results. Use it in one thread; the problem must outlive it.
 class Prepared {
  public:
   Prepared(const VectorProblem& problem, const Share& machine);
 
-  /// Tiles under a plan, each time that they come: how often, and their bytes.
+  /// Total transfers and bytes of an operand's tiles under a plan.
   struct Total { double bytes = 0, transfers = 0; };
   Total total(std::size_t operand, const VectorTiles& tiles, bool in_pieces, bool streams);
-  /// Cycles of the vector unit for all tiles of a stage, each at its own size.
+  /// Cycles of the vector unit for all tiles of a stage, each with its own size.
   double busy(const VectorStage& stage, const VectorTiles& tiles, bool streams);
   const std::vector<VectorPhase>& phases(bool follow) const { return phases_[follow ? 1 : 0]; }
   const std::vector<VectorStage>& stages() const { return stages_; }
@@ -54,25 +53,25 @@ class Prepared {
   ClosedForm closed_form_;
   std::vector<VectorStage> stages_;
   std::vector<VectorPhase> phases_[2];
-  std::vector<std::optional<TensorMap>> maps_;      ///< per operand, where its access is known
-  std::vector<std::vector<std::int64_t>> strides_;  ///< of the others
+  std::vector<std::optional<TensorMap>> maps_;      ///< per operand with a known access
+  std::vector<std::vector<std::int64_t>> strides_;  ///< of the other operands
   std::unordered_map<std::vector<std::int64_t>, Total, Hash> totals_;
 };
 
-/// A closed form of tiles, before their rings have a depth.
+/// The closed form of tiles before a ring depth is chosen.
 struct VectorWeighed {
   VectorCost cost;  ///< without cycles and limit
   std::array<std::pair<double, const char*>, 6> parts;
-  double ring = 0;  ///< cycles of one buffer
+  double ring = 0;  ///< cycles of one ring buffer
   double exposed = 0;
 
-  /// A ring of d has d buffers in turn.
+  /// The cost with a ring of `depth` buffers.
   VectorCost with_depth(std::int64_t depth) const;
 };
 VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, Prepared& own);
 
-/// Trips over tiles, per axis, of the core that has most of them; how many cores (or contexts of them) are at work.
-/// Loops over tiles are what they divide; those along which tiles depend on each other stay whole.
+/// Trips over tiles, per axis, of the core with most trips, and the number of busy cores (or contexts). Cores split the
+/// loops over tiles, but not along axes where tiles depend on each other.
 struct CoreTrips {
   std::vector<std::int64_t> trips;
   std::vector<std::int64_t> parts;  ///< per axis; a core's number is a mixed radix of its parts, the first one slowest

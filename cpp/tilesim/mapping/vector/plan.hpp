@@ -9,68 +9,67 @@
 
 namespace tilesim::mapping {
 
-/// The product, or a count beyond every memory.
+/// The product, saturated at a count that exceeds every memory.
 inline std::int64_t saturating(std::int64_t a, std::int64_t b) {
   constexpr std::int64_t most = INT64_MAX / 8;
   std::int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) || product > most ? most : product;
 }
 
-/// A tile's computes that follow each other with what they load; where the tiles of a row stream by, one pass over
-/// them.
+/// Consecutive computes of a tile with their loads; if the tiles of a row stream, one pass over them.
 struct VectorPhase {
-  bool streams = false;     ///< for each tile of a row, not once for all
-  std::vector<int> loads;   ///< operands, in the order in which they are loaded
-  std::vector<int> stages;  ///< of `stages_of`, in order
+  bool streams = false;     ///< runs for each tile of a row, instead of once
+  std::vector<int> loads;   ///< operands in load order
+  std::vector<int> stages;  ///< indices into `stages_of`, in order
 };
 std::vector<VectorPhase> phases_of(const VectorProblem& problem, bool streamed);
 
 struct VectorPlan {
   struct Loop {
-    int axis = 0;  ///< of the space; of the taps in `parts`
+    int axis = 0;  ///< axis of the space; in `parts`: of the taps
     std::int64_t trips = 1, tile = 1;
-    bool carried = false;  ///< each tile continues the one before
+    bool carried = false;  ///< each tile continues the previous one
   };
-  /// Loops that turn more than once, outer to inner: over rows of tiles, over the tiles of a row (in each pass that
-  /// streams), over parts of a window (inside, the same).
+  /// Loops with several trips, outer to inner: over rows of tiles; over the tiles of a row (in each streaming pass);
+  /// over parts of a window (innermost).
   std::vector<Loop> rows, columns, parts;
-  bool streamed = false;  ///< tiles of a row stream by
-  /// A ring of buffers that an operand's tiles pass through.
+  bool streamed = false;  ///< tiles of a row stream
+  /// A ring of buffers for tiles of an operand.
   struct OperandRing {
     bool there = true;
     Shape extents;  ///< of a tile, per axis of the space
-    Shape strides;  ///< of the tile on chip, 0 along axes that it does not span
+    Shape strides;  ///< strides on chip, 0 along axes that it does not span
     std::int64_t elements = 1, depth = 1;
-    bool turned = false;     ///< its elements change lanes on the way: by the cross-lane unit
-    bool in_pieces = false;  ///< its tile comes, or leaves, piece by piece
-    std::size_t queue = 0;   ///< that loads it
+    bool turned = false;     ///< the cross-lane unit moves its elements to other lanes
+    bool in_pieces = false;  ///< its tile arrives or leaves in pieces
+    std::size_t queue = 0;   ///< load queue
   };
-  std::vector<OperandRing> buffers;  ///< as the problem's operands
-  Shape pieces;                      ///< of a full tile, per axis
-  bool carries = false;              ///< a loop is carried
+  std::vector<OperandRing> buffers;  ///< in the order of the problem's operands
+  Shape pieces;                      ///< number of pieces of a full tile, per axis
+  bool carries = false;              ///< whether a loop is carried
   std::vector<VectorPhase> phases;
   bool in_pieces() const;
 };
 VectorPlan plan(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine);
 
-/// The problem's stages, or the one that stands for them.
+/// The problem's stages, or one default stage.
 std::vector<VectorStage> stages_of(const VectorProblem& problem);
-/// Whether an axis that is combined is cut, so that the tiles of a row stream by; whether a window's taps are.
+/// Whether a combined axis is split, so that the tiles of a row stream; or the taps of a window are split.
 bool streams(const VectorProblem& problem, const VectorTiles& tiles);
 bool window_in_parts(const VectorProblem& problem);
-/// Whether tiles, or parts of a window, continue what others before them have begun.
+/// Whether tiles, or parts of a window, continue earlier ones.
 bool tiles_follow(const VectorProblem& problem, const VectorTiles& tiles);
-/// Whether an operand's tiles come in pieces, if tiles do: those that broadcast along an axis in pieces come whole.
+/// Whether an operand's tiles come in pieces, if tiles do: an operand that broadcasts along a split axis comes whole.
 bool in_pieces(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles);
-/// Whether the operand has buffers under these tiles.
+/// Whether the operand has buffers with these tiles.
 bool is_there(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles);
-/// Elements on chip for a tile of this size, along an axis and in all.
+/// Elements on chip for a tile of this size: along an axis, and in total.
 std::int64_t held_extent(const VectorProblem& problem, const VectorOperand& operand, std::size_t axis,
                          std::int64_t size);
 std::int64_t held_elements(const VectorProblem& problem, const VectorOperand& operand,
                            const std::vector<std::int64_t>& size);
 
-/// Tiles, or their pieces, along an axis: `count` of a size, one every `distance`.
+/// Tiles or pieces along an axis: `count` of them with `size` elements, one every `distance`.
 struct Stretch { std::int64_t start = 0, size = 1, distance = 0, count = 1; };
 std::vector<Stretch> stretches(std::int64_t extent, std::int64_t tile, std::int64_t piece);
 

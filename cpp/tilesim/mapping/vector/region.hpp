@@ -9,35 +9,35 @@
 
 namespace tilesim::mapping {
 
-struct Moved { std::int64_t address = 0, bytes = 0; };  ///< from the tensor's beginning
+struct Moved { std::int64_t address = 0, bytes = 0; };  ///< address from the start of the tensor
 
-/// Tiles per axis of the space, or parts of a window per axis.
+/// Tiles per axis of the space, or window parts per axis.
 using Cuts = std::vector<std::vector<Stretch>>;
 
 class TensorMap {
  public:
-  /// Of an operand whose access is known. Problem and operand outlive it.
+  /// Of an operand with a known access. Problem and operand must outlive it.
   TensorMap(const VectorProblem& problem, const VectorOperand& operand, const Share& machine);
 
-  /// One tile: a stretch of one per axis. `taps`: those at hand; empty: all of them.
+  /// Address and bytes of one tile: a stretch of one per axis. `taps`: current taps; empty: all.
   Moved moved(const std::vector<Stretch>& tile, const std::vector<Stretch>& taps) const;
-  /// Of all tiles, one for each of every axis: bytes, and transfers that move any.
+  /// Bytes of all tiles, one per combination of axis positions, and the number of transfers with bytes.
   struct Sweep { double bytes = 0, transfers = 0; };
   Sweep sweep(const Cuts& tiles, const Cuts& taps) const;
 
  private:
-  /// Elements along an axis of the tensor, a coefficient apart; several may share it.
+  /// Elements along an axis of the tensor with a coefficient; several dims may share the axis.
   struct Dim {
-    std::size_t axis = 0, place = 0;           ///< of the space; of the tensor, minor first
-    std::int64_t coefficient = 1, stride = 1;  ///< elements; bits from one to the next
-    bool alone = true;                         ///< on its axis of the tensor
+    std::size_t axis = 0, place = 0;           ///< axis of the space; axis of the tensor, minor first
+    std::int64_t coefficient = 1, stride = 1;  ///< elements per step; bits between adjacent elements
+    bool alone = true;                         ///< the only one on its tensor axis
   };
-  /// What a tile has along a dim: `low` and `high` on the tensor's axis, inside of it where the dim is alone there.
+  /// The range of a tile along a dim: `low` and `high` on the tensor's axis, clipped to it if the dim is alone there.
   struct Span { std::int64_t low = 0, high = 0, length = 1; };
-  /// Tiles that have as many elements and lie alike within bursts, or within rows and tiles of a layout.
+  /// Tiles with as many elements and the same alignment to bursts, or to rows and tiles of a layout.
   struct Class {
     std::int64_t length = 1, place = 0;
-    bool to_end = false;  ///< up to the tensor's end
+    bool to_end = false;  ///< extends to the tensor's end
     double count = 1;
   };
   using Classes = std::vector<Class>;
@@ -57,12 +57,12 @@ class TensorMap {
   const VectorOperand& operand_;
   std::int64_t burst_;
   bool tiled_;
-  std::vector<std::int64_t> strides_;  ///< bits, minor first
-  std::int64_t begin_ = 0;             ///< bits, of the constants of axes whose dims do not count them
-  std::vector<Dim> dims_;              ///< from small strides to large ones
+  std::vector<std::int64_t> strides_;  ///< in bits, minor first
+  std::int64_t begin_ = 0;             ///< in bits, offset of axes with constants that their dims do not count
+  std::vector<Dim> dims_;              ///< ascending by stride
 };
 
-/// Bits from one element of the tensor to the next along each of its axes, minor first.
+/// Strides in bits along each axis of the tensor, minor first.
 std::vector<std::int64_t> strides_of(const VectorOperand& operand);
 
 }  // namespace tilesim::mapping

@@ -1,4 +1,4 @@
-// Tiles of a vector kernel: a closed form ranks all of them, the walk the best ones and those near the fastest.
+// Searches tiles of a vector kernel: a closed form ranks all of them, the walk the best and those close to the fastest.
 #include "tilesim/mapping/vector/search.hpp"
 
 #include <algorithm>

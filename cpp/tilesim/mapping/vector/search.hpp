@@ -5,8 +5,8 @@
 
 namespace tilesim::mapping {
 
-/// As `search`, with the sizes of `start` among those tried. Left out: those that cannot be faster by more than the
-/// walk errs than others of as few transfers.
+/// Like `search`, and also tries the sizes of `start`. Skips tiles with as few transfers as others that cannot be
+/// faster by more than the walk's error.
 std::vector<RankedTiles> search_from(const VectorProblem& problem, const Share& machine, std::size_t keep,
                                      const VectorTiles& start, CancelToken* cancel);
 

@@ -11,59 +11,59 @@ namespace tilesim::mapping {
 
 class TileList {
  public:
-  /// Of the busiest core, or of one of those that are walked together.
+  /// The tiles of the busiest core, or of one of several cores walked together.
   TileList(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, const CoreTrips& own,
            std::int64_t core = -1);
 
-  /// An operand's buffers. Versions count the tiles that it has had.
+  /// An operand's buffers; a version counts the tiles held so far.
   struct Ring {
     std::vector<std::int64_t> strides;
-    std::optional<TensorMap> map;  ///< where its access is known
+    std::optional<TensorMap> map;  ///< if its access is known
     std::int64_t base = 0;
     bool pieces = true;
     int versions = 0;
   };
   struct Transfer {
     int operand = 0, version = 0, piece = 0, step = 0;
-    bool last = false;  ///< of its tile, or of its piece
+    bool last = false;  ///< last piece of its tile or piece
     std::int64_t address = 0, bytes = 0;
   };
-  struct Turn {  ///< through the cross-lane unit
+  struct Turn {  ///< a pass through the cross-lane unit
     int operand = 0, version = 0;
     double busy = 0;
   };
   struct Need { int operand = 0, version = 0; };
-  struct Pass {                      ///< over a row of tiles
-    std::size_t first = 0, end = 0;  ///< steps
-    double skipped = 0;              ///< tiles that are not walked
+  struct Pass {                      ///< a pass over a row of tiles
+    std::size_t first = 0, end = 0;  ///< range of steps
+    double skipped = 0;              ///< number of tiles not walked
   };
-  struct Item {  ///< of the vector unit
+  struct Item {  ///< a compute of the vector unit
     int step = 0, piece = 0;
     double busy = 0, done = 0;
-    bool waits = false;         ///< what follows reads its result
-    std::vector<Need> results;  ///< tiles that it writes; those that it reads: `reads` of its step
-    bool frees = false;         ///< what its step reads
+    bool waits = false;         ///< the next one reads its result
+    std::vector<Need> results;  ///< tiles that it writes; tiles read: `reads` of its step
+    bool frees = false;         ///< frees the inputs of its step
   };
 
   double points_of_all() const;
 
   VectorPlan plan;
-  bool streamed = false;  ///< several tiles, or parts of a window, give one of the results
+  bool streamed = false;  ///< several tiles, or window parts, give one result
   std::vector<Ring> rings;
-  int shared = -1;                           ///< the result whose buffers are those that are loaded; -1: none
-  double active = 1, total = 1;              ///< cores (of contexts) at work; steps of the busiest
+  int shared = -1;                           ///< result that uses the buffers of a load; -1: none
+  double active = 1, total = 1;              ///< busy cores (or contexts); steps of the busiest
   std::vector<std::vector<Transfer>> loads;  ///< per queue
   std::vector<Transfer> stores;
   std::vector<Turn> turns;
   std::vector<Item> items;
   std::vector<std::vector<Need>> reads;  ///< per step
   std::vector<Pass> passes;
-  double rows = 1, rows_walked = 0;  ///< of tiles that stream by
-  std::vector<double> points;        ///< per step of tiles that are not streamed, on one core
+  double rows = 1, rows_walked = 0;  ///< rows of streaming tiles
+  std::vector<double> points;        ///< per step of non-streaming tiles, on one core
 
  private:
   using Sizes = std::vector<std::int64_t>;
-  /// One tile, or piece: a stretch per axis; and the taps at hand of a window in parts.
+  /// One tile or piece: a stretch per axis; and the current taps of a split window.
   using TileBox = std::vector<Stretch>;
 
   Moved moved_by(std::size_t operand, const TileBox& place) const;
@@ -92,10 +92,10 @@ class TileList {
   ClosedForm closed_form_;
   std::vector<VectorStage> stages_;
   std::size_t rank_;
-  double contexts_;            ///< of a core, that take turns on its units
-  Sizes trips_, first_;        ///< of the part that is walked: tiles, and where they begin
-  Sizes index_, part_;         ///< of the tile at hand, and of the window's part
-  std::vector<Stretch> taps_;  ///< at hand; empty: all
+  double contexts_;            ///< contexts of a core that share its units
+  Sizes trips_, first_;        ///< of the walked part: number of tiles, and first tile
+  Sizes index_, part_;         ///< indices of the current tile, and window part
+  std::vector<Stretch> taps_;  ///< current taps; empty: all
   int steps_ = 0, pieces_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Of all tiles of a vector kernel: what they move, how long the vector unit computes.
+// Totals over all tiles of a vector kernel: traffic, and cycles of the vector unit.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"

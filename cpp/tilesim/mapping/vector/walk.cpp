@@ -1,5 +1,5 @@
-// Tiles of a vector kernel, one after the other: what an estimate by totals misses is that small or regularly placed
-// transfers keep few channels busy, that round trips are not hidden, and that units wait for each other.
+// Walks the tiles of a vector kernel in order. Totals miss three effects: small or regularly placed transfers keep few
+// channels busy, round trips are not hidden, and units wait for each other.
 #include <algorithm>
 #include <limits>
 #include <numeric>
