@@ -13,17 +13,17 @@
 
 namespace tilesim {
 
-/// A simulation in progress. Jobs on disjoint cores run together and share network and memory; jobs on the same core
-/// run one after the other in order of (arrival, priority, submission), unless the core has contexts for both and each
-/// keeps to its share of the scratchpad: then they share the core's units.
+/// A simulation in progress. Jobs on disjoint cores run concurrently and share network and memory. Jobs on the same
+/// core run in sequence, ordered by (arrival, priority, submission), unless the core has contexts for both and each
+/// fits its share of the scratchpad: then they share the core's units.
 class Session {
  public:
   explicit Session(const Machine& machine, SimulateOptions options = {});
   ~Session();
   int submit(Job job);  ///< returns the job's id
-  /// Processes all events up to and including `core_cycles`; returns false when nothing is left to do.
+  /// Processes all events up to and including `core_cycles`; returns false when no work is left.
   bool run_until(std::int64_t core_cycles);
-  void run();                ///< to the end; on a deadlock throws InternalError with the waiting queues
+  void run();                ///< runs to the end; on a deadlock throws InternalError with the waiting queues
   std::int64_t now() const;  ///< core cycles
   std::optional<std::int64_t> finished(int job) const;  ///< core cycle of completion
   Result result() const;

@@ -50,8 +50,7 @@ struct Problem {
   std::vector<Shape> shapes;                     ///< of the tensors; operands then result
   std::vector<std::vector<int>> minor_to_major;  ///< layout per tensor; empty: row-major
   std::vector<int> m_dims, n_dims, k_dims, batch_dims;
-  std::string kernel;                 ///< kinds of the fused operations, in order; distinguishes otherwise equal
-                                      ///< problems
+  std::string kernel;                 ///< kinds of the fused operations, in order; part of the problem's identity
   bool computed[2] = {false, false};  ///< operand computed on chip by a prologue
   bool on_vector = false;             ///< multiplied and summed on the vector unit instead of the array
   std::int64_t contexts = 1;          ///< per core: the domain is one context's part

@@ -12,7 +12,7 @@
 
 namespace tilesim::engine::cache {
 
-inline constexpr std::uint32_t no_tag = 0xffffffff;  ///< nobody waits for it
+inline constexpr std::uint32_t no_tag = 0xffffffff;  ///< no request waits for the answer
 
 /// x * numerator / denominator, exactly.
 class Scale {
@@ -38,25 +38,25 @@ class Below {
     std::int64_t cycle = 0;
   };
   virtual ~Below() = default;
-  /// Requests in order, each from `cycle` on, which lies after all that was advanced to. Returns how often the tag of a
-  /// read will return.
+  /// Offers a request; calls are in order, each from a `cycle` after the last advance. Returns the number of answers
+  /// that a read's tag will get.
   virtual std::int64_t offer(std::int64_t cycle, std::uint64_t address, std::int64_t bytes, bool write,
                              std::uint32_t tag) = 0;
-  /// All that happens up to and including `cycle`.
+  /// Processes all events up to and including `cycle`.
   virtual void advance(std::int64_t cycle) = 0;
-  /// Requests offered and not accepted.
+  /// Number of requests offered but not accepted.
   virtual std::int64_t waiting() const = 0;
-  /// Until every read has returned and every request is accepted; the cycle.
+  /// Runs until every read has returned and every request is accepted; returns the cycle.
   virtual std::int64_t finish() = 0;
-  /// When reads on their way return if nothing else comes; changes nothing.
+  /// Finds when reads in flight return if no further request comes; changes nothing.
   virtual void outlook(std::vector<Returned>& found) = 0;
 
   std::vector<Returned> returned;  ///< the owner clears it
   std::int64_t moved = 0;          ///< bytes offered so far
-  std::int64_t padding = 0;        ///< of whole bursts beyond these
+  std::int64_t padding = 0;        ///< bytes of whole bursts beyond the requested ones
 };
 
-/// A DRAM channel. It reports to this from now on.
+/// A DRAM channel. From now on it reports its completions to this object.
 class BankBelow final : public Below {
  public:
   /// `to_ticks`: ticks of the channel per cycle.
@@ -79,11 +79,11 @@ class BankBelow final : public Below {
   std::vector<dram::Completion> completions_;
 };
 
-/// Latency plus bandwidth; requests for so many bytes wait in its buffer, further ones before it.
+/// A channel of latency plus bandwidth; requests for a bounded number of bytes wait in its buffer, others before it.
 class SimpleBelow final : public Below {
  public:
   struct Spec {
-    Clock clock, bytes;  ///< of the slice; one cycle of `bytes` passes one byte
+    Clock clock, bytes;  ///< `clock` of the slice; in one cycle of `bytes` one byte passes
     std::int64_t latency_cycles = 0, buffer_bytes = 0;
   };
   explicit SimpleBelow(const Spec& spec)
@@ -100,8 +100,8 @@ class SimpleBelow final : public Below {
  private:
   Spec spec_;
   Scale to_bytes_, to_cycles_;
-  std::int64_t free_ = 0, last_ = 0;   ///< byte times; cycles
-  std::deque<std::int64_t> accepted_;  ///< when, of those that are not yet
+  std::int64_t free_ = 0, last_ = 0;   ///< in byte times; in cycles
+  std::deque<std::int64_t> accepted_;  ///< acceptance times in the future
 };
 
 }  // namespace tilesim::engine::cache

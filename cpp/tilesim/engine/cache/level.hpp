@@ -11,20 +11,20 @@
 
 namespace tilesim::engine::cache {
 
-/// A tensor as the cache counts it. Hits and misses are requests of a sector or less.
+/// Cache statistics of a tensor. Hits and misses count requests of a sector or less.
 struct TensorUse {
   std::string name;
   bool resident = false;
-  std::int64_t bytes = 0;                          ///< its own, whole pages
-  std::int64_t read_bytes = 0, written_bytes = 0;  ///< asked by the cores
+  std::int64_t bytes = 0;                          ///< bytes of the tensor, in whole pages
+  std::int64_t read_bytes = 0, written_bytes = 0;  ///< requested by cores
   std::int64_t hits = 0, misses = 0;
-  std::int64_t fetched_bytes = 0, returned_bytes = 0, bypassed_bytes = 0;  ///< from memory, to it; past the cache
+  std::int64_t fetched_bytes = 0, returned_bytes = 0, bypassed_bytes = 0;  ///< from memory; to memory; past the cache
 };
 
 /// The tensors of all jobs, by number; shared by the caches of several regions.
 struct Tensors {
   std::vector<TensorUse> uses;
-  bool plan = false;  ///< some are resident: what is not passes by
+  bool plan = false;  ///< some tensors are resident: all others bypass the cache
 
   bool kept(std::int32_t tensor, bool software) const {
     if (tensor < 0) return false;
@@ -34,16 +34,16 @@ struct Tensors {
 
 class Level {
  public:
-  /// `tensors` outlives the level.
+  /// `tensors` must outlive the level.
   Level(const Spec& spec, Tensors& tensors) : spec_(spec), tensors_(tensors) {}
   void add_slice(std::unique_ptr<Below> below);
 
   struct Taken {
-    std::int64_t cycle = 0;    ///< the last part has entered
-    std::int64_t answers = 0;  ///< parts of a read that will be answered
+    std::int64_t cycle = 0;    ///< when the last part has entered
+    std::int64_t answers = 0;  ///< number of parts of a read that will be answered
     std::int64_t below = 0;    ///< bytes between the slice and its channel
   };
-  /// Bytes of one channel, from a cycle on. `known`: where they lie is; otherwise they pass by.
+  /// Requests bytes of one channel, from a cycle on. `known`: their address is known; otherwise they bypass the cache.
   Taken request(std::size_t slice, const Access& request, std::int32_t tensor, bool known);
 
   std::size_t size() const { return slices_.size(); }

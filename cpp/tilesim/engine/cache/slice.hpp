@@ -19,26 +19,26 @@ namespace tilesim::engine::cache {
 
 struct Counters {
   std::int64_t reads = 0, writes = 0, hits = 0, misses = 0;  ///< requests; a hit may still wait for its sector
-  std::int64_t merged = 0;                                   ///< hits on a sector that was on its way
-  std::int64_t bypassed = 0;                                 ///< requests outside what the residency plan keeps
-  std::int64_t fetched_bytes = 0, written_bytes = 0;         ///< between cache and memory, without what bypassed
+  std::int64_t merged = 0;                                   ///< hits on a sector that was being fetched
+  std::int64_t bypassed = 0;                                 ///< requests outside the residency plan
+  std::int64_t fetched_bytes = 0, written_bytes = 0;         ///< between cache and memory, without bypasses
   std::int64_t bypass_read_bytes = 0, bypass_written_bytes = 0;
-  std::int64_t stalled_cycles = 0;                ///< for want of an MSHR, a place to wait, or the channel
+  std::int64_t stalled_cycles = 0;                ///< no free MSHR, merge entry or channel
   std::int64_t latency_sum = 0, latency_max = 0;  ///< of reads that do not bypass, cycles
-  std::int64_t dirty_bytes = 0;                   ///< left in the cache at the end
-  std::int64_t port_cycles = 0;                   ///< ports in use, summed over them
+  std::int64_t dirty_bytes = 0;                   ///< still dirty at the end
+  std::int64_t port_cycles = 0;                   ///< port busy time, summed over ports
 
   void add(const Counters& other);
 };
 
-/// A request for a sector or less; of a bypass, for any number of bytes. Addresses are within the channel.
+/// A request for a sector or less; a bypass has any number of bytes. Addresses are within the channel.
 struct Access {
   std::int64_t due = 0;
   std::uint64_t address = 0;
   std::int64_t bytes = 0;
   bool write = false;
-  std::uint32_t tag = no_tag;  ///< of a read: returns with its answer
-  std::int32_t owner = 0;      ///< whose data it is, for what is written back
+  std::uint32_t tag = no_tag;  ///< read: returned with the answer
+  std::int32_t owner = 0;      ///< owner of the data, for write-backs
 };
 
 class Slice {
@@ -49,24 +49,24 @@ class Slice {
 
   struct Outcome {
     bool hit = false;
-    std::int64_t taken = 0;                 ///< cycle in which it entered
-    std::int64_t fetched = 0, through = 0;  ///< bytes asked of memory; written to it at once
+    std::int64_t taken = 0;                 ///< cycle of its entry
+    std::int64_t fetched = 0, through = 0;  ///< bytes requested from memory; bytes written through
   };
-  /// Requests come in order. The answers of reads are in `answers` as soon as they are known.
+  /// Requests must be in order. Answers of reads appear in `answers` as soon as they are known.
   Outcome access(const Access& request);
-  /// One that passes by the cache; the cycle in which it entered.
+  /// A request that bypasses the cache; returns the cycle of its entry.
   std::int64_t bypass(const Access& request);
-  /// Dirty sectors that the last `access` drove out.
+  /// Dirty sectors that the last `access` evicted.
   const std::vector<Tags::Victim>& victims() const { return victims_; }
-  /// All that happens up to and including `cycle`; nothing before the last entry.
+  /// Processes all events up to and including `cycle`, which must not precede the last entry.
   void advance(std::int64_t cycle);
-  /// Answers that are not known yet, if no further request comes. Changes nothing.
+  /// Finds the answers that are still unknown, if no further request comes. Changes nothing.
   void outlook(std::vector<Below::Returned>& found);
-  /// Until everything has returned; the cycle.
+  /// Runs until everything has returned; returns the cycle.
   std::int64_t finish();
 
-  std::int64_t now() const { return now_; }          ///< entry of the last request
-  std::int64_t readers() const { return readers_; }  ///< reads that wait for an answer
+  std::int64_t now() const { return now_; }          ///< cycle of the last entry
+  std::int64_t readers() const { return readers_; }  ///< number of reads without an answer
   Counters counters() const;
   const Spec& spec() const { return spec_; }
 
@@ -77,10 +77,10 @@ class Slice {
     std::int64_t asked = 0;
     std::uint32_t tag = no_tag;
   };
-  /// A sector on its way (a fetch), or a read that passes by.
+  /// A sector being fetched, or a read that bypasses the cache.
   struct Pending {
     std::uint64_t sector = 0;
-    std::int64_t left = 0, ready = -1;  ///< parts on their way; when the last came
+    std::int64_t left = 0, ready = -1;  ///< parts in flight; arrival of the last
     std::int64_t targets = 0;
     bool fetch = false;
     std::vector<PendingRead> readers;
@@ -100,11 +100,11 @@ class Slice {
   Tags tags_;
   Below& below_;
   std::int64_t port_bytes_, now_ = 0, last_ = 0, readers_ = 0;
-  std::vector<std::int64_t> ports_;                           ///< free from that cycle on
-  std::unordered_map<std::uint64_t, std::uint32_t> fetches_;  ///< by sector: place in pending_
+  std::vector<std::int64_t> ports_;                           ///< cycle from which each is free
+  std::unordered_map<std::uint64_t, std::uint32_t> fetches_;  ///< by sector: index in pending_
   std::vector<Pending> pending_;                              ///< by tag
   std::vector<std::uint32_t> free_;
-  /// Sectors that have come, by when; their MSHR is free from then on.
+  /// Fetched sectors by arrival time, at which their MSHR becomes free.
   std::priority_queue<std::pair<std::int64_t, std::uint64_t>, std::vector<std::pair<std::int64_t, std::uint64_t>>,
                       std::greater<>>
       come_;

@@ -12,7 +12,7 @@ namespace tilesim::engine::cache {
 
 /// One slice of a cache; a memory of n channels has n slices, each before its channel.
 using Spec = CacheSpec;
-/// Reads {"sets": 1024, "ways": 16, ...}; what is left out has the default of the machine's settings, of 1024 sets.
+/// Reads {"sets": 1024, "ways": 16, ...}; missing keys get the defaults of the machine's settings, with 1024 sets.
 /// UserError with the place for an unknown key or a value out of range. `burst` is the memory's.
 Spec read_spec(const Json& json, std::int64_t burst);
 
@@ -25,10 +25,10 @@ class Tags {
     std::uint64_t address = 0;
     std::int32_t owner = 0;
   };
-  /// Makes a sector valid and its line the most recent; `owner` is whose line it is. Returns the dirty sectors that had
-  /// to go.
+  /// Makes a sector valid and its line the most recent; `owner` owns the line. Returns the dirty sectors that it
+  /// evicted.
   const std::vector<Victim>& insert(std::uint64_t address, bool dirty, std::int32_t owner);
-  /// The line of a held sector is the most recent.
+  /// Makes the line of a cached sector the most recent.
   void touch(std::uint64_t address, bool dirty);
   std::int64_t dirty_sectors() const;
 
@@ -49,7 +49,7 @@ class Tags {
 
   std::uint64_t line_bytes_, line_mask_, sector_bytes_, ways_;
   std::vector<Set> sets_;
-  std::vector<Line> lines_;  ///< ways of set 0, of set 1, ...
+  std::vector<Line> lines_;  ///< ways of set 0, then of set 1, ...
   std::unordered_map<std::uint64_t, std::uint32_t> place_;
   std::vector<Victim> written_back_;
 };

@@ -13,20 +13,20 @@ namespace tilesim::engine {
 
 enum class MemoryKind : std::uint8_t { ideal, simple, bank };
 
-/// Read only while events run, but for the latencies of the sorts.
+/// A chip; constant while events run, except for the latencies of core types.
 class Chip {
  public:
-  /// UserError for an unknown fidelity, or parts that it lacks.
+  /// UserError for an unknown fidelity, or a missing part.
   Chip(const Machine& machine, SimulateOptions options);
 
-  Machine machine;  ///< resolved
+  Machine machine;  ///< with options applied
   SimulateOptions options;
   MemoryKind memory;
-  bool routed;  ///< a network of routers
+  bool routed;  ///< the network has routers
 
   CoreKind& kind(std::int64_t core) const { return *of_core_[static_cast<std::size_t>(core)]; }
   const std::vector<std::unique_ptr<CoreKind>>& kinds() const { return kinds_; }
-  /// Core cycles that a signal takes from one core to another.
+  /// Core cycles for a signal between two cores.
   std::int64_t signal_cycles(std::int64_t from, std::int64_t to) const;
 
  private:
@@ -34,12 +34,12 @@ class Chip {
   std::vector<CoreKind*> of_core_;
 };
 
-/// Counters over all jobs.
+/// Counters summed over all jobs.
 struct Totals {
   std::int64_t tile_operations = 0, read_bytes = 0, written_bytes = 0, network_bytes = 0;
-  std::int64_t padding_bytes = 0;              ///< of those read and written
-  std::int64_t on_chip_bytes = 0;              ///< moved by loads and stores inside of cores
-  std::optional<Descriptor> arithmetic_alone;  ///< the first vector compute whose moves its closed form does not know
+  std::int64_t padding_bytes = 0;              ///< padding of reads and writes
+  std::int64_t on_chip_bytes = 0;              ///< bytes that loads and stores move within cores
+  std::optional<Descriptor> arithmetic_alone;  ///< first vector compute without a closed form for its moves
 };
 
 }  // namespace tilesim::engine

@@ -13,40 +13,40 @@
 
 namespace tilesim::engine {
 
-/// A compute at the head of a queue, whose operands are there and whose results have room.
+/// A compute at the head of a queue with ready operands and space for its results.
 struct Compute {
   std::int64_t core = 0;
   UnitKind kind = UnitKind::other;
-  std::int32_t unit = 0;  ///< its number among all of the run
+  std::int32_t unit = 0;  ///< number of the unit in the run
   const Descriptor* descriptor = nullptr;
   History history;
-  const ComputeSource* source = nullptr;  ///< where latencies depend on kernels
-  std::int64_t number = 0;                ///< of several units of its kind
-  std::int64_t stream = 0;                ///< of all so far
-  std::int64_t weights = -1;              ///< a product's: what the stream's stationary operand is
+  const ComputeSource* source = nullptr;  ///< if latencies depend on kernels
+  std::int64_t number = 0;                ///< index among units of its kind
+  std::int64_t stream = 0;                ///< number of the stream in the run
+  std::int64_t weights = -1;              ///< product: identifies the stream's stationary operand
 };
 
-/// What is told of the port's own units and computes.
+/// Report on the port's own units and computes.
 struct ComputeReport {
   struct Ran {
-    std::int64_t count = 0, cycles = 0;  ///< cycles: by which each moved the end of its queue
+    std::int64_t count = 0, cycles = 0;  ///< count; cycles by which they moved the end of their queue
   };
-  std::map<std::string, Ran> computes;         ///< by text, without history
-  std::map<std::string, std::string> refused;  ///< by text: why a closed form was taken
+  std::map<std::string, Ran> computes;         ///< by text, ignoring history
+  std::map<std::string, std::string> refused;  ///< by text: reason for a closed form
   std::vector<std::string> approximations;
 };
 
-/// As the port of memory: what is accepted is complete at a cycle, or answered by `drain`.
+/// Like the port of memory: an accepted compute completes at a known cycle, or `drain` answers it.
 class ComputePort : public Answering {
  public:
-  /// Before anything is offered: where separate units are listed, and what they do is shown.
+  /// Called before the first offer: the units to which separate ones are added, and the timeline that shows their work.
   virtual void attach(Units& /*units*/, Timeline& /*timeline*/) {}
-  /// Whether it says of each compute when its operands have been read and when its unit is free again.
+  /// Whether it reports for each compute when its operands are read and when its unit is free again.
   virtual bool tells_parts() const { return false; }
   virtual ComputeReport report() const { return {}; }
-  /// Whether computes of the unit are offered here; others take the closed form's time. Asked when a program starts.
+  /// Whether computes of the unit are offered here; others take the closed form's time. Called when a program starts.
   virtual bool takes(std::int64_t core, UnitKind kind) const = 0;
-  /// Refused with a cycle that is not after `now`: to be tried again when any compute has been answered.
+  /// If rejected with a cycle not after `now`, offer it again after any compute has been answered.
   virtual Offered offer(const Compute& compute, std::uint64_t tag, std::int64_t now) = 0;
 };
 

@@ -20,21 +20,21 @@ class CoreKind {
  public:
   CoreKind(const Machine& machine, const CoreSort* sort, LatencyBook* book, const SimulateOptions& options);
 
-  const std::string name;    ///< of the sort; empty where all cores are alike
-  const Machine machine;     ///< with cores of this sort alone
-  const CoreSpec& core;      ///< of `machine`
-  std::int64_t chunk_bytes;  ///< of a piece of a transfer
-  std::int64_t window;       ///< pieces that a queue may have under way
+  const std::string name;    ///< of the core type; empty if all cores are equal
+  const Machine machine;     ///< machine with cores of this type only
+  const CoreSpec& core;      ///< core of `machine`
+  std::int64_t chunk_bytes;  ///< bytes of a piece of a transfer
+  std::int64_t window;       ///< pieces in flight per queue
 
-  /// The machine's cycle in which so many cycles of these cores have passed since `now`. A slower core starts at its
-  /// own edge that `now` belongs to, so chains on one core add up exactly.
+  /// The machine's cycle when this many cycles of these cores have passed since `now`. A slower core starts at the edge
+  /// of its clock that `now` belongs to, so that chains on one core add up exactly.
   std::int64_t after(std::int64_t now, std::int64_t cycles) const {
     return same_clock_ || cycles == 0 ? now + cycles : after_own(now, cycles);
   }
-  /// Whether latencies depend on kernels: computes come with their signatures.
+  /// Whether latencies depend on kernels, so that computes carry their signatures.
   bool signs() const { return signs_; }
-  bool asks_kernels() const { return kernels_ != nullptr; }  ///< a model of kernels is there
-  const LatencyBook* book() const { return book_; }          ///< null: closed forms alone
+  bool asks_kernels() const { return kernels_ != nullptr; }  ///< a kernel model exists
+  const LatencyBook* book() const { return book_; }          ///< null: closed forms only
   LatencyStore& latencies() { return latencies_; }
   const LatencyStore& latencies() const { return latencies_; }
 
@@ -51,12 +51,12 @@ class CoreKind {
   LatencyStore latencies_;
 };
 
-/// One for each sort; `of_core` gets the kind of every core.
+/// One kind per core type; `of_core` receives the kind of every core.
 std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, const SimulateOptions& options,
                                                   std::vector<CoreKind*>& of_core);
 
-/// Contexts of a core divide its memories: a program that stays within the share of its own leaves the others to
-/// further jobs. UserError where the core has too few contexts, or memories that are too small.
+/// Number of contexts of a core that the program takes. Contexts share the core's memories evenly: a program that fits
+/// one share leaves the others to further jobs. UserError if the core has too few contexts or too small memories.
 std::int64_t contexts_of(const program::CompiledProgram& program, const CoreKind& kind, std::int64_t number);
 
 }  // namespace tilesim::engine

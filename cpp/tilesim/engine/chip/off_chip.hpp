@@ -16,17 +16,17 @@
 
 namespace tilesim::engine {
 
-/// What off-chip memory is told of a program's tensors.
+/// Facts on a program's tensors for off-chip memory.
 struct TensorPlan {
-  /// UserError for a placement, or a resident tensor, that the program lacks.
+  /// UserError for a placement or a resident tensor that is not in the program.
   TensorPlan(const program::CompiledProgram& program, const Chip& chip);
 
-  MemoryMap map;  ///< from address 0
+  MemoryMap map;  ///< addresses start at 0
   std::vector<std::string> names;
   std::vector<std::size_t> owners;         ///< tensors with separate bytes
   std::vector<std::int32_t> placements;    ///< per tensor; empty: one region
-  std::vector<bool> resident;              ///< in the cache, per tensor that owns its bytes
-  std::vector<std::int32_t> free_tensors;  ///< first numbers of jobs that have ended
+  std::vector<bool> resident;              ///< whether it stays in the cache, per owning tensor
+  std::vector<std::int32_t> free_tensors;  ///< free numbers, from jobs that have ended
 };
 
 class OffChip {
@@ -37,26 +37,26 @@ class OffChip {
     std::int64_t base = 0;
     std::int32_t first_tensor = 0;
   };  ///< address; number among the cache's
-  /// A job's tensors. UserError where those that stay in the cache exceed it.
+  /// Places a job's tensors. UserError if resident tensors exceed the cache.
   JobMemory place(TensorPlan& plan);
   void forget(TensorPlan& plan, const JobMemory& place);
-  void drop(std::span<const std::int64_t> completions);  ///< that nobody will ask for
-  std::int64_t end() const { return next_base_; }        ///< bytes that tensors have taken
+  void drop(std::span<const std::int64_t> completions);  ///< completions that no caller will request
+  std::int64_t end() const { return next_base_; }        ///< bytes that tensors occupy
 
   bool patterned() const { return tensors_ || chip_.memory == MemoryKind::bank; }
   std::int32_t new_pattern(std::int32_t tensor);
   Pattern& pattern(std::int32_t number) { return patterns_[static_cast<std::size_t>(number)]; }
-  /// At the end of its transfer: bytes moved below the cache.
+  /// Call it at the end of a transfer; returns the bytes moved below the cache.
   std::int64_t drop_pattern(std::int32_t number, bool read, std::int64_t bytes);
 
   MemorySystem& port() { return *memory_; }
   const MemorySystem& port() const { return *memory_; }
-  RoutedMemory* routed() { return routed_; }  ///< the port, where the network has routers; else null
+  RoutedMemory* routed() { return routed_; }  ///< the port if the network has routers; else null
   const RoutedMemory* routed() const { return routed_; }
-  Ports& ports();                                                   ///< of the simple network, for sends
-  const cache::Tensors* tensors() const { return tensors_.get(); }  ///< null: no cache
+  Ports& ports();                                                   ///< ports of the simple network, for sends
+  const cache::Tensors* tensors() const { return tensors_.get(); }  ///< null: without a cache
   std::vector<const cache::Level*> caches() const;
-  std::int64_t longest_port() const;  ///< core cycles for which the busiest port passed bytes
+  std::int64_t longest_port() const;  ///< core cycles in which the busiest port moved bytes
 
  private:
   std::int32_t add_tensors(const TensorPlan& plan);
@@ -65,8 +65,8 @@ class OffChip {
   std::unique_ptr<cache::Tensors> tensors_;
   std::unique_ptr<MemorySystem> memory_;
   RoutedMemory* routed_ = nullptr;
-  Ports send_ports_;              ///< where memory has none
-  std::deque<Pattern> patterns_;  ///< of transfers in queues; pointers to them stay
+  Ports send_ports_;              ///< if memory has no ports
+  std::deque<Pattern> patterns_;  ///< of queued transfers; addresses stay valid
   std::vector<std::int32_t> free_patterns_;
   std::int64_t next_base_ = 0;
 };

@@ -30,21 +30,21 @@ struct SimulateOptions {
   bool extra_statistic = false;    ///< tests: a statistic that does nothing
   /// Values of integer tensors that expressions read (counts, offsets, page tables); inputs by name.
   std::map<std::string, Array> tensors;
-  /// Memory of several regions: where tensors lie, by name: "interleaved", "local" or a region's number.
+  /// Placement of tensors in a memory of several regions, by name: "interleaved", "local" or a region's number.
   std::map<std::string, std::string> placement;
-  /// Machines with a cache: tensors that stay in it; all others bypass it. Empty: the cache chooses.
+  /// Tensors that stay in the machine's cache; all others bypass it. Empty: the cache chooses.
   std::vector<std::string> resident;
-  std::shared_ptr<LatencyBook> latencies;  ///< of tile computes; preferred over the closed forms
+  std::shared_ptr<LatencyBook> latencies;  ///< latencies of tile computes; preferred to the closed forms
   std::map<std::string, std::shared_ptr<LatencyBook>> sort_latencies;  ///< by core type, on machines with several types
-  /// Creates the kernel model of a machine's cores. It supplies latencies that a book of source "instruction" is
-  /// missing; null: closed forms do.
+  /// Creates the kernel model of a machine's cores, which supplies latencies missing in a book of source "instruction";
+  /// null: closed forms supply them.
   std::function<std::unique_ptr<LatencyModel>(const Machine&)> kernels;
   bool live = false;  ///< cores run at instruction level, in place of `latencies` and `computes`
   std::shared_ptr<engine::ComputePort> computes;  ///< times the computes of some units; null: none
-  /// Number of tile operations beyond which a program is replayed; none: every operation is simulated. Programs with a
+  /// Number of tile operations from which a program is replayed; empty: every operation is simulated. Programs with a
   /// timeline are never replayed.
   std::optional<std::int64_t> replay_beyond;
-  /// Receives before a run the number of simulated tile operations and the number of all, over all cores.
+  /// Receives, before a run, the number of simulated and of all tile operations, over all cores.
   std::function<void(std::int64_t simulated, std::int64_t all)> expected;
   CancelToken* cancel = nullptr;
 };
@@ -52,9 +52,9 @@ struct SimulateOptions {
 /// A program to run, with its cores, arrival, priority and tensors.
 struct Job {
   std::shared_ptr<const program::CompiledProgram> program;
-  std::vector<std::int64_t> cores;  ///< physical core of each virtual one
-  std::int64_t arrival_cycles = 0;  ///< core clock
-  std::int64_t priority = 0;        ///< smaller first among jobs waiting for the same cores
+  std::vector<std::int64_t> cores;  ///< physical core of each virtual core
+  std::int64_t arrival_cycles = 0;  ///< in core clock cycles
+  std::int64_t priority = 0;        ///< smaller is first among jobs that wait for the same cores
   std::map<std::string, Array> tensors;
 };
 

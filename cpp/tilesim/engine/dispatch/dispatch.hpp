@@ -10,7 +10,7 @@ class Dispatch {
   Dispatch(const Chip& chip, OffChip& memory, Agenda& agenda, Totals& totals)
       : chip_(chip), memory_(memory), agenda_(agenda), totals_(totals) {}
 
-  /// Hands out statements until a queue is full, the stream has to wait, or the text ends. True: all of it is over.
+  /// Dispatches statements until a queue is full, the stream waits, or the text ends. True: all its work is complete.
   bool run(Stream& stream);
 
  private:

@@ -1,4 +1,4 @@
-// What of a statement depends on loop indices.
+// Evaluates the parts of a statement that depend on loop indices.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

@@ -23,15 +23,15 @@
 namespace tilesim::engine::dram {
 
 struct Request {
-  std::int64_t not_before = 0;  ///< first cycle at which it is offered
-  std::uint64_t address = 0;    ///< compared whole: a read of a waiting write's address is answered from the queue
+  std::int64_t not_before = 0;  ///< earliest cycle at which it is offered
+  std::uint64_t address = 0;    ///< compared in full: the queue answers a read of a waiting write's address
   std::int32_t row = 0;
-  std::uint32_t tag = 0;  ///< given back with the completion
+  std::uint32_t tag = 0;  ///< returned with the completion
   std::uint8_t bank = 0;
   bool write = false;
 };
 
-/// A queue in one piece of memory.
+/// A queue in contiguous memory.
 template <class T>
 class Ring {
  public:
@@ -74,11 +74,11 @@ struct Histogram {
 };
 
 struct Counters {
-  std::int64_t reads = 0, writes = 0;      ///< accepted
-  std::int64_t forwarded = 0, merged = 0;  ///< reads answered from, writes merged into, the write queue
+  std::int64_t reads = 0, writes = 0;      ///< accepted requests
+  std::int64_t forwarded = 0, merged = 0;  ///< reads answered from the write queue; writes merged into it
   std::int64_t hits = 0, misses = 0, conflicts = 0;
-  std::array<std::int64_t, command_count> commands{};  ///< issued
-  std::int64_t latency_sum = 0, latency_max = 0;       ///< of reads, ticks
+  std::array<std::int64_t, command_count> commands{};  ///< issued commands
+  std::int64_t latency_sum = 0, latency_max = 0;       ///< of reads, in ticks
   Histogram latency;
 };
 
@@ -88,42 +88,42 @@ struct BankCounters { std::int64_t activates = 0, columns = 0; };
 enum class Bus : std::uint8_t { shared, row_and_column, both_edges, two_step };
 enum class Until : std::uint8_t { tick, accepted, drained };
 
-/// A channel whose banks fit a mask.
+/// A channel with a number of banks that fits a mask.
 template <class Mask>
 class ChannelOf {
  public:
   explicit ChannelOf(const Part& part);
 
-  /// Puts a request behind those that wait to be accepted. `not_before` may not lie before a tick already passed.
+  /// Appends a request to those that wait for acceptance. `not_before` must not precede a processed tick.
   void offer(const Request& request) { offers_.push_back(request); }
   std::size_t waiting() const { return offers_.size(); }
-  /// All ticks up to and including `tick`.
+  /// Processes all ticks up to and including `tick`.
   void advance(std::int64_t tick);
-  /// Until every offered request is accepted; what follows the last acceptance is left undone, so that more can be
-  /// offered as if it had been there from the start.
+  /// Runs until every offered request is accepted. Does nothing after the last acceptance, so that further requests can
+  /// be offered as if they had been there from the start.
   void advance_until_accepted();
-  /// Until every read has returned and every request is accepted. Writes may still wait. Returns that tick.
+  /// Runs until every read has returned and every request is accepted; writes may still wait. Returns that tick.
   std::int64_t finish();
 
-  /// Until nothing waits.
+  /// Runs until no request waits.
   void drain() {
     finish();
     while (outstanding() > 0) advance(now() + 64);
   }
-  /// Until every read has returned: the tick of the last. What else remains is left undone.
+  /// Runs until every read has returned; returns the tick of the last. Leaves all other work undone.
   std::int64_t finish_reads() {
     run_bus(never, Until::drained);
     return last_return_;
   }
 
-  std::int64_t now() const { return base_ + now_; }  ///< last tick visited
+  std::int64_t now() const { return base_ + now_; }  ///< last processed tick
   /// Cycle of the last acceptance; -1 before the first.
   std::int64_t accepted_at() const { return last_accept_; }
   const Counters& counters() const { return counters_; }
   std::int64_t reads_waiting() const { return reads_waiting_; }
-  /// Reads and writes accepted and not complete.
+  /// Number of reads and writes accepted and not complete.
   std::int64_t outstanding() const { return reads_waiting_ + queues_.count[1] + bank_count(queues_.opened[1]); }
-  /// Where completions go; none: nowhere. The vector outlives the channel.
+  /// Sets the vector that receives completions, which must outlive the channel; null: none.
   void report_to(std::vector<Completion>* completions) { completions_ = completions; }
   std::span<const BankCounters> banks() const { return bank_counters_; }
 
@@ -137,7 +137,7 @@ class ChannelOf {
   template <Bus bus>
   Tick accept_due(Tick next, bool planned);
   [[gnu::always_inline]] inline bool accept(const Request& request, Tick c);
-  /// A request refused for want of room stays refused until its queue has some.
+  /// Whether the first request may be accepted: one that found its queue full waits until the queue has space.
   bool may_accept() const { return !offers_.empty() && queues_.count[refused_] != refused_at_; }
   [[gnu::always_inline]] inline void finish_read(const QueuedRequest& entry, std::int64_t tick);
   [[gnu::always_inline]] inline void issue(Command command, int bank, Tick t);
@@ -158,9 +158,9 @@ class ChannelOf {
   template <Bus bus>
   void skip_idle(std::int64_t target);
   void skip_bus(std::int64_t target);
-  /// When the first offer is due.
+  /// Cycle of the first offer.
   std::int64_t next_due() const { return std::max(next_offer_, offers_.front().not_before); }
-  /// Effects of column commands that were put off are due where the other direction is looked at.
+  /// Applies deferred effects of column commands, before the other direction is examined.
   void settle() {
     if (readiness_.unsettled(0) && (drain_ || queues_.opened[1] != 0)) readiness_.settle(0);
     if (readiness_.unsettled(1) && (!drain_ || queues_.opened[0] != 0)) readiness_.settle(1);
@@ -197,7 +197,7 @@ class ChannelOf {
   void stream(Tick limit);
   [[gnu::always_inline]] inline void issue_planned_column(Tick t);
   [[gnu::always_inline]] inline void replan_rows(int bank, bool opener, Tick t);
-  /// First tick that what is known now can reach.
+  /// First tick that present knowledge can affect.
   Tick soon() const { return static_cast<Tick>(std::max(base_ + now_, last_accept_) - base_) + 1; }
   struct Pick {
     Tick key = never;
@@ -212,7 +212,8 @@ class ChannelOf {
   Mask idle_banks() const;
   Tick idle_ready() const;
   void close_idle(Tick t, Mask allowed);
-  /// A waiting refresh of all banks stops the queues; one of a single bank stops that bank, and that rows are opened.
+  /// Whether the queues may issue. A waiting all-bank refresh stops them; a single-bank refresh only stops its bank and
+  /// further ACTs.
   bool queue_may_go() const { return maintenance_.empty() || per_bank_; }
   Mask refreshing() const {
     return per_bank_ && !maintenance_.empty() ? bank_bit<Mask>(maintenance_.front()) : Mask{0};
@@ -232,25 +233,25 @@ class ChannelOf {
   Readiness<Mask> readiness_;
   Queues queues_;
   Bus bus_ = Bus::shared;
-  bool drain_ = false;  ///< write mode
+  bool drain_ = false;  ///< whether in write mode
   bool per_bank_ = false, closes_idle_ = false;
   int next_bank_ = 0;
   Tick page_timeout_ = 0;
-  PerBank<Mask> idle_at_;  ///< when an idle row is closed
+  PerBank<Mask> idle_at_;  ///< tick at which an idle row is closed
   Tick now_ = 0, next_refresh_ = never;
   std::int64_t base_ = 0;
-  std::deque<std::int32_t> maintenance_;  ///< refresh jobs: scopes, or banks where refresh is per bank
+  std::deque<std::int32_t> maintenance_;  ///< refresh jobs: scopes, or banks with per-bank refresh
   Ring<Request> offers_;
-  std::uint64_t columns_plan_ = 0, rows_plan_ = 0;  ///< 0: to be found
-  bool newcomer_leads_ = false;                     ///< the request accepted last is its bank's candidate
+  std::uint64_t columns_plan_ = 0, rows_plan_ = 0;  ///< 0: must be recomputed
+  bool newcomer_leads_ = false;                     ///< the request accepted last is the candidate of its bank
   bool ends_when_accepted_ = false;
-  bool may_skip_ = false;  ///< the next offer may be far off
+  bool may_skip_ = false;  ///< the next offer may be far in the future
   bool columns_touch_rows_ = false, rows_touch_columns_ = false;
-  std::int64_t next_offer_ = 0;  ///< absolute: one acceptance per cycle
+  std::int64_t next_offer_ = 0;  ///< absolute tick: one acceptance per cycle
   std::int64_t reads_waiting_ = 0, last_return_ = 0, last_accept_ = -1;
   std::array<std::int64_t, 2> capacity_{};
   std::size_t refused_ = 0;
-  std::int64_t refused_at_ = -1;  ///< length of its queue; -1: the front request was not refused
+  std::int64_t refused_at_ = -1;  ///< length of the full queue; -1: the front request was not rejected
   std::int64_t drain_high_ = 0, drain_low_ = 0;
   Tick read_latency_ = 0, refresh_interval_ = 0;
   // Both edges: the last row command of a rising edge, and the falling edge that it restricts.
@@ -271,10 +272,10 @@ class ChannelOf {
 extern template class ChannelOf<NarrowMask>;
 extern template class ChannelOf<WideMask>;
 
-/// Either of them, by the part's number of banks; members as there.
+/// A channel of either mask, by the part's number of banks; its members are those of ChannelOf.
 class Channel {
  public:
-  /// Calls with the one that it is: where much is done at once.
+  /// Calls with the actual channel, for long operations.
   template <class Call>
   [[gnu::always_inline]] decltype(auto) visit(Call call) {
     if (auto* narrow = std::get_if<0>(&either_)) [[likely]]

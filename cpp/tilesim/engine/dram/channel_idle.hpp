@@ -7,16 +7,16 @@
 namespace tilesim::engine::dram {
 
 inline constexpr Tick rebase_at = 1 << 28;
-inline constexpr std::int64_t least_rounds = 4;  ///< a shorter stretch is stepped through
-inline constexpr int most_rounds = 64;           ///< looked at before stepping goes on
+inline constexpr std::int64_t least_rounds = 4;  ///< shorter intervals are stepped
+inline constexpr int most_rounds = 64;           ///< rounds compared before stepping goes on
 
-/// Whether nothing is under way but refreshes.
+/// Whether only refreshes are in progress.
 template <class Mask>
 bool ChannelOf<Mask>::idle() const {
   return outstanding() == 0 && queues_.count[0] == 0 && queues_.opened[0] == 0 && pending_bank_ < 0 && !held_;
 }
 
-/// Ticks after which an idle channel may repeat itself: every bank's turn has come, and rising edges are rising edges.
+/// Period in ticks after which an idle channel may repeat: every bank has had its refresh, and clock edges match.
 template <class Mask>
 std::int64_t ChannelOf<Mask>::idle_round() const {
   if (next_refresh_ == never) return 1 << 10;
@@ -24,7 +24,7 @@ std::int64_t ChannelOf<Mask>::idle_round() const {
   return ticks % 2 == 0 ? ticks : 2 * ticks;
 }
 
-/// All that decides what an idle channel does from now on, relative to now: what no longer limits anything is zero.
+/// The state that determines an idle channel's future, relative to now; expired limits are zero.
 template <class Mask>
 std::vector<std::int64_t> ChannelOf<Mask>::idle_state() const {
   const auto left = [&](Tick tick) { return std::max<std::int64_t>(std::int64_t{tick} - now_, 0); };
@@ -48,7 +48,7 @@ std::vector<std::int64_t> ChannelOf<Mask>::idle_state() const {
   return state;
 }
 
-/// All ticks up to and including `end`, in which no request comes.
+/// Processes all ticks up to and including `end` without requests.
 template <class Mask>
 template <Bus bus>
 void ChannelOf<Mask>::step_idle(std::int64_t end) {
@@ -64,8 +64,8 @@ void ChannelOf<Mask>::step_idle(std::int64_t end) {
   columns_plan_ = rows_plan_ = 0;
 }
 
-/// Goes towards the tick `target`, not beyond, where nothing waits until then: round by round, until one begins as an
-/// earlier one began (which are compared: Brent, BIT 20, 1980); then as many repetitions at once as fit.
+/// Advances towards tick `target` while no request waits: round by round, until a round starts in the state of an
+/// earlier one (cycle detection of Brent, BIT 20, 1980); then by as many repetitions as fit.
 template <class Mask>
 template <Bus bus>
 void ChannelOf<Mask>::skip_idle(std::int64_t target) {

@@ -22,8 +22,8 @@ inline int plan_bank(std::uint64_t plan) {
 inline bool plan_is_opener(std::uint64_t plan) { return (plan >> 30 & 1) == 0; }
 
 #if defined(__AVX2__)
-/// The best of the banks in `mask`: by `ready` those also in `first`, by `other` the rest. `rise`: the first ones go on
-/// odd ticks only.
+/// The best bank in `mask`: `ready` for banks also in `first`, `other` for the rest. `rise`: the former only go on odd
+/// ticks.
 template <bool rise, int blocks, class Mask>
 [[gnu::always_inline]] inline std::uint64_t best_in_lanes(Mask mask, Mask first, const PerBank<Mask>& ready,
                                                           const PerBank<Mask>& other, const PerBank<Mask>& key,
@@ -103,7 +103,7 @@ template <Bus bus>
   return plan;
 }
 
-/// ACT to closed banks, PREpb to open ones.
+/// Plans ACT for closed banks, PREpb for open ones.
 template <class Mask>
 template <Bus bus>
 [[gnu::always_inline]] inline std::uint64_t ChannelOf<Mask>::plan_rows(Tick soon) const {
@@ -113,7 +113,7 @@ template <Bus bus>
                                            queues_.miss_key[queue], soon, true, readiness_.timing().blocks);
 }
 
-/// A request was accepted at cycle c as its bank's candidate.
+/// Updates the plan after a request accepted at cycle c became its bank's candidate.
 template <class Mask>
 template <Bus bus>
 void ChannelOf<Mask>::plan_newcomer(std::size_t queue, int bank, Tick c) {
@@ -133,8 +133,8 @@ void ChannelOf<Mask>::plan_newcomer(std::size_t queue, int bank, Tick c) {
     rows_plan_ = std::min(rows_plan_, plan_of(at(3, 0), true, key));
 }
 
-/// After a column command: a row command of its bank comes later, or, after the one that the row was opened for, at
-/// all. No other changes.
+/// Updates the plan after a column command: a row command of its bank moves to a later tick, or becomes possible after
+/// the column command for which the row was opened. Other banks are unchanged.
 template <class Mask>
 [[gnu::always_inline]] inline void ChannelOf<Mask>::replan_rows(int bank, bool opener, Tick t) {
   const auto queue = static_cast<std::size_t>(drain_);
@@ -181,7 +181,7 @@ void ChannelOf<Mask>::issue_planned_row(Tick t) {
   columns_plan_ = std::min(columns_plan_, plan_of(at, false, queues_.opened_key.at[b]));
 }
 
-/// The planned commands of tick t, when neither refresh nor a change of the write mode interferes.
+/// Issues the planned commands of tick t, when neither refresh nor a change of the write mode interferes.
 template <class Mask>
 template <Bus bus>
 [[gnu::always_inline]] inline void ChannelOf<Mask>::tick_planned(Tick t) {

@@ -69,7 +69,7 @@ template <class Mask>
   return true;
 }
 
-/// Offers whose cycle comes before the tick `next`; returns the next tick, which they may bring forward.
+/// Accepts offers with a cycle before tick `next`; returns the next tick, which they may make earlier.
 template <class Mask>
 template <Bus bus>
 Tick ChannelOf<Mask>::accept_due(Tick next, bool planned) {

@@ -7,14 +7,14 @@
 
 namespace tilesim::engine::dram {
 
-/// Whether the next command belongs to a stream.
+/// Whether the next command continues a stream.
 template <class Mask>
 inline bool ChannelOf<Mask>::streams() const {
   const auto queue = static_cast<std::size_t>(drain_);
   return queues_.hit[queue] != 0 && queues_.opened[1 - queue] == 0 && columns_plan_ < rows_plan_ && !drain_flips();
 }
 
-/// Requests due before the next command, and before tick `limit`. False: one came that a stream cannot take.
+/// Accepts requests due before the next command and before tick `limit`. False: one of them does not fit the stream.
 template <class Mask>
 template <Bus bus>
 [[gnu::always_inline]] inline bool ChannelOf<Mask>::accept_in_stream(std::size_t queue, Tick limit) {

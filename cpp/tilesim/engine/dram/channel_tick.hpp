@@ -15,7 +15,7 @@ namespace tilesim::engine::dram {
 /// First odd tick (rising edge) from `t` on.
 inline Tick rising(Tick t) { return t | 1; }
 
-/// Earliest tick at which the candidates of one bank and queue can go.
+/// Earliest tick at which the candidates of one bank and queue may issue.
 template <class Mask>
 template <Bus bus>
 Tick ChannelOf<Mask>::bank_ready(std::size_t queue, int bank, Tick c) const {
@@ -62,7 +62,7 @@ Tick ChannelOf<Mask>::next_tick() const {
   return std::max(soon, std::min({rise, any, next_refresh_}));
 }
 
-/// When the refresh job at the head can go on, and whether with a precharge.
+/// Earliest tick of the first refresh job's next command, and whether that is a precharge.
 template <class Mask>
 inline std::pair<Tick, bool> ChannelOf<Mask>::maintenance_ready() const {
   const int job = maintenance_.front();
@@ -95,7 +95,7 @@ inline void ChannelOf<Mask>::refresh_due(Tick t) {
   may_skip_ = !offers_.empty() && next_due() - base_ > next_refresh_;
 }
 
-/// The command of the head refresh job, if it is ready. On a falling edge only precharges go, and on the one paired
+/// The command of the first refresh job, if it is ready. On a falling edge only precharges issue, and on the one paired
 /// with a row command only a PREpb to a bank that is not blocked.
 template <class Mask>
 inline bool ChannelOf<Mask>::serve_maintenance(Tick t, bool falling, bool paired) {
@@ -117,7 +117,7 @@ inline bool ChannelOf<Mask>::serve_maintenance(Tick t, bool falling, bool paired
   return true;
 }
 
-/// Open banks that no request waits for.
+/// Open banks without waiting requests.
 template <class Mask>
 inline Mask ChannelOf<Mask>::idle_banks() const {
   return queues_.open & ~(queues_.opened[0] | queues_.opened[1] | queues_.hit[0] | queues_.hit[1]);
@@ -133,7 +133,7 @@ inline Tick ChannelOf<Mask>::idle_ready() const {
   return first;
 }
 
-/// Closed or timeout pages: the first idle bank whose time has come is precharged when nothing else goes.
+/// Closed or timeout pages: precharges the first idle bank whose timeout has passed, if no other command issues.
 template <class Mask>
 inline void ChannelOf<Mask>::close_idle(Tick t, Mask allowed) {
   for (Mask rest = idle_banks() & allowed; rest != 0; rest &= rest - 1) {
@@ -208,7 +208,7 @@ inline void ChannelOf<Mask>::tick_shared(Tick t) {
   if (closes_idle_ && maintenance_.empty()) close_idle(t, ~Mask{0});
 }
 
-/// A column command, then a row command, which sees the state that the first one left.
+/// Issues a column command, then a row command based on the state after the first.
 template <class Mask>
 template <bool both_edges>
 void ChannelOf<Mask>::tick_row_and_column(Tick t) {
@@ -238,7 +238,7 @@ void ChannelOf<Mask>::row_slot(Tick t) {
   if (closes_idle_ && maintenance_.empty()) close_idle(t, allowed);
 }
 
-/// ACT in two steps, and a CAS command a tick ahead of a burst that finds the data clock stopped.
+/// Issues ACT in two steps, and a CAS command a tick before a burst for which the data clock is stopped.
 template <class Mask>
 inline void ChannelOf<Mask>::tick_two_step(Tick t) {
   if (held_) {

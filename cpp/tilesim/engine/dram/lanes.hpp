@@ -16,7 +16,7 @@ namespace tilesim::engine::dram {
 
 #if defined(__AVX512F__) && defined(__AVX512VL__)
 
-/// ready = max(ready, t + delays).
+/// Sets ready to max(ready, t + delays).
 template <class Mask>
 static inline void raise(PerBank<Mask>& ready, const Block* delays, Tick t, int blocks) {
   const __m512i now = _mm512_set1_epi32(t);
@@ -62,7 +62,7 @@ static inline Tick lowest(__m256i ticks) {
   return _mm_cvtsi128_si32(_mm_min_epi32(low, _mm_shuffle_epi32(low, 0xb1)));
 }
 
-/// All ones in the lanes of eight banks that the mask names.
+/// All ones in the lanes of those eight banks that are in the mask.
 template <class Mask>
 static inline __m256i lanes_of(Mask mask, int eight) {
   const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);

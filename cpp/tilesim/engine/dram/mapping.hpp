@@ -17,16 +17,16 @@
 namespace tilesim::engine::dram {
 
 struct Hash {
-  std::string field;  ///< a level above the row: pseudo_channel, rank, stack, bank_group, bank; all of them: "all"
+  std::string field;  ///< a level above the row: pseudo_channel, rank, stack, bank_group, bank; or "all"
   bool ipoly = false;
 };
 
-/// Folds a number onto a few bits, linearly over GF(2): one lookup for each of its bytes.
+/// Folds a number to a few bits, linearly over GF(2), with one lookup per byte.
 class Fold {
  public:
   Fold() = default;
-  /// Onto `bits` bits, at most 12. xor: the number's digits of that many bits are added; ipoly: as the upper digits of
-  /// a number modulo an irreducible polynomial of degree `bits`.
+  /// Folds to `bits` bits, at most 12. xor: XOR of the number's digits of that width; ipoly: remainder modulo an
+  /// irreducible polynomial of degree `bits`, with the number as the upper digits.
   Fold(int bits, bool ipoly);
   std::uint64_t operator()(std::uint64_t value) const {
     std::uint64_t folded = 0;
@@ -48,9 +48,9 @@ class AddressMap {
  public:
   struct Location { std::int32_t bank = 0, row = 0; };
 
-  /// `order` empty: the part's own. UserError for an unknown field, or when the order does not cover the part.
+  /// Empty `order`: the part's own. UserError for an unknown field, or if the order does not cover the part.
   explicit AddressMap(const Part& part, const std::string& order = {}, const std::vector<Hash>& hashes = {});
-  /// Bits above the row are dropped: an address beyond the capacity wraps.
+  /// Ignores bits above the row: an address beyond the capacity wraps.
   Location locate(std::uint64_t address) const {
     std::uint64_t bank = 0, row = address >> row_shift_ & row_mask_;
     if (together_) {
@@ -63,8 +63,8 @@ class AddressMap {
     if (!mixes_.empty()) bank ^= mixed(row);
     return {static_cast<std::int32_t>(bank), static_cast<std::int32_t>(row)};
   }
-  /// Banks of the bursts of an aligned unit, each to be changed (exclusive or) by the bank of the unit's beginning:
-  /// fields of an address do not touch each other. Empty where bursts of a unit lie in different rows.
+  /// For each burst of an aligned unit, the value to XOR with the bank of the unit's first burst; address fields do not
+  /// overlap. Empty if bursts of a unit are in different rows.
   std::vector<std::uint8_t> banks_within(std::uint64_t unit, std::uint64_t burst) const;
   std::int64_t capacity_bytes() const { return capacity_; }
 
@@ -95,8 +95,8 @@ class AddressMap {
   std::array<std::uint8_t, bank_limit> bank_table_{};
 };
 
-/// How strides are kept from falling on few channels: from one round over all channels to the next their order is
-/// rotated, by one (skew) or by the round folded onto their number (ipoly). One to one for any number of channels.
+/// Permutation of channels, so that strides do not map to few of them: each round over all channels rotates their
+/// order, by one (skew) or by the round folded to their number (ipoly). One-to-one for any number of channels.
 enum class ChannelHash : std::uint8_t { none, skew, ipoly };
 ChannelHash channel_hash_of(const std::string& name);  ///< UserError for an unknown one
 
@@ -106,7 +106,7 @@ class ChannelMap {
   ChannelMap(std::int64_t channels, std::int64_t interleave_bytes, ChannelHash hash);
   struct Target {
     std::int64_t channel = 0;
-    std::uint64_t address = 0;  ///< within the channel
+    std::uint64_t address = 0;  ///< address within the channel
   };
   Target locate(std::uint64_t address) const {
     const std::uint64_t block = address >> unit_shift_;
@@ -120,7 +120,7 @@ class ChannelMap {
 
  private:
   std::uint64_t count_, unit_;
-  int unit_shift_ = 0, count_shift_ = -1;  ///< count: -1 where it is not a power of two
+  int unit_shift_ = 0, count_shift_ = -1;  ///< count_shift_: -1 if the count is not a power of two
   ChannelHash hash_;
   Fold fold_;
 };

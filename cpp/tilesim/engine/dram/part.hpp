@@ -16,15 +16,15 @@
 
 namespace tilesim::engine::dram {
 
-/// What the controller can issue. The first four address a bank and decide the pace; they index arrays.
+/// Commands of the controller. The first four address a bank and determine the timing; they index arrays.
 enum class Command : std::uint8_t { read, write, activate, precharge, refresh_bank, precharge_all, refresh_all };
 inline constexpr int command_count = 7;
 inline constexpr int bank_command_count = 5;  ///< commands that address one bank
-/// "RD", "WR", "ACT", "PREpb", "REFpb", "PREab", "REFab", as in the JEDEC standards.
+/// The name of a command as in the JEDEC standards: "RD", "WR", "ACT", "PREpb", "REFpb", "PREab", "REFab".
 const char* name(Command command);
 
 struct Level {
-  std::string name;  ///< channel, pseudo_channel, rank, stack, bank_group, bank, row, column: from the top
+  std::string name;  ///< channel, pseudo_channel, rank, stack, bank_group, bank, row, column, in this order
   std::int64_t count = 1;
 };
 
@@ -43,7 +43,7 @@ enum class RefreshMode : std::uint8_t { all_bank, per_bank, none };
 
 struct Controller {
   std::int64_t read_queue = 32, write_queue = 32;                ///< entries
-  double write_high_watermark = 0.8, write_low_watermark = 0.2;  ///< of the write queue: drain starts above, ends below
+  double write_high_watermark = 0.8, write_low_watermark = 0.2;  ///< fractions of the write queue: drain start, end
   PagePolicy page = PagePolicy::open;
   std::int64_t page_timeout = 0;  ///< ticks without a column command after which an idle row is closed
   RefreshMode refresh = RefreshMode::all_bank;
@@ -59,10 +59,10 @@ struct Features {
   int all_bank_scope = 0;                      ///< level that PREab and REFab address
 };
 
-/// Femtojoules; a negative number: not known.
+/// Energies in femtojoules; negative: unknown.
 struct CommandEnergy {
-  std::int64_t activate = -1;          ///< one ACT with its precharge
-  std::int64_t read = -1, write = -1;  ///< one burst, from the row buffer to the other end of the data bus
+  std::int64_t activate = -1;          ///< per ACT, including its precharge
+  std::int64_t read = -1, write = -1;  ///< per burst, from the row buffer to the other end of the data bus
   std::int64_t refresh_all = -1, refresh_bank = -1;
   std::int64_t background_microwatts = -1;
   bool known() const { return activate >= 0; }
@@ -89,29 +89,29 @@ struct Part {
   /// UserError with the place for unknown keys, missing or contradictory constraints, zero-size queues.
   static Part from_json(const Json& json);
   static Part read_file(const std::string& path);
-  /// `controller` settings replaced, as written in a file; checked again.
+  /// The part with these `controller` settings, as written in a file; checked again.
   Part with_controller(const Json& settings) const;
-  Json to_json() const;  ///< resolved: all numbers; reads back to an equal part
+  Json to_json() const;  ///< with all numbers resolved; reading it gives an equal part
 
-  int level(const std::string& name) const;           ///< -1 if the part lacks it
-  std::int64_t count(const std::string& name) const;  ///< 1 if the part lacks it
+  int level(const std::string& name) const;           ///< index of a level; -1 if missing
+  std::int64_t count(const std::string& name) const;  ///< number of nodes per parent; 1 if missing
   int bank_level() const { return static_cast<int>(levels.size()) - 3; }
-  int banks() const;  ///< of the whole channel
-  /// Node of `level` that bank belongs to; nodes of a level are numbered through the channel.
+  int banks() const;  ///< number in the whole channel
+  /// Node of `level` that contains the bank; nodes of a level are numbered through the channel.
   int node(int level, int bank) const;
   std::int64_t capacity_bytes() const;
-  double bytes_per_second() const;  ///< peak of the data bus
+  double bytes_per_second() const;  ///< peak rate of the data bus
 };
 
 inline constexpr int bank_limit = 128;  ///< per channel
 inline constexpr std::int64_t queue_limit = 1024;
 
-/// Reads the controller's settings over `controller`.
+/// Reads the controller's settings from JSON into `controller`.
 void read_controller(Controller& controller, const Json& json);
 /// Value of an expression over `names`, in ticks of `clock_ps`.
 std::int64_t evaluate_timing(const Json& value, const std::map<std::string, std::int64_t>& names,
                              std::int64_t clock_ps);
-/// The part as the constraints leave it: every pair that must be limited is, and none is limited twice differently.
+/// Checks a part's constraints: each pair of commands that needs a limit has one, and no pair has two.
 void check_part(const Part& part, const Json& json);
 
 }  // namespace tilesim::engine::dram

@@ -1,4 +1,4 @@
-// A part is rejected when a pair of commands that must keep apart is not limited, or is limited twice differently.
+// Rejects a part if a pair of commands that needs a limit has none, or has two different ones.
 #include <algorithm>
 #include <map>
 #include <tuple>

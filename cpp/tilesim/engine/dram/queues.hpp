@@ -12,16 +12,16 @@
 namespace tilesim::engine::dram {
 
 struct QueuedRequest {
-  std::int64_t arrival = 0;  ///< absolute
+  std::int64_t arrival = 0;  ///< absolute tick
   std::uint64_t address = 0;
-  Tick key = 0;  ///< age * banks of the mask + bank: one minimum gives both
+  Tick key = 0;  ///< age * number of banks in the mask + bank: one minimum gives both
   std::int32_t row = 0;
   std::uint32_t tag = 0;
   std::uint16_t next = 0;
-  bool counted = false;  ///< its row outcome
+  bool counted = false;  ///< its row outcome has been counted
 };
 
-/// What does not depend on the number of banks.
+/// Definitions that do not depend on the number of banks.
 struct QueueNames {
   static constexpr std::uint16_t none = 0xffff;
   enum : std::size_t { reads = 0, writes = 1 };
@@ -34,7 +34,7 @@ class Queues : public QueueNames {
 
   Queues(std::int64_t read_entries, std::int64_t write_entries, int banks);
 
-  /// Takes a request to the tail of its list. Returns whether it is now its bank's candidate.
+  /// Appends a request to its list. Returns whether it is now its bank's candidate.
   bool push(std::size_t queue, int bank, std::int32_t row, std::uint64_t address, std::uint32_t tag,
             std::int64_t arrival) {
     const std::uint16_t slot = free_.back();
@@ -58,7 +58,7 @@ class Queues : public QueueNames {
     return true;
   }
 
-  /// Whether a bank has this row open.
+  /// Whether this row is open in a bank.
   bool hits(int bank, std::int32_t row) const {
     return (open >> bank & 1) != 0 && open_row[static_cast<std::size_t>(bank)] == row;
   }
@@ -77,7 +77,7 @@ class Queues : public QueueNames {
   }
   QueuedRequest& opened_entry(int bank) { return entries_[opened_slot_[static_cast<std::size_t>(bank)]]; }
 
-  /// The column command of the oldest hit is issued.
+  /// Removes the oldest hit, whose column command issues.
   void take_hit(std::size_t queue, int bank) {
     const auto b = static_cast<std::size_t>(bank);
     List& list = hit_[queue][b];
@@ -91,23 +91,23 @@ class Queues : public QueueNames {
       hit_key[queue].at[b] = entries_[list.head].key;
   }
 
-  /// The column command of the request that opened the row is issued.
+  /// Removes the request that opened the row, whose column command issues.
   void take_opened(std::size_t queue, int bank) {
     opened[queue] &= ~bank_bit<Mask>(bank);
     free_.push_back(opened_slot_[static_cast<std::size_t>(bank)]);
   }
 
-  /// ACT for the oldest request of a closed bank: it leaves its queue. Until `end_activate` the bank is neither open
-  /// nor a candidate.
+  /// Starts ACT for the oldest request of a closed bank: the request leaves its queue. Until `end_activate` the bank is
+  /// neither open nor a candidate.
   void begin_activate(std::size_t queue, int bank);
-  /// The row is open: the request waits for its column command in the opened list, others of its row become hits.
+  /// Opens the row: its request waits for the column command in the opened list, others of the row become hits.
   void end_activate(std::size_t queue, int bank);
   void precharge(int bank);
 
-  std::array<std::int64_t, 2> count{};  ///< entries that hold a place in the queue
+  std::array<std::int64_t, 2> count{};  ///< number of entries in each queue
   Mask open = 0;                        ///< banks with an open row
-  std::array<Mask, 2> hit{}, miss{};    ///< banks with such requests
-  std::array<Mask, 2> opened{};         ///< banks whose opener waits for its column command
+  std::array<Mask, 2> hit{}, miss{};    ///< banks with hits; with misses
+  std::array<Mask, 2> opened{};         ///< banks whose opening request waits for its column command
   std::array<PerBank<Mask>, 2> hit_key, miss_key;
   PerBank<Mask> opened_key;
   std::array<std::int32_t, width> open_row{};
@@ -133,7 +133,7 @@ class Queues : public QueueNames {
   std::vector<std::uint16_t> free_;
   std::array<std::array<List, width>, 2> hit_, miss_;
   std::array<std::uint16_t, width> opened_slot_{};
-  std::array<std::uint16_t, 256> filter_{};  ///< writes in the queue by hashed address
+  std::array<std::uint16_t, 256> filter_{};  ///< number of queued writes by hashed address
   Tick next_age_ = 0;
   int banks_;
 };

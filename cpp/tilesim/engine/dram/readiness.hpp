@@ -17,10 +17,10 @@ template <class Mask>
 class Readiness {
  public:
   explicit Readiness(const Part& part);
-  /// Shared with every copy.
+  /// Timing tables, shared by all copies.
   const Timing& timing() const { return *timing_; }
 
-  /// A command that addresses one bank.
+  /// Applies a command that addresses one bank.
   [[gnu::always_inline]] void issue(Command command, int bank, Tick t) {
     const auto c = static_cast<std::size_t>(command), b = static_cast<std::size_t>(bank);
     const Timing& timing = *timing_;
@@ -34,7 +34,7 @@ class Readiness {
     last_[c][timing.scope_of[b]] = t;
     if (window_commands_ >> c & 1) issue_window(command, bank, t);
   }
-  /// RD or WR. What it does to the other direction is put off until `settle`, where it has no effect on rows.
+  /// Applies RD or WR. Effects on the other direction are deferred until `settle`, if they do not affect rows.
   [[gnu::always_inline]] void issue_column(std::size_t column, int bank, Tick t) {
     const Timing& timing = *timing_;
     if (timing.columns_touch_rows || in_window(static_cast<Command>(column)))
@@ -52,7 +52,7 @@ class Readiness {
     late_[column][group] = t;
     unsettled_[column] |= bank_bit<Mask>(static_cast<int>(group));
   }
-  /// Whether commands of a column kind have effects that were put off.
+  /// Whether commands of a column kind have deferred effects.
   bool unsettled(std::size_t column) const { return unsettled_[column] != 0; }
   void settle(std::size_t column) {
     const Timing& timing = *timing_;
@@ -66,13 +66,13 @@ class Readiness {
     }
     unsettled_[column] = 0;
   }
-  /// Whether a command counts in a window of several, as ACT does.
+  /// Whether a command counts in an activation window, as ACT does.
   bool in_window(Command command) const { return window_commands_ >> static_cast<unsigned>(command) & 1; }
-  /// PREab or REFab.
+  /// Applies PREab or REFab.
   void issue_all(Command command, int scope, Tick t);
   /// First tick for PREab or REFab of a scope.
   Tick all_bank(Command command, int scope) const;
-  /// Adds what limits later commands at tick `now`, in ticks from then on. Nothing may wait for `settle`.
+  /// Appends the remaining limits on later commands at tick `now`, in ticks from then. No effect may be deferred.
   void add_state(Tick now, std::vector<std::int64_t>& state) const;
   /// Makes tick `by` the new zero.
   void rebase(Tick by);
@@ -85,7 +85,7 @@ class Readiness {
   std::shared_ptr<const Timing> timing_;
   /// Last tick of each command per scope, for PREab and REFab.
   std::array<std::array<Tick, static_cast<std::size_t>(mask_banks<Mask>)>, command_count> last_{};
-  /// RD and WR per group: when last issued, and which wait for `settle`.
+  /// RD and WR per group: last tick, and those deferred until `settle`.
   std::array<std::array<Tick, static_cast<std::size_t>(mask_banks<Mask>)>, 2> late_{};
   std::array<Mask, 2> unsettled_{};
   struct WindowRing {
@@ -114,7 +114,7 @@ inline void Readiness<Mask>::issue_window(Command command, int bank, Tick t) {
   }
 }
 
-/// A tick after the base has moved; those long past stay long past.
+/// A tick relative to a base moved by `by`; long_ago is unchanged.
 inline Tick moved(Tick tick, Tick by) { return tick < long_ago / 2 + by ? long_ago : tick - by; }
 
 }  // namespace tilesim::engine::dram

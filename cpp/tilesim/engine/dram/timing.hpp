@@ -10,17 +10,17 @@
 
 namespace tilesim::engine::dram {
 
-using Tick = std::int32_t;              ///< relative to the channel's base
+using Tick = std::int32_t;              ///< tick relative to the channel's base
 inline constexpr Tick never = 1 << 30;  ///< later than any tick
 inline constexpr Tick long_ago = -(1 << 30);
 inline constexpr int block_lanes = 16;
 
-/// Sixteen banks: one cache line.
+/// Ticks of sixteen banks: one cache line.
 struct alignas(64) Block { std::array<Tick, block_lanes> lane; };
-/// Sets of banks: a bit each. Channels with no more than 64 banks take the first.
+/// Bit sets of banks; channels with at most 64 banks use the first type.
 using NarrowMask = std::uint64_t;
 __extension__ using WideMask = unsigned __int128;
-/// Banks that a mask has bits for.
+/// Number of banks that a mask can hold.
 template <class Mask>
 inline constexpr int mask_banks = static_cast<int>(8 * sizeof(Mask));
 static_assert(mask_banks<WideMask> == bank_limit);
@@ -29,7 +29,7 @@ template <class Mask>
 inline constexpr Mask bank_bit(int bank) {
   return Mask{1} << bank;
 }
-/// Lowest bank of a set that is not empty.
+/// Lowest bank of a non-empty set.
 template <class Mask>
 inline int first_bank(Mask banks) {
   if constexpr (sizeof(Mask) > 8) {
@@ -57,13 +57,13 @@ struct Timing {
   explicit Timing(const Part& part);
 
   int banks = 0;
-  int blocks = 0;   ///< of sixteen banks
-  int befores = 0;  ///< bank commands whose readiness is kept: REFpb only where it is used
-  int scopes = 0;   ///< nodes that PREab and REFab address
+  int blocks = 0;   ///< number of blocks of sixteen banks
+  int befores = 0;  ///< number of bank commands with tracked readiness: REFpb only if used
+  int scopes = 0;   ///< number of nodes that PREab and REFab address
   std::array<std::uint8_t, bank_limit> group_of{}, scope_of{};
-  std::vector<WideMask> scope_banks;  ///< mask per scope
+  std::vector<WideMask> scope_banks;  ///< mask of each scope
 
-  /// A short list of what one command raises: `value` is a first block of delays, or a delay.
+  /// An effect of one command: `value` is the index of a first block of delays, or a delay.
   struct Effect { std::int32_t before = 0, value = 0; };
   class Effects {
    public:
@@ -75,19 +75,19 @@ struct Timing {
     std::array<Effect, bank_command_count> items_{};
     std::size_t count_ = 0;
   };
-  /// Beyond its own bank. Row of node n: `value + n * blocks`; nodes are bank groups of a bank command and scopes of an
-  /// all-bank one.
+  /// Effects beyond the command's own bank. Row of node n: `value + n * blocks`; nodes are bank groups of a bank
+  /// command and scopes of an all-bank one.
   std::array<Effects, command_count> effects;
   std::vector<Block> delays;  ///< long_ago: no limit
-  /// On the same bank: Bank-level entries of bank commands, delays in ticks.
+  /// Effects on the same bank: bank-level constraints between bank commands, delays in ticks.
   std::array<Effects, bank_command_count> own_bank;
 
   bool columns_touch_rows = false;  ///< RD or WR limit ACT or PREpb beyond their own bank
-  /// First block from RD (0) to RD and WR (1) to WR of other banks; -1: none.
+  /// First block for RD (0) to RD or WR (1) to WR of other banks; -1: none.
   std::array<std::int32_t, 2> own_direction{-1, -1};
 
   struct Window {
-    int length = 0;  ///< commands
+    int length = 0;  ///< number of commands in the window
     Tick cycles = 0;
     std::uint32_t after = 0;  ///< mask of commands
     int before = 0;
@@ -97,7 +97,7 @@ struct Timing {
   };
   std::vector<Window> windows;
 
-  /// Delay from a command in scope s to PREab (0) or REFab (1) of scope s: itself; other scopes.
+  /// Delay from a command in scope s to PREab (0) or REFab (1): of scope s; of other scopes.
   std::array<std::array<Tick, 2>, command_count> to_all_same{}, to_all_other{};
 };
 

@@ -1,4 +1,4 @@
-// Timing values as text: "nCWL + nBL + nWTRS", "14 ns", "max(4, 5 ns)".
+// Parses timing values: "nCWL + nBL + nWTRS", "14 ns", "max(4, 5 ns)".
 #include <algorithm>
 #include <cctype>
 #include <cmath>

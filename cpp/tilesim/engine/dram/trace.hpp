@@ -7,7 +7,7 @@
 
 namespace tilesim::engine::dram {
 
-/// Of a request: what follows it is counted in the same 63 bits.
+/// Latest cycle of a request, so that later times still fit 63 bits.
 inline constexpr std::int64_t latest_cycle = std::int64_t{1} << 61;
 
 struct Trace {

@@ -13,7 +13,7 @@ enum class EventKind : std::uint8_t { commit, release, count, arrive, piece, chu
 struct Event {
   std::int64_t time = 0;
   std::uint64_t order = 0;  ///< phase, component (stream), port (queue, slot or counter), kind
-  std::int64_t value = 0;   ///< what the kind says; place of the details
+  std::int64_t value = 0;   ///< payload by kind; index of the details
 
   int stream() const { return static_cast<int>(order >> 32 & 0x3FFFFFFF); }
   int port() const { return static_cast<int>(order >> 8 & 0xFFFFFF); }
@@ -21,7 +21,7 @@ struct Event {
 };
 static_assert(sizeof(Event) == 24);
 
-/// A binary heap by (time, order). Events that compare equal do the same thing, so that their order cannot matter.
+/// A binary heap by (time, order). Events that compare equal have equal effects, so that their order has no influence.
 class EventQueue {
  public:
   void push(const Event& event);
@@ -29,36 +29,36 @@ class EventQueue {
   const Event& top() const { return heap_.front(); }
   Event pop();
   std::size_t size() const { return heap_.size(); }
-  std::uint64_t shuffle = 0;  ///< test: salts the insertion path, never the order
+  std::uint64_t shuffle = 0;  ///< test: changes insertion paths, never the order
 
  private:
   std::vector<Event> heap_;
 };
 
-/// What a commit, count or arrival carries beyond its place.
+/// Additional data of a commit, count or arrival.
 struct Details { std::int64_t a = 0, b = 0, c = 0; };
 
-/// The events to come, and the time.
+/// The future events, and the current time.
 class Agenda {
  public:
   static constexpr int most_streams = 1 << 30, most_ports = 1 << 24;
 
   explicit Agenda(std::uint64_t shuffle) { queue_.shuffle = shuffle; }
   std::int64_t now() const { return now_; }
-  std::int64_t taken() const { return taken_; }  ///< events so far
+  std::int64_t taken() const { return taken_; }  ///< number of events so far
   bool empty() const { return queue_.empty(); }
   std::int64_t next() const { return queue_.top().time; }
-  /// UserError for a time beyond what a cycle counter holds.
+  /// UserError if the time exceeds the range of a cycle counter.
   void push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t value = 0);
   void push(EventKind kind, std::int64_t time, int stream, int port, const Details& details);
-  /// The next event; its time is now.
+  /// Takes the next event and advances the time to it.
   Event take();
-  void put_back(const Event& event);    ///< of an event that was taken last and has done nothing
-  Details details(const Event& event);  ///< once
-  void drop(const Event& event);        ///< instead
+  void put_back(const Event& event);    ///< returns the event taken last, which had no effect
+  Details details(const Event& event);  ///< call it once per event
+  void drop(const Event& event);        ///< discards them instead
   void pass(std::int64_t time) { now_ = time > now_ ? time : now_; }
 
-  std::string subject;  ///< whose time it is, for messages
+  std::string subject;  ///< current subject, for messages
 
  private:
   EventQueue queue_;

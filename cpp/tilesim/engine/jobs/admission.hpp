@@ -12,16 +12,16 @@ namespace tilesim::engine {
 
 struct JobState;
 
-/// A job is looked at when it comes, when it is the first of a core, and when one of its cores has become free: what
-/// that costs does not depend on how many others wait.
+/// Admits jobs to cores. It checks a job when it arrives, when it becomes the first in line for a core, and when one of
+/// its cores becomes free, so that the cost does not depend on the number of waiting jobs.
 class Admission {
  public:
   explicit Admission(const Chip& chip);
-  void add(JobState& job);  ///< it may arrive later
-  /// The next job that starts now; it has its cores from here on. None: null.
+  void add(JobState& job);  ///< its arrival may be in the future
+  /// The next job to start now, with its cores assigned; null if no job can start.
   JobState* next(std::int64_t now);
-  void leave(const JobState& job);                 ///< gives its cores back
-  std::int64_t looked() const { return looked_; }  ///< jobs so far, for tests
+  void leave(const JobState& job);                 ///< releases its cores
+  std::int64_t looked() const { return looked_; }  ///< number of checks so far, for tests
 
  private:
   struct Before { bool operator()(const JobState* a, const JobState* b) const; };
@@ -30,9 +30,9 @@ class Admission {
   bool fits(const JobState& job) const;
 
   const Chip& chip_;
-  Line future_;              ///< not arrived
-  Line candidates_;          ///< to be looked at
-  std::vector<Line> lines_;  ///< per core: those that have arrived and wait
+  Line future_;              ///< jobs that have not arrived
+  Line candidates_;          ///< jobs to check
+  std::vector<Line> lines_;  ///< per core: waiting jobs
   std::vector<std::int64_t> contexts_used_;
   std::int64_t looked_ = 0;
 };

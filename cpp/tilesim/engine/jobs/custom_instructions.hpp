@@ -5,8 +5,8 @@
 
 namespace tilesim::engine {
 
-/// Of each node its instruction, as kernels choose: null where it is not a function that has one, or computes in other
-/// elements than the instruction's.
+/// The user's instruction of each node, chosen as in kernels; null if the node is not a function with an instruction,
+/// or computes on other types than the instruction.
 program::CustomInstructions custom_instructions(const program::VectorOp& op, const program::DTypeOf& dtype_of,
                                                 const UserInstructions& known);
 

@@ -18,27 +18,27 @@
 
 namespace tilesim::engine {
 
-/// What a vector compute costs, as far as it does not depend on loop indices.
+/// Cost of a vector compute, as far as it is independent of loop indices.
 struct StaticCost {
   VectorWork work;
   std::int32_t functions_total = 0;
 };
 
-/// A program as jobs of it need it: names are numbers.
+/// A program prepared for jobs: names are numbers.
 struct LoadedProgram {
   LoadedProgram(std::shared_ptr<const program::CompiledProgram> of, const Chip& chip, Units& units, Timeline& timeline);
 
   std::shared_ptr<const program::CompiledProgram> program;
   TensorPlan tensors;
-  std::vector<std::int32_t> sorts;                  ///< of units, per queue
+  std::vector<std::int32_t> sorts;                  ///< unit type of each queue
   std::vector<StaticCost> costs;                    ///< per instruction
-  SignedComputes computes;                          ///< where latencies depend on kernels
+  SignedComputes computes;                          ///< if latencies depend on kernels
   std::vector<std::vector<std::int32_t>> slots_of;  ///< per scope
-  std::vector<std::int32_t> labels;                 ///< per scope, of the timeline
+  std::vector<std::int32_t> labels;                 ///< label per scope in the timeline
   std::int32_t no_label = 0;
-  std::vector<std::pair<const CoreKind*, std::int32_t>> rows;  ///< of its jobs, by sort of their first core
-  std::vector<std::string> notes;                              ///< which instructions of the user's it takes
-  std::int64_t jobs = 0;                                       ///< that wait or are under way
+  std::vector<std::pair<const CoreKind*, std::int32_t>> rows;  ///< rows of its jobs, by core type of the first core
+  std::vector<std::string> notes;                              ///< the user's instructions that it uses
+  std::int64_t jobs = 0;                                       ///< jobs waiting or running
 };
 
 struct JobState {
@@ -47,13 +47,13 @@ struct JobState {
   Job job;
   int id = 0;
   LoadedProgram* loaded = nullptr;
-  /// Of each core that it takes; all of them where its slots exceed its share of the memories.
+  /// Number of contexts on each of its cores; all of them if its slots exceed one share of the memories.
   std::vector<std::int64_t> contexts;
   std::unique_ptr<ArrayReader> reader;
   bool started = false;
   OffChip::JobMemory place;
   std::vector<std::vector<std::int64_t>> counters;               ///< per counter
-  std::map<Cell, std::vector<std::pair<Stream*, int>>> waiters;  ///< queues, by cell
+  std::map<Cell, std::vector<std::pair<Stream*, int>>> waiters;  ///< waiting queues by cell
   JobKernels kernels;
   std::vector<std::unique_ptr<Stream>> streams;
   std::size_t streams_left = 0;

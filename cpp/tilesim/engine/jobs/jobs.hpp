@@ -15,17 +15,17 @@ namespace tilesim::engine {
 class Jobs {
  public:
   Jobs(const Chip& chip, OffChip& memory, Agenda& agenda, Units& units, Timeline& timeline);
-  /// UserError for wrong cores, queues that they lack, or wrong options for its tensors.
+  /// UserError for wrong cores, missing queues, or wrong tensor options.
   int submit(Job job);
-  void admit();                 ///< starts what can start now
-  void finish(Stream& stream);  ///< with the last of its job, the job ends; both stay until `clear`
-  void clear();                 ///< jobs that have ended are gone
+  void admit();                 ///< starts all jobs that can start now
+  void finish(Stream& stream);  ///< ends a stream, and with the last one its job; both stay until `clear`
+  void clear();                 ///< removes jobs that have ended
 
   const Rows& rows() const { return rows_; }
   const StreamTable& streams() const { return streams_; }
-  const std::map<int, std::unique_ptr<JobState>>& live() const { return live_; }  ///< waiting or under way
-  const program::CompiledProgram* first() const { return first_.get(); }          ///< of the first job
-  std::int64_t finish() const { return finish_; }                                 ///< of the last stream so far
+  const std::map<int, std::unique_ptr<JobState>>& live() const { return live_; }  ///< waiting and running jobs
+  const program::CompiledProgram* first() const { return first_.get(); }          ///< program of the first job
+  std::int64_t finish() const { return finish_; }                                 ///< end of the latest finished stream
   const Admission& admission() const { return admission_; }
 
  private:

@@ -11,9 +11,9 @@
 namespace tilesim::engine {
 
 struct JobRow {
-  std::int32_t program = 0, cores = 0;  ///< numbers of their tables
-  std::int32_t sources = -1;            ///< where the values of its tensors came from; below zero: it read none
-  std::int64_t arrival = 0, start = 0, finish = -1;  ///< below zero: not finished
+  std::int32_t program = 0, cores = 0;               ///< indices into their tables
+  std::int32_t sources = -1;                         ///< origin of its tensors' values; below zero: it read none
+  std::int64_t arrival = 0, start = 0, finish = -1;  ///< in core cycles; below zero: not finished
 };
 
 struct KernelRow {
@@ -23,20 +23,20 @@ struct KernelRow {
   KernelCounters counters;
 };
 
-/// A program on cores whose first is of one sort.
+/// A program on cores of which the first has one type.
 struct ProgramRow {
   std::string name;
   std::vector<std::string> notes;
   const CoreKind* kind = nullptr;
   std::int64_t cores = 0, jobs = 0;
-  std::vector<KernelRow> kernels;  ///< that have run, by scope
+  std::vector<KernelRow> kernels;  ///< counters of completed kernels, by scope
 
   void add(const LoadedProgram& loaded, const std::vector<KernelCounters>& counters);
 };
 
 class Rows {
  public:
-  int add(LoadedProgram& loaded, const Job& job, const CoreKind& kind);  ///< of a new job; its id
+  int add(LoadedProgram& loaded, const Job& job, const CoreKind& kind);  ///< adds a job; returns its id
   void end(const JobState& job, std::int64_t finish);
   std::size_t size() const { return jobs_.size(); }
   JobRow& operator[](int id) { return jobs_[static_cast<std::size_t>(id)]; }
@@ -47,7 +47,7 @@ class Rows {
   const std::vector<ProgramRow>& programs() const { return programs_; }
   using Sources = std::map<std::string, std::string>;
   const Sources* sources(const JobRow& row) const;                      ///< null: none
-  const std::vector<std::string>& assumed() const { return assumed_; }  ///< what ended jobs took for granted
+  const std::vector<std::string>& assumed() const { return assumed_; }  ///< assumptions of ended jobs
 
  private:
   std::vector<JobRow> jobs_;

@@ -19,15 +19,15 @@ struct SignedCompute final : ComputeSource {
   std::uint64_t signature;
 };
 
-/// Made once for each statement and what differs in its views.
+/// Signatures of computes, created once per statement and variation of its views.
 class SignedComputes {
  public:
   explicit SignedComputes(const program::CompiledProgram& program) : program_(program) {}
-  /// Of the cursor's current instruction; stays where it is.
+  /// The signature of the cursor's current instruction; its address stays valid.
   const SignedCompute& find(const program::Cursor& cursor, std::int64_t core, const program::Instruction& instruction);
 
  private:
-  using Key = std::vector<std::int64_t>;  ///< all numbers that the compute depends on
+  using Key = std::vector<std::int64_t>;  ///< all numbers that a compute depends on
   struct OfInstruction {
     std::map<Key, SignedCompute> cached;
     const std::pair<const Key, SignedCompute>* last = nullptr;
@@ -35,8 +35,8 @@ class SignedComputes {
   void describe(const program::Cursor& cursor, const program::Instruction& instruction);
 
   const program::CompiledProgram& program_;
-  std::vector<OfInstruction> by_instruction_;  ///< per instruction, from the first use on
-  Key key_;                                    ///< of the one that is looked for
+  std::vector<OfInstruction> by_instruction_;  ///< per instruction, created at the first use
+  Key key_;                                    ///< key of the current lookup
 };
 
 }  // namespace tilesim::engine

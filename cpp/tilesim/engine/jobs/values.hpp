@@ -12,26 +12,26 @@
 
 namespace tilesim::engine {
 
-/// Serves read() of expressions from arrays given with the job, else from what the program says is typical; rows that
-/// transfers go through from arrays given.
+/// Serves read() of expressions from the job's arrays, else from the program's typical values; row indices of transfers
+/// from arrays only.
 class ArrayReader final : public CompiledExpr::TensorReader, public NamedRows {
  public:
-  /// Throws UserError for an array of another shape than its tensor.
+  /// Throws UserError if an array's shape differs from its tensor's.
   ArrayReader(const program::CompiledProgram& program, const std::map<std::string, Array>& tensors);
   std::int64_t read(int tensor, const std::int64_t* index, int rank) const override;
   std::span<const std::int64_t> values(int tensor) const override;
   bool used() const { return used_; }
   bool asked() const { return used_ || named_; }
-  /// Per tensor that was read: "given", or "default: " and what is typical of it.
+  /// For each tensor read: "given", or "default: " and its typical values.
   std::map<std::string, std::string> sources() const;
-  /// One line for all tensors whose values were assumed; none: empty.
+  /// One line on all tensors with assumed values; empty if no values were assumed.
   std::string assumed() const;
 
  private:
   const program::CompiledProgram& program_;
   std::vector<Array> arrays_;
   mutable bool used_ = false, named_ = false;
-  mutable std::vector<bool> assumed_, given_, neighbours_, weights_;  ///< tensors that were read
+  mutable std::vector<bool> assumed_, given_, neighbours_, weights_;  ///< flags of tensors that were read
 };
 
 }  // namespace tilesim::engine

@@ -14,8 +14,8 @@
 
 namespace tilesim::engine {
 
-/// One core object for each core that is used, for all jobs and contexts. A compute without kernel keeps its queue for
-/// as long as the closed form says, and nothing else; the report names it.
+/// Cores at instruction level, one object for each used core, shared by jobs and contexts. A compute without a kernel
+/// only occupies its queue for the closed form's time; the report lists it.
 class LiveCores final : public ComputePort {
  public:
   explicit LiveCores(const Machine& machine);
@@ -29,11 +29,11 @@ class LiveCores final : public ComputePort {
   ComputeReport report() const override;
 
  private:
-  /// Cores of one sort.
+  /// Cores of one type.
   struct Kind {
     Kind(const Machine& whole, const Machine& of);
-    std::int64_t own(std::int64_t now) const;      ///< the own cycle that a cycle of the chip belongs to
-    std::int64_t own_end(std::int64_t end) const;  ///< own cycles before it begin before cycle `end` of the chip
+    std::int64_t own(std::int64_t now) const;      ///< the core cycle that contains a chip cycle
+    std::int64_t own_end(std::int64_t end) const;  ///< core cycles before it begin before chip cycle `end`
     std::int64_t chip(std::int64_t own) const;
 
     isa::LiveKernels kernels;
@@ -41,8 +41,8 @@ class LiveCores final : public ComputePort {
     Clock base, clock;
   };
   struct Array {
-    std::int64_t stream = -1, weights = -1;  ///< whose weights it was given last
-    bool whole = false;                      ///< in one set
+    std::int64_t stream = -1, weights = -1;  ///< owner of the weights it got last
+    bool whole = false;                      ///< all units in one set
   };
   struct Under {
     std::string text;
@@ -55,7 +55,7 @@ class LiveCores final : public ComputePort {
     Kind* kind;
     isa::LiveCore live;
     std::map<int, Array> arrays;
-    std::vector<std::vector<std::int32_t>> units;  ///< of the run, for each pipe
+    std::vector<std::vector<std::int32_t>> units;  ///< unit numbers in the run, per pipe
     bool busy = false;
   };
 
@@ -73,11 +73,11 @@ class LiveCores final : public ComputePort {
   std::vector<std::unique_ptr<Kind>> kinds_;
   std::vector<Kind*> of_core_;
   std::vector<std::unique_ptr<Core>> cores_;
-  std::vector<Core*> busy_;  ///< with instructions to issue
+  std::vector<Core*> busy_;  ///< cores with instructions to issue
   std::vector<isa::LiveEvent> events_;
   std::vector<Done> milestones_;
   std::map<std::uint64_t, Under> under_way_;    ///< by tag
-  std::map<std::int32_t, std::int64_t> ended_;  ///< by unit: the end of the last compute
+  std::map<std::int32_t, std::int64_t> ended_;  ///< by unit: end of its last compute
   ComputeReport report_;
 };
 

@@ -20,7 +20,7 @@ class BandwidthSeries {
 
   std::int64_t hertz() const { return hertz_; }
   std::int64_t step_cycles() const { return std::int64_t{1} << shift_; }
-  const std::vector<std::vector<std::int64_t>>& bytes() const { return bytes_; }  ///< per channel and step
+  const std::vector<std::vector<std::int64_t>>& bytes() const { return bytes_; }  ///< per channel and time step
 
  private:
   static constexpr std::int64_t steps = 256;

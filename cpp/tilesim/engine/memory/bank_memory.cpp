@@ -1,10 +1,10 @@
-// Off-chip memory as DRAM channels with banks, behind the same network ports as the simple one.
+// Off-chip memory as DRAM channels with banks, behind the network ports of the simple memory.
 //
-// Requests of a channel are accepted in order: a later one waits behind an earlier one that finds its queue full. So a
-// channel can be run to the acceptance of a request's last burst as soon as the request is known, whatever comes later.
-// A write is complete there. When a read's data returns depends on what the channel does with the entries of its
-// queues: for the last piece of a transfer that is taken from a copy that runs on alone, so later requests delay
-// no earlier answer.
+// A channel accepts requests in order: a later one waits behind an earlier one that finds its queue full. So a channel
+// can run to the acceptance of a request's last burst as soon as the request is known, independent of later requests. A
+// write completes then. The return of a read's data depends on how the channel serves its queues: for the last piece of
+// a transfer it is taken from a copy of the channel that runs on without further requests, so that later requests do
+// not delay earlier answers.
 #include <algorithm>
 #include <array>
 #include <unordered_map>

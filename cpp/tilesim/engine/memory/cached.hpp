@@ -13,7 +13,7 @@ namespace tilesim::engine {
 
 class CachedChannels {
  public:
-  /// `part`: of DRAM channels; null: latency plus bandwidth.
+  /// `part`: for DRAM channels; null: latency plus bandwidth.
   CachedChannels(const Machine& machine, const dram::Part* part, cache::Tensors& tensors);
   CachedChannels(const CachedChannels&) = delete;
   CachedChannels& operator=(const CachedChannels&) = delete;
@@ -23,10 +23,10 @@ class CachedChannels {
   std::vector<MemorySystem::Energy> energy() const;
 
   dram::ChannelMap spread;
-  std::int64_t unit;  ///< bytes of the interleaving
+  std::int64_t unit;  ///< interleaving in bytes
   std::int64_t burst;
-  std::int64_t answer_cycles = 0;    ///< an answer is known so long before it is due; 0: at once
-  std::int64_t patience_cycles = 0;  ///< of requests that wait before a slice
+  std::int64_t answer_cycles = 0;    ///< lead time between knowing and returning an answer; 0: none
+  std::int64_t patience_cycles = 0;  ///< waiting time of requests before a slice
 
  private:
   Clock core_;

@@ -1,8 +1,8 @@
 // Off-chip memory behind a cache, and the simple network to it.
 //
-// Requests enter a slice in order, so it can be run to the entry of a request's last part as soon as the request is
-// known. A write is complete when it has entered, and its data is in the slice. When the data of a miss returns is
-// taken from a copy of the channel that runs on alone, as in the memory of banks without a cache.
+// Requests enter a slice in order, so that it can run to the entry of a request's last part as soon as the request is
+// known. A write completes when it has entered: its data is in the slice. The return of a miss is taken from a copy of
+// the channel that runs on without further requests, as in the memory of banks without a cache.
 #include <algorithm>
 #include <unordered_map>
 

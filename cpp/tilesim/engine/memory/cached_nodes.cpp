@@ -1,5 +1,5 @@
-// Memory channels behind a cache at the nodes of a network of routers: a packet's answer is known when its slice knows
-// the last sector. A write is acknowledged when its data is in the slice.
+// Memory channels behind a cache at the nodes of a network of routers: the answer to a packet is known when its slice
+// has the last sector. A write is acknowledged when its data is in the slice.
 #include <algorithm>
 
 #include "tilesim/engine/memory/cached.hpp"

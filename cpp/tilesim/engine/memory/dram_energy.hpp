@@ -12,7 +12,7 @@ namespace tilesim::engine {
 
 using CommandCounts = std::array<std::int64_t, dram::command_count>;
 
-/// What still waits will be issued and costs as much.
+/// Adds a channel's commands, including those of waiting requests, which will issue at the same cost.
 inline void add_commands(const dram::Channel& channel, CommandCounts& sum) {
   const dram::Channel end = drained(channel);
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += end.counters().commands[i];

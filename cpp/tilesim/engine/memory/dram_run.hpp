@@ -14,26 +14,26 @@
 
 namespace tilesim::engine::dram {
 
-/// A tensor: addresses whose hits and misses are counted separately.
+/// An address range (tensor) with separate counts of hits and misses.
 struct Region {
   std::string name;
   std::uint64_t address = 0, bytes = 0;
-  bool resident = false;  ///< the plan keeps it: where any region is resident, all else passes by the cache
+  bool resident = false;  ///< resident by the plan: if any region is, all others bypass the cache
 };
 
 /// Reads [{"name": "weights", "address": 0, "bytes": "1 MiB", "resident": true}, ...]; they may not overlap.
 std::vector<Region> read_regions(const Json& json);
 
 struct RunOptions {
-  std::int64_t inject_every = 1;  ///< request i of a channel is offered at cycle i * inject_every at the earliest
+  std::int64_t inject_every = 1;  ///< request i of a channel is offered no earlier than cycle i * inject_every
   std::int64_t channels = 1;
   std::int64_t interleave_bytes = 256;
   ChannelHash channel_hash = ChannelHash::none;
-  std::string mapping;  ///< empty: the part's
+  std::string mapping;  ///< empty: that of the part
   std::vector<Hash> hashes;
-  std::optional<cache::Spec> cache;  ///< a slice before every channel
-  std::vector<Region> regions;       ///< by address; only with a cache
-  bool wrap = false;                 ///< addresses beyond the capacity wrap; otherwise they are an error
+  std::optional<cache::Spec> cache;  ///< a slice before each channel
+  std::vector<Region> regions;       ///< by address; requires a cache
+  bool wrap = false;                 ///< addresses beyond the capacity wrap; otherwise an error
   CancelToken* cancel = nullptr;
 };
 
@@ -44,13 +44,13 @@ struct ChannelResult {
 };
 
 struct RegionResult {
-  std::string name;  ///< empty: what no region holds
+  std::string name;  ///< empty: addresses outside all regions
   std::int64_t hits = 0, misses = 0, bypassed = 0;
 };
 
 struct RunResult {
   std::int64_t cycles = 0;  ///< of the slowest channel
-  Counters counters;        ///< of all channels together
+  Counters counters;        ///< sum over all channels
   std::vector<ChannelResult> channels;
   std::vector<cache::Counters> slices;
   std::vector<RegionResult> regions;

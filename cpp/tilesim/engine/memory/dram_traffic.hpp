@@ -6,14 +6,14 @@
 
 namespace tilesim::engine {
 
-/// On a copy: reads that have been answered from another copy and writes that wait are moved too.
+/// Drains a copy: moves reads that another copy has answered, and waiting writes.
 inline dram::Channel drained(dram::Channel channel) {
   channel.report_to(nullptr);
   channel.drain();
   return channel;
 }
 
-/// All but `busy` and `padding`, of a channel that is drained.
+/// The counts of a drained channel, except `busy` and `padding`.
 inline MemorySystem::Channel traffic_of(const dram::Channel& channel, std::int64_t burst) {
   const dram::Counters& counters = channel.counters();
   MemorySystem::Channel one;

@@ -27,17 +27,17 @@ enum Placement : std::int32_t { interleaved = -1, local = -2 };
 
 class MemorySystem : public MemoryCounts, public Answering {
  public:
-  /// Places bytes [low, high), whole pages of 4096: in a region, interleaved, or each page where it is touched first.
+  /// Places bytes [low, high), whole pages of 4096: in a region, interleaved, or each page where it is first accessed.
   virtual void place(std::int64_t /*low*/, std::int64_t /*high*/, std::int32_t /*placement*/) {}
-  virtual void forget(std::int64_t /*low*/, std::int64_t /*high*/) {}  ///< they will not be accessed again
+  virtual void forget(std::int64_t /*low*/, std::int64_t /*high*/) {}  ///< will not be accessed again
   virtual Offered offer(const Request& request, std::uint64_t tag, std::int64_t now) = 0;
-  virtual bool answers_later() const { return false; }  ///< whether all requests are answered later; otherwise none is
+  virtual bool answers_later() const { return false; }  ///< true: all requests are answered later; false: none
   /// `offer` returns a cycle below zero for a read whose completion was not needed yet, because more of its transfer
   /// follows. This returns that completion, once; other cycles are returned unchanged.
   virtual std::int64_t completion(std::int64_t given) { return given; }
-  /// The completion is not needed.
+  /// Declares that the completion is not needed.
   virtual void drop(std::int64_t /*given*/) {}
-  virtual Ports* ports() { return nullptr; }  ///< of the simple network, if sends share them
+  virtual Ports* ports() { return nullptr; }  ///< of the simple network, if sends share its ports
   /// The cycle when a tile from core `from`, sent at core cycle `now`, has passed the link to the region of core `to`.
   virtual std::int64_t cross(std::int64_t /*from*/, std::int64_t /*to*/, std::int64_t /*bytes*/, std::int64_t now) {
     return now;

@@ -10,15 +10,15 @@
 
 namespace tilesim::engine {
 
-/// Channels as a network of routers sees them; cycles are the network's.
+/// Memory channels as nodes of a network of routers; cycles are those of the network.
 class MemoryNodes {
  public:
   struct Arrival {
     std::uint32_t packet = 0;
-    std::uint64_t address = 0;  ///< within the channel
+    std::uint64_t address = 0;  ///< address within the channel
     std::uint32_t bytes = 0;
     bool write = false;
-    Pattern* pattern = nullptr;  ///< of its transfer, with banks or a cache
+    Pattern* pattern = nullptr;  ///< pattern of its transfer, with banks or a cache
   };
   struct Answer {
     std::int64_t cycle = 0;
@@ -30,27 +30,27 @@ class MemoryNodes {
         answers(static_cast<std::size_t>(machine.memory.channels)) {}
   virtual ~MemoryNodes() = default;
   virtual void take(std::size_t channel, const Arrival& arrival, std::int64_t cycle) = 0;
-  /// All requests that arrive before `cycle` have been taken; afterwards every answer before cycle + step() is known.
+  /// Processes all requests that arrive before `cycle`; afterwards all answers before cycle + step() are known.
   virtual void advance(std::int64_t cycle) = 0;
   virtual std::int64_t step() const = 0;
-  virtual bool active() const = 0;  ///< something is to be done by advance()
+  virtual bool active() const = 0;  ///< whether advance() has work
   virtual std::vector<MemorySystem::Channel> channels(Clock core) const = 0;
   virtual std::vector<MemorySystem::Bank> banks() const { return {}; }
   virtual std::vector<MemorySystem::Energy> energy() const { return {}; }
   virtual const cache::Level* cache() const { return nullptr; }
 
   BandwidthSeries series;
-  std::vector<std::deque<Answer>> answers;  ///< per channel, by cycle
+  std::vector<std::deque<Answer>> answers;  ///< per channel, ordered by cycle
 };
 
-/// No latency, no queueing: only the network counts.
+/// Nodes without latency and queueing, for the effect of the network only.
 std::unique_ptr<MemoryNodes> ideal_nodes(const Machine& machine);
-/// Latency plus bandwidth per channel.
+/// Nodes with latency plus bandwidth per channel.
 std::unique_ptr<MemoryNodes> simple_nodes(const Machine& machine);
-/// DRAM channels with banks.
+/// Nodes of DRAM channels with banks.
 std::unique_ptr<MemoryNodes> bank_nodes(const Machine& machine, const dram::Part& part);
 
-/// Either of them behind a cache; `part`: of DRAM channels, null for simple ones. `tensors` outlives the nodes.
+/// Channels behind a cache; `part`: of DRAM channels, null for simple ones. `tensors` must outlive the nodes.
 std::unique_ptr<MemoryNodes> cached_nodes(const Machine& machine, const dram::Part* part, cache::Tensors& tensors);
 
 }  // namespace tilesim::engine

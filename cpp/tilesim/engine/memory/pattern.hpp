@@ -11,20 +11,20 @@ namespace tilesim::engine {
 
 struct Pattern {
   std::int32_t tensor = -1;     ///< number among the cache's tensors
-  bool known = false;           ///< false: rows named by data that was not given, which pass by a cache
-  std::int64_t base = 0;        ///< of the tensor, bytes
-  std::int64_t first_bits = 0;  ///< of the first run, within the tensor
-  std::int64_t run_bytes = 0;   ///< as moved, in whole bursts
+  bool known = false;           ///< false: rows with unknown indices, which bypass a cache
+  std::int64_t base = 0;        ///< address of the tensor
+  std::int64_t first_bits = 0;  ///< start of the first run in the tensor
+  std::int64_t run_bytes = 0;   ///< bytes moved per run, in whole bursts
   std::int64_t burst = 1;
   int dims = 0;
-  std::array<std::int64_t, 16> stride_bits{}, extent{};  ///< of runs, the innermost first
-  std::vector<std::int64_t> rows_bits;  ///< of rows named by data, beside `first_bits`; outside of all dims
-  std::int64_t rows_bytes = std::numeric_limits<std::int64_t>::max();  ///< of all runs: the rows' indices follow
-  std::int64_t indices = 0;                                            ///< address of those
-  std::int64_t below = 0;  ///< bytes that the transfer has moved below the cache
+  std::array<std::int64_t, 16> stride_bits{}, extent{};  ///< per dim of runs, innermost first
+  std::vector<std::int64_t> rows_bits;                   ///< offsets of indirect rows, added to `first_bits`; outermost
+  std::int64_t rows_bytes = std::numeric_limits<std::int64_t>::max();  ///< bytes of all runs; row indices follow
+  std::int64_t indices = 0;                                            ///< their address
+  std::int64_t below = 0;                                              ///< bytes moved below the cache
   bool used = false;
 
-  /// Visits (address, bytes) of the part [offset, offset + bytes) of the transfer, whole bursts of each run.
+  /// Visits (address, bytes) of the part [offset, offset + bytes) of the transfer, in whole bursts of each run.
   template <class Visit>
   void for_runs(std::int64_t offset, std::int64_t bytes, Visit visit) const {
     for (const std::int64_t end = offset + bytes; offset < end;) {

@@ -22,8 +22,8 @@ class Ports {
         busy_(ports_.size(), 0),
         one_way_(cycles_at_or_after({network_.latency_cycles, network_.clock.hertz}, core_)) {}
 
-  std::int64_t one_way() const { return one_way_; }  ///< core cycles
-  /// False when the port's buffer is full; `retry` is the first core cycle at which it is not.
+  std::int64_t one_way() const { return one_way_; }  ///< in core cycles
+  /// False if the port's buffer is full; `retry` is then the first core cycle with space.
   bool has_room(std::int64_t core, std::int64_t now, std::int64_t& retry) const {
     const std::int64_t port = ports_[index(core)], here = network_cycle(now);
     if (port - here <= buffered_) return true;
@@ -38,19 +38,19 @@ class Ports {
     port = std::max(port, network_cycle(now)) + cycles;
     return cycles_at_or_after({port, network_.clock.hertz}, core_);
   }
-  /// Takes back the last pass of a core, whose bytes did not go.
+  /// Reverts a core's last pass, whose bytes were not sent.
   void undo(std::int64_t core, std::int64_t bytes) {
     const std::int64_t cycles = ceil_div(bytes, network_.port_bytes_per_cycle);
     ports_[index(core)] -= cycles;
     busy_[index(core)] -= cycles;
   }
-  /// Core cycles for which the port that was busy longest passed bytes.
+  /// Core cycles in which the busiest port moved bytes.
   std::int64_t longest_busy() const {
     return cycles_at_or_after({*std::max_element(busy_.begin(), busy_.end()), network_.clock.hertz}, core_);
   }
-  struct Sent { std::int64_t through = 0, arrival = 0; };  ///< core cycles: out of the source, at the last destination
-  /// A tile from one core to others. It passes the source's port once, and each destination's, which others pass while
-  /// it waits at its source: as loads do for the memory, it takes the port's time, not a place in the line.
+  struct Sent { std::int64_t through = 0, arrival = 0; };  ///< core cycles: leaves the source, is at the last target
+  /// Sends a tile from one core to others. It passes the source's port once and each destination's port. While it waits
+  /// at its source, others pass the destinations' ports: as for loads, it takes port time, not a place in the queue.
   std::optional<Sent> send(std::int64_t from, std::span<const std::int64_t> to, std::int64_t bytes, std::int64_t now,
                            std::int64_t& retry) {
     if (!has_room(from, now, retry)) return std::nullopt;
@@ -77,7 +77,7 @@ class Ports {
   Clock core_;
   NetworkSpec network_;
   std::int64_t buffered_;
-  std::vector<std::int64_t> ports_, busy_;  ///< network cycles: free from then on; busy so far
+  std::vector<std::int64_t> ports_, busy_;  ///< network cycles: end of use; total busy time
   std::int64_t one_way_;
 };
 

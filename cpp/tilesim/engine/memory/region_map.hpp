@@ -15,7 +15,7 @@ namespace tilesim::engine {
 class RegionMap {
  public:
   static constexpr std::int64_t page = 4096;
-  struct RegionRange { std::int64_t region = 0, address = 0, bytes = 0; };  ///< address: within the region
+  struct RegionRange { std::int64_t region = 0, address = 0, bytes = 0; };  ///< address within the region
 
   explicit RegionMap(const Machine& machine)
       : regions_(machine.memory.regions),
@@ -33,10 +33,10 @@ class RegionMap {
   }
 
   std::int64_t regions() const { return regions_; }
-  std::int64_t channels() const { return channels_ / regions_; }  ///< of a region
+  std::int64_t channels() const { return channels_ / regions_; }  ///< per region
   std::int64_t home(std::int64_t core) const { return core % cores_ * regions_ / cores_; }
 
-  /// Bytes [low, high), whole pages.
+  /// Places bytes [low, high), whole pages.
   void place(std::int64_t low, std::int64_t high, std::int32_t placement) {
     Range range{low, high, placement, 0};
     if (placement == interleaved) {
@@ -51,7 +51,7 @@ class RegionMap {
     ranges_[low] = range;
   }
 
-  /// Bytes [low, high), whole placed ranges, are not asked for again.
+  /// Declares that bytes [low, high), whole placed ranges, will not be accessed again.
   void forget(std::int64_t low, std::int64_t high) {
     const auto begin = ranges_.lower_bound(low), end = ranges_.lower_bound(high);
     const bool touched = std::any_of(begin, end, [](const auto& range) { return range.second.placement == local; });
@@ -63,7 +63,7 @@ class RegionMap {
       std::erase_if(pages_, [&](const auto& own) { return own.first >= low / page && own.first < high / page; });
   }
 
-  /// Contiguous bytes, as pieces of the regions.
+  /// Visits contiguous bytes as pieces of regions.
   template <class Visit>
   void split(std::int64_t address, std::int64_t size, std::int64_t home, Visit visit) {
     auto found = ranges_.upper_bound(address);
@@ -93,7 +93,7 @@ class RegionMap {
   struct Range {
     std::int64_t low = 0, high = 0;
     std::int32_t placement = interleaved;
-    std::int64_t base = 0;  ///< in its region's own addresses
+    std::int64_t base = 0;  ///< address within its region
   };
   struct Page { std::int64_t region = 0, address = 0; };
 
@@ -108,7 +108,7 @@ class RegionMap {
   }
 
   std::int64_t regions_, cores_, channels_, interleave_;
-  std::vector<std::int64_t> next_;  ///< free address of each region
+  std::vector<std::int64_t> next_;  ///< next free address of each region
   std::map<std::int64_t, Range> ranges_;
   std::unordered_map<std::int64_t, Page> pages_;
 };

@@ -9,25 +9,25 @@
 
 namespace tilesim::engine {
 
-/// A request for a piece of a transfer: `bytes` of bursts from `address` on. Times are core cycles.
+/// A request for a piece of a transfer: `bytes` in whole bursts from `address` on. Times are core cycles.
 struct Request {
   std::int64_t core = 0;
   std::int64_t address = 0;
   std::int64_t bytes = 0;
   bool write = false;
-  std::int64_t transfer = 0;  ///< number of the transfer; the transfers of a queue follow each other
-  bool more = false;          ///< another piece of the same transfer follows
-  /// With banks or a cache: the addresses of the transfer, and the bytes that came before. Null: contiguous.
+  std::int64_t transfer = 0;  ///< number of the transfer, ascending per queue
+  bool more = false;          ///< more pieces of the transfer follow
+  /// With banks or a cache: the addresses of the transfer, and the bytes moved before. Null: contiguous.
   Pattern* pattern = nullptr;
   std::int64_t offset = 0;
-  bool placed = false;  ///< contiguous all the same: one of the places that the pattern has been taken to
+  bool placed = false;  ///< contiguous in spite of a pattern: at one of its places
 };
 
 /// The answer to an offered request, in core cycles.
 struct Offered {
   enum class Kind : std::uint8_t { refused, complete, later };
   Kind kind = Kind::refused;
-  /// complete: when data is at the core, or a write at the ordering point. refused: queues are full; the first cycle at
+  /// complete: when data is at the core, or a write at the ordering point. refused: queues are full; first cycle at
   /// which another attempt can succeed. later: 0; `drain` returns the completion.
   std::int64_t cycle = 0;
 

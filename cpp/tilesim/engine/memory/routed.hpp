@@ -25,22 +25,22 @@ namespace tilesim::engine {
 
 class RoutedMemory final : public MemorySystem {
  public:
-  /// UserError where the network has too few nodes for the machine's ports and channels.
+  /// UserError if the network has too few nodes for the machine's ports and channels.
   RoutedMemory(const Machine& machine, const noc::Topology& topology, std::unique_ptr<MemoryNodes> memory);
 
   void place(std::int64_t low, std::int64_t high, std::int32_t placement) override {
     regions_.place(low, high, placement);
   }
   void forget(std::int64_t low, std::int64_t high) override { regions_.forget(low, high); }
-  /// Done when the last answer is at the core.
+  /// Complete when the last answer is at the core.
   Offered offer(const Request& request, std::uint64_t tag, std::int64_t now) override;
-  /// A tile from one core to another: done when all of it is there.
+  /// Sends a tile between cores; complete when all of it has arrived.
   void send(std::int64_t from, std::int64_t to, std::int64_t bytes, std::uint64_t tag, std::int64_t now);
   void drain(std::int64_t until, CancelToken* cancel, std::vector<Done>& done) override;
   bool idle() const override { return open_pieces_ == 0; }
   bool answers_later() const override { return true; }
-  std::vector<Link> links() const override;  ///< data between the regions; nothing for one
-  /// Bytes of whole bursts of the machine beyond those of the requests: pieces that share a burst move it both.
+  std::vector<Link> links() const override;  ///< traffic between regions; empty for one region
+  /// Bytes of whole bursts beyond the requests: two pieces that share a burst both move it.
   std::int64_t padding() const override { return padding_; }
   std::vector<Channel> channels() const override { return memory_->channels(core_); }
   std::vector<Energy> energy() const override { return memory_->energy(); }
@@ -52,9 +52,9 @@ class RoutedMemory final : public MemorySystem {
 
   const noc::Network& network() const { return *network_; }
   const noc::Topology& topology() const { return topology_; }
-  /// Where the endpoints are: ports of core 0, of core 1, ..., then channels.
+  /// Nodes of the endpoints: ports of core 0, of core 1, ..., then channels.
   const std::vector<std::uint32_t>& places() const { return places_; }
-  struct Traffic { std::int64_t packets = 0, latency_cycles = 0; };  ///< from creation to arrival, network cycles
+  struct Traffic { std::int64_t packets = 0, latency_cycles = 0; };  ///< network cycles from creation to arrival
   const Traffic& traffic(std::size_t message_class) const { return traffic_[message_class]; }
 
  private:
@@ -72,7 +72,7 @@ class RoutedMemory final : public MemorySystem {
   };
   struct RoutedRequest {
     std::uint64_t tag = 0;
-    std::int64_t left = 0;  ///< bytes
+    std::int64_t left = 0;  ///< in bytes
     Pattern* pattern = nullptr;
   };
   struct Packet {
@@ -102,8 +102,8 @@ class RoutedMemory final : public MemorySystem {
   std::unique_ptr<noc::Network> network_;
   std::unique_ptr<MemoryNodes> memory_;
   RegionMap regions_;
-  dram::ChannelMap spread_;                 ///< over the channels of a region
-  std::vector<std::int64_t> region_bytes_;  ///< by from * regions + to
+  dram::ChannelMap spread_;                 ///< map to the channels of a region
+  std::vector<std::int64_t> region_bytes_;  ///< index: from * regions + to
   std::vector<std::uint32_t> places_;
   std::vector<Port> ports_;
   std::vector<std::uint32_t> active_ports_;

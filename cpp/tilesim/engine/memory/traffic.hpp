@@ -12,13 +12,13 @@
 
 namespace tilesim::engine {
 
-/// Tensors laid out from address 0 on, each at a page boundary, padded where their layout says so: one after the other,
-/// or (`shared`) with temporaries where the memory plan puts them.
+/// Addresses of tensors from 0 on, page-aligned, with the padding of their layouts: consecutive, or (`shared`) with
+/// temporaries at the addresses of the memory plan.
 struct MemoryMap {
   struct MappedTensor {
-    std::int64_t base = 0, bytes = 0;  ///< whole pages; bytes: 0 for a tensor in the bytes of another
+    std::int64_t base = 0, bytes = 0;  ///< whole pages; bytes: 0 for an alias
     int element_bits = 32;
-    std::vector<std::int64_t> strides;  ///< elements, of the padded layout; dense tensors only
+    std::vector<std::int64_t> strides;  ///< in elements of the padded layout; dense tensors only
     std::vector<int> order;             ///< axes, minor first
     Shape tile;                         ///< empty: dense
     Shape padded;                       ///< extents with padding
@@ -31,10 +31,10 @@ struct MemoryMap {
 struct Moved {
   std::int64_t address = 0, bytes = 0, elements = 0;
   std::int64_t index_bytes = 0;  ///< part of `bytes`: indices of an indirect transfer, always read
-  std::int64_t padding = 0;      ///< part of `bytes`: beyond the elements and indices that are asked for
+  std::int64_t padding = 0;      ///< part of `bytes`: beyond requested elements and indices
 };
 
-/// Values of tensors that name rows.
+/// Values of tensors of row indices.
 class NamedRows {
  public:
   virtual ~NamedRows() = default;
@@ -42,17 +42,17 @@ class NamedRows {
   virtual std::span<const std::int64_t> values(int tensor) const = 0;
 };
 
-/// Bytes in whole bursts, and where they start, for a map that begins at `base`, a whole page. Elements outside the
-/// tensor cost nothing. `pattern`: where all of them lie, if that is wanted. Rows named by data lie where `rows` say;
-/// where those are unknown, one behind the other. Throws UserError for a row outside of its tensor.
+/// Bytes in whole bursts and their start, for a map at `base`, a whole page. Elements outside the tensor cost nothing.
+/// `pattern`: receives all addresses, if not null. Indirect rows use the indices in `rows`; unknown rows are taken as
+/// consecutive. Throws UserError for a row outside of its tensor.
 Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, std::int64_t base,
                   const program::Cursor& cursor, const program::CompiledTransfer& transfer, std::int64_t burst_bytes,
                   Pattern* pattern = nullptr, const NamedRows* rows = nullptr);
 
-/// Of a tensor in scratchpads, where no bursts are: the elements inside of it.
+/// A transfer of a tensor in scratchpads, without bursts: the elements inside of it.
 struct OnChip {
   std::int64_t bytes = 0;
-  std::vector<std::pair<std::int64_t, std::int64_t>> held;  ///< of these, by other cores: virtual core, bytes
+  std::vector<std::pair<std::int64_t, std::int64_t>> held;  ///< bytes of other cores: virtual core, bytes
 };
 OnChip on_chip_bytes(const program::CompiledProgram& program, const program::Cursor& cursor,
                      const program::CompiledTransfer& transfer, std::int64_t core);

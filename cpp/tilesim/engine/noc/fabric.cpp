@@ -1,4 +1,4 @@
-// Set-up, packets in and out. The cycle itself is in fabric_cycle.cpp.
+// Set-up of the flit-level network, packets in and out; fabric_cycle.cpp simulates a cycle.
 #include "tilesim/engine/noc/fabric.hpp"
 
 #include <algorithm>

@@ -19,8 +19,8 @@
 
 namespace tilesim::engine::noc {
 
-/// A list that is filled to at most its capacity and read in one go. An entry is written always and counted by a
-/// condition, which costs less than a branch that data would mispredict.
+/// A list of bounded capacity that is filled, then read in full. An entry is always written and counted by a condition,
+/// which is cheaper than a branch that data would mispredict.
 template <class T>
 class WorkList {
  public:
@@ -45,7 +45,7 @@ class WorkList {
   T* end_;
 };
 
-/// Lists by cycle of the near future.
+/// Lists by cycle, for the near future.
 template <class T>
 class Ring {
  public:
@@ -65,13 +65,13 @@ class Ring {
   std::vector<T> items_;
 };
 
-/// First set bit at or after `from` <= 32, going round; `bits` is not 0.
+/// First set bit from `from` <= 32 on, cyclically; `bits` must not be 0.
 inline std::uint32_t next_bit(std::uint32_t bits, std::uint32_t from) {
   const std::uint32_t above = bits & static_cast<std::uint32_t>(~std::uint64_t{0} << from);
   return static_cast<std::uint32_t>(std::countr_zero(above != 0 ? above : bits));
 }
 
-/// The same of 64.
+/// The same for 64 bits.
 inline std::uint32_t next_port(std::uint64_t bits, std::uint32_t from) {
   const std::uint64_t above = from < 64 ? bits & ~std::uint64_t{0} << from : 0;
   return static_cast<std::uint32_t>(std::countr_zero(above != 0 ? above : bits));
@@ -79,7 +79,7 @@ inline std::uint32_t next_port(std::uint64_t bits, std::uint32_t from) {
 
 constexpr std::uint64_t no_offer = ~std::uint64_t{0};
 
-/// An offer: how far `number` lies behind `pointer`, going round, then who makes it. The smallest wins.
+/// An offer: cyclic distance of `number` from `pointer`, then the id of the offering side. The smallest wins.
 inline std::uint64_t offer(std::uint32_t number, std::uint32_t pointer, std::uint32_t count, std::uint32_t who) {
   const std::uint32_t distance = number >= pointer ? number - pointer : number + count - pointer;
   return std::uint64_t{distance} << 32 | who;
@@ -114,69 +114,69 @@ class Fabric final : public Network {
 
  private:
   static constexpr std::uint32_t none = 0xffffffff;
-  enum State : std::uint16_t { idle_vc, waiting, granted, active };  ///< granted: active, its head has not left
+  enum State : std::uint16_t { idle_vc, waiting, granted, active };  ///< granted: active, but its head has not left
 
   struct InputPort;
   struct OutputPort;
   struct OutputVc;
   // Round-robin pointers hold the last winner + 1, which may be one beyond the last number: that is the same as 0.
   struct alignas(64) InputVc {
-    OutputPort* output = nullptr;  ///< waiting or active
-    OutputVc* through = nullptr;   ///< active
+    OutputPort* output = nullptr;  ///< if waiting or active
+    OutputVc* through = nullptr;   ///< if active
     InputPort* input = nullptr;
-    OutputVc* upstream = nullptr;      ///< other end of the link
-    std::uint32_t* packets = nullptr;  ///< ring of those that are in the buffer or on their way to it
+    OutputVc* upstream = nullptr;      ///< at the other end of the link
+    std::uint32_t* packets = nullptr;  ///< ring of packets in the buffer or on their way to it
     std::uint32_t allowed = 0;         ///< VCs of the output that the packet may use
     std::uint32_t id = 0;
     std::uint16_t occupancy = 0;       ///< flits in the buffer
-    std::uint16_t remaining = 0;       ///< flits of the first packet that have not left
-    std::uint16_t head = 0, tail = 0;  ///< of `packets`
+    std::uint16_t remaining = 0;       ///< flits of the first packet still to leave
+    std::uint16_t head = 0, tail = 0;  ///< positions in `packets`
     std::uint16_t pointer = 0;         ///< over the router's output VCs
     State state = idle_vc;
-    std::uint16_t given = 0;   ///< VC of the output; active
-    std::uint16_t number = 0;  ///< among the router's input VCs
+    std::uint16_t given = 0;   ///< VC of the output, if active
+    std::uint16_t number = 0;  ///< index among the router's input VCs
   };
   struct alignas(64) InputPort {
-    OutputPort* first_output = nullptr;  ///< of the router
-    const Hop* hops = nullptr;           ///< the router's row of the routing table
+    OutputPort* first_output = nullptr;  ///< first of the router
+    const Hop* hops = nullptr;           ///< row of the routing table
     InputVc* vcs = nullptr;
-    InputVc* winner = nullptr;  ///< of the switch, while losers are told apart
+    InputVc* winner = nullptr;  ///< switch winner, while losers are separated
     std::uint64_t offers = 0;   ///< outputs that granted this input
     std::uint32_t id = 0;
-    std::uint32_t wants = 0;     ///< VCs that ask for the switch in this cycle
-    std::uint16_t requests = 0;  ///< how many
-    std::uint16_t number = 0;    ///< in the router
+    std::uint32_t wants = 0;     ///< VCs that request the switch in this cycle
+    std::uint16_t requests = 0;  ///< number of these VCs
+    std::uint16_t number = 0;    ///< index in the router
     std::uint16_t output_pointer = 0;
     std::uint16_t vc_pointer = 0;
     std::uint16_t credit_delay = 0;
-    std::uint16_t first_number = 0;  ///< of its VCs among the router's
+    std::uint16_t first_number = 0;  ///< index of its first VC in the router
   };
   struct alignas(64) OutputPort {
-    InputVc* downstream = nullptr;  ///< first at the link's other end; none: a node
+    InputVc* downstream = nullptr;  ///< first VC at the link's other end; null: a node
     OutputVc* vcs = nullptr;
-    InputVc* parked = nullptr;  ///< those that wait until a VC of this port becomes free
-    std::uint64_t asks = 0;     ///< inputs that ask for the switch in this cycle
+    InputVc* parked = nullptr;  ///< VCs that wait for a free VC of this port
+    std::uint64_t asks = 0;     ///< inputs that request the switch in this cycle
     std::int64_t flits = 0;
-    std::uint32_t free = 0;  ///< VCs that no unfinished packet owns
+    std::uint32_t free = 0;  ///< VCs without an unfinished packet
     std::uint32_t id = 0;
-    std::uint32_t first_input = 0;  ///< of the router
-    std::uint16_t number = 0;       ///< in the router
+    std::uint32_t first_input = 0;  ///< first input of the router
+    std::uint16_t number = 0;       ///< index in the router
     std::uint16_t input_pointer = 0, delay = 0;
-    std::uint16_t vc_requests = 0, switch_requests = 0;  ///< in this cycle
-    std::uint16_t first_vc = 0;                          ///< among the router's output VCs
+    std::uint16_t vc_requests = 0, switch_requests = 0;  ///< number in this cycle
+    std::uint16_t first_vc = 0;                          ///< index of its first VC among the router's
   };
   struct RouterSize { std::uint16_t inputs = 0, outputs = 0, input_vcs = 0; };
   struct OutputVc {
-    InputVc* owner = nullptr;                ///< the last one
-    std::uint32_t node = none;               ///< that sends through it, if it is not a router's
-    std::uint16_t credits = 0, pointer = 0;  ///< pointer over the router's input VCs
+    InputVc* owner = nullptr;                ///< its last owner
+    std::uint32_t node = none;               ///< node that sends through it, unless a router does
+    std::uint16_t credits = 0, pointer = 0;  ///< pointer: over the router's input VCs
   };
-  /// What routers read of a packet.
+  /// The part of a packet that routers read.
   struct Live {
     std::uint32_t destination = 0, code = 0;
-    std::uint16_t flits = 0, left = 0;  ///< left: not delivered
+    std::uint16_t flits = 0, left = 0;  ///< left: flits not delivered
     std::uint16_t hops = 0, message_class = 0;
-    std::uint32_t first_mask = 0;  ///< of the class
+    std::uint32_t first_mask = 0;  ///< VC mask of the class
   };
   struct Times {
     std::int64_t created = 0, started = 0, sent = 0;
@@ -188,27 +188,27 @@ class Fabric final : public Network {
     std::uint64_t tag = 0;
     std::uint32_t destination = 0, code = 0, flits = 0;
   };
-  /// A node's packets of one class: first in, first out.
+  /// A node's packets of one class, in FIFO order.
   struct Stream {
     std::vector<Queued> queue;
     std::size_t first = 0;
     std::uint32_t slot = none;  ///< the packet being sent
-    std::uint32_t vc = none;    ///< that it uses
+    std::uint32_t vc = none;    ///< VC that it uses
     std::uint32_t last_vc = 0, left = 0;
     bool waits() const { return first != queue.size(); }
   };
-  /// Places of a node for packets of a class.
+  /// Places in a node's memory for packets of a class.
   struct Gate {
     std::int64_t places = std::numeric_limits<std::int64_t>::max();
-    std::deque<std::uint32_t> waiting;  ///< packets whose head flit found none
+    std::deque<std::uint32_t> waiting;  ///< packets whose head flit got no place
   };
-  /// Of a packet at a gate.
+  /// State of a packet at a gate.
   struct AtGate {
-    OutputVc* exit = nullptr;  ///< by which its flits come
-    std::uint32_t held = 0;    ///< flits that are there and keep their credits
+    OutputVc* exit = nullptr;  ///< output VC through which its flits arrive
+    std::uint32_t held = 0;    ///< flits that have arrived and keep their credits
     bool has_place = false;
   };
-  /// Of a link that is slower than a flit per cycle. Its sender holds what has not left within a cycle.
+  /// A link slower than a flit per cycle. Its sender keeps flits that do not leave within a cycle.
   struct Pace {
     OutputPort* output = nullptr;
     std::int64_t per_flit = 1, per_cycle = 1, flits = 0, free = 0;  ///< free: in parts of a cycle
@@ -274,42 +274,42 @@ class Fabric final : public Network {
   Random random_;
   std::int64_t now_ = 0;
   std::uint32_t vcs_ = 0, queue_mask_ = 0;
-  std::uint32_t sink_credit_delay_ = 0;  ///< of a node's buffer; 0: it never fills
-  std::uint32_t gate_credit_delay_ = 0;  ///< from a node's taking a flit to the router's credit
+  std::uint32_t sink_credit_delay_ = 0;  ///< for a node's buffer; 0: it never fills
+  std::uint32_t gate_credit_delay_ = 0;  ///< cycles between a node taking a flit and the router's credit
   bool gated_ = false;
-  std::vector<Gate> gates_;                     ///< nodes x classes, where there are any
+  std::vector<Gate> gates_;                     ///< nodes x classes, if any
   std::vector<AtGate> at_gate_;                 ///< per packet slot
-  std::vector<std::uint32_t> freed_, opening_;  ///< gates that got a place back
+  std::vector<std::uint32_t> freed_, opening_;  ///< gates with a returned place
   std::vector<InputVc> input_vcs_;
   std::vector<InputPort> inputs_;
-  std::vector<RouterSize> sizes_;    ///< of the router of each input
-  std::vector<OutputPort> outputs_;  ///< of routers, then of nodes
+  std::vector<RouterSize> sizes_;    ///< of each input's router
+  std::vector<OutputPort> outputs_;  ///< outputs of routers, then of nodes
   std::vector<OutputVc> output_vcs_;
-  std::size_t node_outputs_ = 0;  ///< where those of nodes begin
-  std::vector<InputVc*> parked_;  ///< next in an output's list, per input VC
-  /// The best offer so far in an allocation: distance from the pointer, then who; all ones between allocations.
+  std::size_t node_outputs_ = 0;  ///< index of the first node output
+  std::vector<InputVc*> parked_;  ///< next entry in an output's list, per input VC
+  /// Best offer so far in an allocation: distance from the pointer, then the id; all ones between allocations.
   std::vector<std::uint64_t> best_input_, best_vc_, best_output_, best_requester_;
   std::vector<std::uint32_t> packets_;  ///< rings of packet slots, per input VC
   std::vector<std::uint32_t> masks_;    ///< class x group
   std::vector<std::size_t> link_output_;
   std::vector<Pace> paces_;
-  std::vector<std::int32_t> pace_of_;  ///< per output; -1: a flit per cycle. Empty: all are so
+  std::vector<std::int32_t> pace_of_;  ///< per output; -1: a flit per cycle. Empty: every output
 
   Ring<InputVc*> arrivals_;
   Ring<OutputVc*> credits_;
   Ring<std::uint32_t> ejections_;
   WorkList<InputVc*> heads_, next_heads_;      ///< input VCs whose first packet needs a route
-  WorkList<InputVc*> waiting_, next_waiting_;  ///< and those that have one and need an output VC
-  WorkList<InputVc*> ready_, next_ready_;      ///< and those that ask for the switch
+  WorkList<InputVc*> waiting_, next_waiting_;  ///< input VCs with a route that need an output VC
+  WorkList<InputVc*> ready_, next_ready_;      ///< input VCs that request the switch
   WorkList<InputVc*> contested_, winners_;
   WorkList<std::uint32_t> grants_;
   WorkList<OutputPort*> asked_;         ///< outputs with several requests
-  WorkList<InputPort*> granted_;        ///< inputs that one of them granted
-  bool wide_ = false;                   ///< a router has more ports than a mask has bits
-  std::vector<std::uint32_t> sending_;  ///< nodes
+  WorkList<InputPort*> granted_;        ///< inputs with a grant
+  bool wide_ = false;                   ///< some router has more ports than a mask has bits
+  std::vector<std::uint32_t> sending_;  ///< nodes that are sending
   std::vector<std::uint8_t> is_sending_;
   std::vector<std::uint16_t> class_pointer_;
-  std::vector<std::uint32_t> usable_;  ///< per node: injection VCs that have a credit
+  std::vector<std::uint32_t> usable_;  ///< per node: injection VCs with a credit
 
   std::vector<Live> live_packets_;
   std::vector<Times> times_;

@@ -1,5 +1,5 @@
-// VC allocation: iSLIP with one iteration (McKeown, 1999). A request that meets no other takes a short way; the others
-// go through grant and accept together. Both move the same pointers.
+// VC allocation: iSLIP with one iteration (McKeown, 1999). A request without conflicts takes a fast path; the others go
+// through grant and accept. Both move the same pointers.
 #include <algorithm>
 #include <bit>
 

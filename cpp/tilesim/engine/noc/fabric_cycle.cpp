@@ -1,6 +1,6 @@
-// One cycle of the flit-level network. The order inside a cycle: what arrives, output VCs as they were at its start,
-// the switch among VCs that were active at its start; VCs freed by the switch can be given away from the next cycle on.
-// Bodies avoid branches that data would mispredict: a list entry is written always and counted by a condition.
+// One cycle of the flit-level network, in this order: arrivals, output VCs by their state at the start of the cycle,
+// the switch among VCs that were active at the start; VCs freed by the switch can be allocated from the next cycle on.
+// Loop bodies avoid branches that data would mispredict: a list entry is always written and counted by a condition.
 #include <algorithm>
 #include <bit>
 

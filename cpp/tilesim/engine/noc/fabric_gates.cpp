@@ -1,5 +1,5 @@
-// Nodes with a finite memory: a packet's flits leave their buffers, and give their credits back, only when it has a
-// place.
+// Nodes with a finite memory: a packet's flits leave their buffers, and return their credits, only when the packet has
+// a place.
 #include "tilesim/base/error.hpp"
 #include "tilesim/engine/noc/fabric.hpp"
 

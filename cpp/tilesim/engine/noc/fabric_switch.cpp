@@ -1,6 +1,6 @@
-// Switch allocation: iSLIP with one iteration (McKeown, 1999), and the way of a flit through the switch. A request
-// whose input and output nobody else wants takes a short way; the others go through grant and accept. Both move the
-// same pointers.
+// Switch allocation: iSLIP with one iteration (McKeown, 1999), and the path of a flit through the switch. A request
+// without conflicts at input and output takes a fast path; the others go through grant and accept. Both move the same
+// pointers.
 #include <algorithm>
 
 #include "tilesim/engine/noc/fabric.hpp"

@@ -14,17 +14,17 @@ struct Experiment {
   std::string traffic = "uniform";
   double load = 0.1;  ///< flits per node and cycle
   std::uint32_t packet_flits = 1;
-  /// Every packet (class 0) is answered by one of this size (class 1) in the cycle after its arrival; 0: no answers.
+  /// Every packet (class 0) is answered in the cycle after its arrival by one of this size (class 1); 0: no answers.
   std::uint32_t reply_flits = 0;
-  bool simple = false;  ///< the simple network with the latencies of the topology instead of the flit-level one
+  bool simple = false;  ///< uses the simple network with the topology's latencies
   SimpleSpec simple_spec;
   std::uint64_t seed = 1;
   std::int64_t period_cycles = 10000;
   int warmup_periods = 3;
-  int most_periods = 15;                 ///< warm-up included
+  int most_periods = 15;                 ///< including warm-up
   double settled = 0.05;                 ///< relative change of latency and accepted load between periods
-  int settled_periods = 3;               ///< in a row
-  double give_up_latency_cycles = 2000;  ///< mean latency, ages of waiting flits included, beyond which it is saturated
+  int settled_periods = 3;               ///< number of consecutive periods
+  double give_up_latency_cycles = 2000;  ///< saturated above this mean latency, ages of waiting flits included
   CancelToken* cancel = nullptr;
 };
 
@@ -33,12 +33,12 @@ struct Measurement {
   double packet_latency = 0, network_latency = 0;  ///< mean cycles per packet: from creation; from the head's departure
   double hops = 0;                                 ///< mean routers per packet
   double accepted = 0;                             ///< flits per node and cycle
-  std::int64_t longest_latency = 0;                ///< of a packet
-  std::int64_t packets = 0;                        ///< measured
-  std::int64_t cycles = 0;                         ///< simulated, all phases
+  std::int64_t longest_latency = 0;                ///< longest latency of a packet
+  std::int64_t packets = 0;                        ///< number of packets measured
+  std::int64_t cycles = 0;                         ///< simulated cycles of all phases
   std::int64_t flit_hops = 0;                      ///< over all cycles
-  double seconds = 0;                              ///< wall time
-  double reply_latency = 0;                        ///< packet latency of the answers alone
+  double seconds = 0;                              ///< wall-clock time
+  double reply_latency = 0;                        ///< mean packet latency of answers
   std::vector<std::int64_t> link_flits;            ///< over all cycles, per link of the topology
 };
 

@@ -6,8 +6,8 @@
 
 namespace tilesim::engine::noc {
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014). `stream` separates
-/// the uses of one seed.
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014). `stream` selects
+/// independent sequences of one seed.
 class Random {
  public:
   Random(std::uint64_t seed, std::uint64_t stream) : state_(mix(mix(seed) + stream * golden)) {}
@@ -29,9 +29,9 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Natural logarithm of a positive normal number from correctly rounded operations alone, so that its bits do not
-/// depend on a library. Relative error below 1e-13: x = 2^e * m with m near 1, log m = 2 atanh((m - 1) / (m + 1)) as a
-/// series.
+/// Natural logarithm of a positive normal number, computed with correctly rounded operations only, so that its bits do
+/// not depend on a library. Relative error below 1e-13: x = 2^e * m with m near 1, log m = 2 atanh((m - 1) / (m + 1))
+/// as a series.
 inline double portable_log(double x) {
   // m in [sqrt(1/2), sqrt(2)), without a branch
   const auto bits = std::bit_cast<std::uint64_t>(x);
@@ -43,12 +43,12 @@ inline double portable_log(double x) {
   return static_cast<double>(exponent) * 0.6931471805599453 + 2 * s * sum;
 }
 
-/// Successes of independent trials of probability p, as the number of failures before each (geometric).
+/// Independent trials with success probability p, by the number of failures before each success (geometric).
 class Bernoulli {
  public:
   /// 0 <= p <= 1
   explicit Bernoulli(double p) : never_(p <= 0), scale_(p >= 1 || p <= 0 ? 0 : 1 / log_of_failure(p)) {}
-  /// Failures before the next success; a number beyond any run if none exists.
+  /// Failures before the next success; a number beyond any run if p is 0.
   std::int64_t failures(Random& random) const {
     if (never_) return std::int64_t{1} << 62;
     const double count = portable_log(random.unit()) * scale_;
@@ -56,7 +56,7 @@ class Bernoulli {
   }
 
  private:
-  /// log(1 - p), by its series where 1 - p would lose digits.
+  /// log(1 - p), by a series if 1 - p would lose digits.
   static double log_of_failure(double p) {
     if (p > 1e-3) return portable_log(1 - p);
     double sum = 0;

@@ -1,5 +1,5 @@
-// The simple network: latency, bandwidth of the nodes' ports, finite buffers. An event per packet and port, none per
-// flit.
+// The simple network: latency, bandwidth of the nodes' ports, finite buffers. It has an event per packet and port, not
+// per flit.
 #include <algorithm>
 #include <deque>
 #include <limits>

@@ -1,4 +1,4 @@
-// Is a network connected, and can its packets wait for each other in a circle?
+// Checks that a network is connected and free of deadlock.
 #include <algorithm>
 
 #include "tilesim/base/interrupt.hpp"

@@ -1,4 +1,4 @@
-// Networks of any shape, from a file.
+// Reads networks of any shape from a file.
 #include <algorithm>
 #include <limits>
 #include <optional>

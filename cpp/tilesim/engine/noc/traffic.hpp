@@ -11,30 +11,30 @@
 
 namespace tilesim::engine::noc {
 
-/// Destination of each packet.
+/// Chooses the destination of each packet.
 class Pattern {
  public:
   virtual ~Pattern() = default;
   virtual std::uint32_t destination(std::uint32_t source, Random& random) const = 0;
 };
 
-/// "uniform", "transpose", "bitcomp", "bitrev", "shuffle", "tornado", "neighbor", "diagonal", "asymmetric",
-/// "permutation" (one random permutation for the run), "hotspot" (node 0), "hotspot(3)" or "hotspot(3,12)". Digit
-/// patterns act on the topology's extents. UserError for another name or a number of nodes that the pattern cannot
-/// have.
+/// Pattern by name: "uniform", "transpose", "bitcomp", "bitrev", "shuffle", "tornado", "neighbor", "diagonal",
+/// "asymmetric", "permutation" (one random permutation for the run), "hotspot" (node 0), "hotspot(3)" or
+/// "hotspot(3,12)". Digit patterns use the topology's extents. UserError for another name or an unsupported number of
+/// nodes.
 std::unique_ptr<Pattern> make_pattern(const std::string& name, const Topology& topology, std::uint64_t seed);
 /// All names, for messages.
 std::vector<std::string> pattern_names();
 
-/// Every node makes one trial per cycle, whatever its backlog; a success is a packet. The trials of all (cycle, node)
-/// in order are one sequence, of which only the successes are computed.
+/// Every node makes one trial per cycle, whatever its backlog; a success is a packet. All trials in order of (cycle,
+/// node) form one sequence, and only its successes are computed.
 class BernoulliTraffic {
  public:
   /// `load`: flits per node and cycle; `packet_flits` each. UserError for a load outside 0 ... packet_flits.
   BernoulliTraffic(const Topology& topology, const std::string& pattern, double load, std::uint32_t packet_flits,
                    std::uint64_t seed);
   std::int64_t next_cycle() const { return cycle_; }
-  /// Injects all packets of next_cycle(), which must be network.now(); how many.
+  /// Injects all packets of next_cycle(), which must be network.now(); returns their number.
   std::int64_t inject(Network& network);
 
  private:

@@ -10,8 +10,8 @@
 
 namespace tilesim::engine::replay {
 
-inline constexpr std::int64_t fewest_trips = 4;  ///< past the filling of any ring of two or three buffers
-inline constexpr std::int64_t most_runs = 64;    ///< simulations for one prediction
+inline constexpr std::int64_t fewest_trips = 4;  ///< more than any ring of two or three buffers needs to fill
+inline constexpr std::int64_t most_runs = 64;    ///< most simulations for one prediction
 
 struct SteadyLoop {
   const program::For* loop = nullptr;
@@ -24,21 +24,21 @@ struct SteadyKernel {
   std::vector<SteadyLoop> loops;
 };
 
-/// The `level`th (of three) number of trips to simulate, a whole number of periods short of all: what is left out is
-/// not missed. `grown`: how many times as many as usual.
+/// The number of trips to simulate at `level` (of three), which differs from all trips by whole periods. `grown`:
+/// multiple of the default number.
 std::int64_t kept_trips(const Steady& loop, std::int64_t grown, int level);
 
-/// Loops to shorten until a program is within a number of operations; not all that are needed where that takes more
-/// than `most_runs` runs.
+/// Loops to shorten until a program is within a number of operations; fewer if more than `most_runs` runs would be
+/// needed.
 std::vector<SteadyKernel> steady_loops(const program::Program& program, std::int64_t limit, const Places& places,
                                        std::int64_t grown = 1);
 
 /// Simulations that these loops need.
 std::int64_t runs(const std::vector<SteadyKernel>& kernels);
 
-/// The longest run of calls of one function in the program's own body that differ in the names of their tensors alone:
-/// [first, last). Every kernel of the function ends before what follows, and values that timing reads are the same in
-/// all calls. Too few: an empty range.
+/// The longest sequence [first, last) of calls of one function in the program's own body that differ only in tensor
+/// names. Every kernel of the function ends before the next statement, and values that timing reads are equal in all
+/// calls. Too few calls: an empty range.
 std::pair<std::size_t, std::size_t> alike_calls(const program::Program& program);
 
 }  // namespace tilesim::engine::replay

@@ -5,10 +5,10 @@
 
 namespace tilesim::engine::replay {
 
-/// `kept`: how many trips each loop keeps, of its middle ones; the first and the last ones keep their index.
+/// `kept`: number of middle trips that each loop keeps; the first and the last trips keep their index.
 program::Program without_trips(const program::Program& program, const TripCounts& kept);
 
-/// Of the calls [first, last) in the program's own body the first `count`.
+/// The program with only the first `count` of the calls [first, last) in its own body.
 program::Program with_calls(const program::Program& program, std::size_t first, std::size_t last, std::size_t count);
 
 }  // namespace tilesim::engine::replay

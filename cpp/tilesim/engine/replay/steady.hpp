@@ -7,27 +7,27 @@
 
 namespace tilesim::engine::replay {
 
-/// What decides whether two addresses are alike: bursts, and bytes after which channels take turns again.
+/// Address moduli that make two addresses equivalent: bursts, and the bytes after which the channel order repeats.
 struct Places {
   std::int64_t burst_bytes = 1;
   std::int64_t round_bytes = 1;
 };
 
-/// A loop that may lack trips.
+/// A loop whose trips may be omitted.
 struct Steady {
   std::int64_t trips = 0;
-  std::int64_t period = 1;  ///< trips after which they repeat
-  bool whole = true;        ///< whether all places in memory repeat by then
+  std::int64_t period = 1;  ///< period in trips
+  bool whole = true;        ///< whether all memory positions repeat with the period
 
   friend bool operator==(const Steady&, const Steady&) = default;
 };
 
-/// Whether trips are alike but for the first and last ones: no inner loop grows with the index, nothing reads other
-/// values with it, no condition or extent bends in the middle.
+/// Whether all trips but the first and last ones are equal: no inner loop grows with the index, no expression reads
+/// other values with it, no condition or extent changes in the middle.
 bool steady(const Trip& trip);
 
-/// After how many trips places within bursts, layout tiles and channels repeat; those that repeat later than after 64
-/// trips are left out, and `whole` says so.
+/// The number of trips after which positions within bursts, layout tiles and channels repeat. Positions with a period
+/// above 64 trips are ignored, and `whole` is then false.
 Steady repetition(const Trip& trip, const Places& places);
 
 }  // namespace tilesim::engine::replay

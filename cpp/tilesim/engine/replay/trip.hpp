@@ -14,12 +14,12 @@ namespace tilesim::engine::replay {
 
 using TripCounts = program::Executions::TripCounts;
 
-/// An expression in terms of the indices around it.
+/// An expression in terms of the enclosing indices.
 struct IndexedExpression {
   Expr expr;
-  bool moves = false;    ///< the loop's index is in it
-  bool extent = false;   ///< of an inner loop
-  bool counted = false;  ///< waits for what all trips so far have counted
+  bool moves = false;    ///< depends on the loop's index
+  bool extent = false;   ///< extent of an inner loop
+  bool counted = false;  ///< waits for a count over all trips so far
 };
 
 struct Moved {
@@ -32,12 +32,12 @@ struct Trip {
   std::int64_t trips = 0;
   std::map<std::string, std::set<std::int64_t>> last;  ///< index of this and inner loops -> its last values, if known
   std::vector<IndexedExpression> places;
-  std::vector<Moved> moved;  ///< of loads and stores
+  std::vector<Moved> moved;  ///< bytes of loads and stores
   bool calls = false;
-  bool unclear = false;  ///< a function that the index decides has an index of the same name
+  bool unclear = false;  ///< a function called with the index has an index of the same name
 };
 
-/// Functions are followed where the index decides one of their parameters. `instead`: loops that have other extents.
+/// Follows calls of functions with parameters that depend on the index. `instead`: loops with replaced extents.
 Trip trip_of(const program::Program& program, const program::For& loop, const TripCounts& instead);
 
 }  // namespace tilesim::engine::replay

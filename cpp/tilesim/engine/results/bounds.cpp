@@ -1,4 +1,4 @@
-// How busy the network between cores and memory is: the cores' ports, routers' links.
+// Busy time of the network between cores and memory: the cores' ports, links of routers.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"

@@ -1,4 +1,4 @@
-// What a Result says of the cache before memory, in all and per tensor.
+// The part of a Result on the cache before memory, in total and per tensor.
 #include <algorithm>
 
 #include "tilesim/engine/results/results.hpp"

@@ -1,4 +1,4 @@
-// Counts of what takes energy, and the machine's table of energies; the report multiplies.
+// Counts of events that consume energy, and the machine's energy table; the report multiplies them.
 #include "tilesim/engine/results/results.hpp"
 
 namespace tilesim::engine {

@@ -1,4 +1,4 @@
-// What a Result says of how parts were modelled.
+// The part of a Result on the fidelity of each model.
 #include "tilesim/engine/results/results.hpp"
 
 #include <map>

@@ -1,4 +1,4 @@
-// Jobs and their kernels, and where the values came from that they read.
+// Jobs and their kernels, and the origin of the values that they read.
 #include <algorithm>
 #include <cmath>
 

@@ -5,7 +5,7 @@
 
 namespace tilesim::engine {
 
-/// All of a simulation that a Result tells of.
+/// The data of a simulation that its Result is built from.
 struct RunState {
   const Chip& chip;
   const Totals& totals;
@@ -18,11 +18,11 @@ struct RunState {
 
 Result result_of(const RunState& run);
 
-/// Programs with the kernels of their jobs, of those that have ended and of those under way.
+/// Programs with the kernels of their ended and running jobs.
 using Programs = std::vector<ProgramRow>;
 Programs programs_of(const Jobs& jobs);  // jobs.cpp
 
-/// The busiest of each sort of part, for what bounds the run.
+/// Busy time of the busiest part of each type, for the limiting part of a run.
 struct Busiest { std::int64_t array = 0, vector = 0, memory = 0, cache = 0, network = 0, dma = 0, launch = 0; };
 
 // Contributors; each adds its own fields and rows.
@@ -38,16 +38,16 @@ void add_energy(const RunState& run, const Programs& programs, Result& result); 
 void add_fidelity(const RunState& run, Result& result);                                          // fidelity.cpp
 void add_views(const RunState& run, Result& result);                                             // views.cpp
 
-/// Core cycles for which the port or link that was busy longest passed bytes.
+/// Core cycles in which the busiest port or link moved bytes.
 std::int64_t network_busy(const RunState& run);  // bounds.cpp
-/// Of one kernel, from its bytes: the ports of its program's cores, and behind routers those of the channels.
+/// The same for one kernel, computed from its bytes: at its program's core ports and, with routers, at channels.
 std::int64_t network_busy(const RunState& run, const KernelCounters& kernel, const ProgramRow& program);
 
 struct Share {
   const char* name;
   double value;
 };
-/// The part with the largest share; "latency" when nothing is busy half of the time.
+/// The part with the largest share; "latency" if no part is busy half of the time.
 Share largest(std::initializer_list<Share> shares);
 double ratio(std::int64_t part, std::int64_t whole);
 

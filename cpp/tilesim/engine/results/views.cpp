@@ -1,4 +1,4 @@
-// What a Result says about memory channels and network beside their busy times.
+// The part of a Result on memory channels and network, except for busy times.
 #include <algorithm>
 
 #include "tilesim/engine/results/results.hpp"

@@ -9,7 +9,7 @@
 
 namespace tilesim::engine {
 
-/// The waiters that an update has woken: queues of the stream, and streams with a send.
+/// Waiters woken by an update: queues of the stream, and streams with a send.
 struct Woken {
   std::uint32_t queues = 0;
   std::uint64_t senders = 0;
@@ -21,21 +21,21 @@ class Slots {
   explicit Slots(const program::CompiledProgram& program);
 
   // In text order.
-  void announce(std::int32_t slot, std::int64_t version);         ///< an acquire
-  Woken receive(std::int32_t slot, std::int64_t version);         ///< a send may come
+  void announce(std::int32_t slot, std::int64_t version);         ///< for an acquire
+  Woken receive(std::int32_t slot, std::int64_t version);         ///< for a send to come
   std::int32_t commits(std::int32_t slot, std::int64_t version);  ///< sequence number of the version's next commit
-  std::int64_t epoch() const { return epoch_; }                   ///< scopes with slots that have ended
-  void end(const std::vector<std::int32_t>& slots, const program::Cursor& cursor);  ///< of a scope
+  std::int64_t epoch() const { return epoch_; }                   ///< number of ended scopes with slots
+  void end(const std::vector<std::int32_t>& slots, const program::Cursor& cursor);  ///< ends a scope with these slots
 
   // In time. Rejected calls are repeated when the queue (or sender) is woken.
   bool holds(std::int32_t slot, std::int64_t version, std::int64_t pieces, int queue);
-  /// `woken`: queues that wait for the version to begin.
+  /// `woken`: queues that wait for the start of the version.
   bool acquire(std::int32_t slot, std::int64_t version, std::int64_t epoch, int queue, Woken& woken);
   Woken commit(std::int32_t slot, std::int64_t version, std::int64_t sequence, std::int64_t pieces);
   Woken release(std::int32_t slot, std::int64_t version, int queue);
-  /// Whether the slot can take the next send, and as which version.
+  /// Whether the slot can receive the next send, and as which version.
   bool accepts(std::int32_t slot, std::uint64_t sender, std::int64_t& version);
-  void expect(std::int32_t slot, std::int64_t version);  ///< it comes
+  void expect(std::int32_t slot, std::int64_t version);  ///< for a send in progress
   Woken arrive(std::int32_t slot, std::int64_t version, std::int64_t pieces);
 
  private:
@@ -44,17 +44,17 @@ class Slots {
     std::int32_t next_sequence = 0;
     std::uint32_t released = 0;
     bool free = true;
-    std::uint64_t done_mask = 0;  ///< commits beyond next_sequence that have completed
+    std::uint64_t done_mask = 0;  ///< completed commits after next_sequence
     std::array<std::int32_t, 64> pending{};
   };
   struct Slot {
     std::vector<Buffer> buffers;
-    std::vector<std::int32_t> dispatched;  ///< per version modulo its size: commits handed out so far
-    std::int64_t received = 0, sent = 0;   ///< receives dispatched here; sends that have begun
+    std::vector<std::int32_t> dispatched;  ///< per version modulo its size: commits dispatched so far
+    std::int64_t received = 0, sent = 0;   ///< receives dispatched here; sends begun
     std::vector<std::int64_t> epochs;      ///< per receive modulo its size
-    Woken waiting;                         ///< for anything to change
+    Woken waiting;                         ///< waiters for any change
   };
-  /// A buffer of an ended scope whose last version is not free yet. Later scopes may use its bytes.
+  /// A buffer of an ended scope whose last version is still in use. Later scopes may reuse its bytes.
   struct Ended {
     std::int32_t slot = 0;
     std::int64_t version = 0, epoch = 0;
@@ -70,7 +70,7 @@ class Slots {
   std::vector<Slot> slots_;
   std::vector<Ended> ended_;
   std::int64_t epoch_ = 0;
-  Woken ended_waiting_;  ///< for one of `ended_`
+  Woken ended_waiting_;  ///< waiters for one of `ended_`
 };
 
 }  // namespace tilesim::engine

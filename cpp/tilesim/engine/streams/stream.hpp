@@ -23,49 +23,49 @@ struct Stream {
 
   const program::CompiledProgram* program;
   program::Cursor cursor;
-  int number = 0;  ///< of all streams so far: what events name
-  int place = 0;   ///< among those at one time, for tables
+  int number = 0;  ///< unique in the run; events use it
+  int place = 0;   ///< unique among current streams; tables use it
   std::int64_t virtual_core, context, physical_core = 0;
   JobState* job = nullptr;
-  CoreKind* kind = nullptr;                    ///< of its core
-  const program::Instruction* held = nullptr;  ///< resolved next statement that found its queue full
-  std::int64_t stalled_until = 0;              ///< launch, barrier
+  CoreKind* kind = nullptr;                    ///< kind of its core
+  const program::Instruction* held = nullptr;  ///< resolved next statement, whose queue is full
+  std::int64_t stalled_until = 0;              ///< for a launch or barrier
   bool finished = false;
   std::vector<Queue> queues;
   Slots slots;
   std::int64_t done_until = 0;
-  std::vector<std::int32_t> scopes;  ///< enclosing named ones
+  std::vector<std::int32_t> scopes;  ///< enclosing named scopes
   KernelRuns kernels;
   std::int64_t entries_in_queues = 0;
 };
 
-/// The streams of jobs under way by their numbers, which only rise: what comes for one that has gone finds nothing.
+/// The streams of running jobs by number. Numbers only rise, so that a lookup for an ended stream fails.
 class StreamTable {
  public:
-  void add(Stream& stream);  ///< gives it its number and place
+  void add(Stream& stream);  ///< assigns its number and place
   void remove(const Stream& stream);
   Stream* find(int number) const {
     Stream* const found = table_[static_cast<std::size_t>(number) & (table_.size() - 1)];
     return found && found->number == number ? found : nullptr;
   }
-  std::vector<const Stream*> all() const;  ///< by number
+  std::vector<const Stream*> all() const;  ///< sorted by number
   std::size_t size() const { return count_; }
 
  private:
   void grow();
 
-  std::vector<Stream*> table_ = std::vector<Stream*>(64, nullptr);  ///< a power of two; at most half is taken
+  std::vector<Stream*> table_ = std::vector<Stream*>(64, nullptr);  ///< size is a power of two; at most half full
   std::vector<int> free_places_;
   std::size_t count_ = 0;
   int next_ = 0;
 };
 
-/// Lets a queue look at its head again.
+/// Schedules a check of a queue's head.
 void wake(Agenda& agenda, Stream& stream, int queue, std::int64_t time);
 void wake_queues(Agenda& agenda, Stream& stream, std::uint32_t queues);
 /// Bit of a stream among those that wait with a send.
 inline std::uint64_t sender_bit(const Stream& stream) { return 1ULL << (stream.number & 63); }
-/// Sends at the heads of queues of those streams look again.
+/// Schedules checks of the sends at queue heads of these streams.
 void wake_senders(Agenda& agenda, const std::vector<std::unique_ptr<Stream>>& streams, std::uint64_t senders);
 
 }  // namespace tilesim::engine

@@ -14,10 +14,10 @@ class Accounts {
   void block(Stream& stream, Queue& queue, UnitState reason);
   void unblock(Stream& stream, Queue& queue);
   void busy(Stream& stream, Queue& queue, std::int64_t begin, std::int64_t end, const ResolvedStatement& statement);
-  /// Removes the head of the queue; `over`: it has completed, too.
+  /// Removes the head of the queue; `over`: it is also complete.
   void pop(Stream& stream, Queue& queue, bool over = true);
   void over(Stream& stream, const Queue& queue,
-            std::int64_t kernel);  ///< a statement that has left its queue before has completed
+            std::int64_t kernel);  ///< for completion of a statement that left its queue earlier
   /// Records a load, store or send that occupied its unit from `started` to `done`.
   void transfer(Stream& stream, Queue& queue, const ResolvedStatement& statement, std::int64_t started,
                 std::int64_t done);

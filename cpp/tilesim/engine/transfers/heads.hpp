@@ -10,7 +10,7 @@ class Heads {
   Heads(const Chip& chip, Agenda& agenda, Units& units, Accounts& accounts, Transfers& transfers, Sends& sends)
       : chip_(chip), agenda_(agenda), units_(units), accounts_(accounts), transfers_(transfers), sends_(sends) {}
 
-  /// Starts what can start, from the head of the queue on.
+  /// Starts all statements that can start, from the head of the queue on.
   void advance(Stream& stream, int queue);
 
  private:

@@ -1,5 +1,5 @@
-// Transfers and sends through a network of routers, computes of units that time them: what takes how long is known when
-// it is over, so commits, releases and counts behind them wait until then.
+// Operations whose duration is known only at their end: transfers and sends through routers, and computes that their
+// units time. Their commits, releases and counts wait until then.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"
