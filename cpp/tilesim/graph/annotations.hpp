@@ -5,7 +5,7 @@
 
 namespace tilesim::edit {
 
-/// Before `from` becomes `to`: which takes the annotation unless it has one of its own. False: they differ.
+/// Before `to` replaces `from`: moves the annotation to `to` unless that has one. False: the two annotations differ.
 bool share_sharding(GraphFunction& function, ValueId from, ValueId to);
 
 }  // namespace tilesim::edit

@@ -12,16 +12,16 @@ namespace tilesim {
 
 class Builder {
  public:
-  /// Builds into `graph.functions[function]`, or a new function called `name`.
+  /// Builds `graph.functions[function]`, or a new function named `name`.
   Builder(Graph& graph, const std::string& name);
   std::int32_t function_index() const { return function_; }
-  /// Goes on in a copy of the graph.
+  /// Continues in a copy of the graph.
   void go_on_in(Graph& copy) { graph_ = &copy; }
 
   ValueId input(const std::string& name, TensorType type);
   ValueId weight(const std::string& name, Weight weight);  ///< a constant operation; equal names share the weight
   ValueId scalar(double value, DType dtype);               ///< rank 0 constant
-  /// Generic: any kind. `name` empty: made up from the kind. Throws UserError on a rule violation.
+  /// Adds an operation of any kind. An empty `name` is derived from the kind. Throws UserError on a rule violation.
   std::vector<ValueId> op(Kind kind, std::vector<ValueId> operands, Attributes attributes = {},
                           const std::string& name = {}, int results = 1, std::vector<std::int32_t> functions = {});
   // The usual ones.
@@ -31,9 +31,9 @@ class Builder {
   ValueId convert(ValueId x, DType dtype);
   ValueId reshape(ValueId x, Shape shape);
   ValueId transpose(ValueId x, std::vector<std::int64_t> permutation);
-  /// Place in the user's model of the operations that follow.
+  /// Sets the location in the user's model for the operations that follow.
   void set_source(std::string source) { source_ = std::move(source); }
-  /// A value that has a name to keep (an input, another output) is copied where `name` is not that.
+  /// Declares an output. A value that must keep another name (an input, another output) is copied.
   void output(ValueId value, const std::string& name = {});
   void alias(int output, int input);
   const TensorType& type(ValueId value) const;
@@ -49,7 +49,7 @@ class Builder {
   std::int32_t function_;
   std::string source_;
   std::map<std::string, int> used_;         ///< names, with the last number that made one unique
-  std::map<std::string, ValueId> weights_;  ///< values of the constant operations by weight
+  std::map<std::string, ValueId> weights_;  ///< values of constant operations, by weight
 };
 
 }  // namespace tilesim

@@ -1,4 +1,4 @@
-// Lower bounds of traffic: bytes that no schedule and no memory on the chip can avoid.
+// Lower bounds of traffic: bytes that no schedule and no on-chip memory can avoid.
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -1,4 +1,4 @@
-// Graphs in files: .json, and .tsim, which holds the weights after a JSON header.
+// Reads and writes graphs as .json, and as .tsim with the weights after a JSON header.
 #include <cstring>
 #include <filesystem>
 

@@ -10,7 +10,7 @@ namespace tilesim::lower {
 class FreshNames {
  public:
   void take(const std::string& name) { taken_.insert(name); }
-  /// The stem, or with the first number behind it that is free; it is taken then.
+  /// The stem, or the stem with the first unused number; takes the name.
   std::string unique(const std::string& stem) {
     if (taken_.insert(stem).second) return stem;
     for (int& number = last_[stem];;)
@@ -19,7 +19,7 @@ class FreshNames {
 
  private:
   std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, int> last_;  ///< number by stem
+  std::unordered_map<std::string, int> last_;  ///< last number per stem
 };
 
 }  // namespace tilesim::lower

@@ -74,8 +74,8 @@ inline constexpr ValueId no_value = -1;
 using Attribute =
     std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<std::string>, DType>;
 
-/// Attributes of one operation, sorted by name. Getters throw InternalError when absent without a default: the
-/// structural check guarantees presence and type.
+/// Attributes of one operation, sorted by name. Getters without a default throw InternalError if the attribute is
+/// absent, because the structural check guarantees presence and type.
 class Attributes {
  public:
   void set(const std::string& name, Attribute value);
@@ -110,7 +110,7 @@ struct Sharding;
 struct Value {
   std::string name;  ///< unique within the function
   TensorType type;
-  std::shared_ptr<const Sharding> sharding{};  ///< how it is divided over the mesh, an annotation; null: not said
+  std::shared_ptr<const Sharding> sharding{};  ///< annotation of its sharding over the mesh; null: none
 };
 
 struct Op {
@@ -120,10 +120,10 @@ struct Op {
   std::vector<ValueId> results;
   Attributes attributes;
   std::vector<std::int32_t> functions;  ///< callees of call, fused, while, branch; comparator of sort
-  std::string source;                   ///< place in the user's model; may be empty
+  std::string source;                   ///< location in the user's model; may be empty
 };
 
-/// Output `output` of a function overwrites input `input` (state, caches): updated in place or by a timed copy.
+/// Output `output` of a function overwrites input `input` (state, caches): in place, or by a timed copy.
 struct Alias {
   std::int32_t output = 0;
   std::int32_t input = 0;
@@ -141,7 +141,7 @@ struct GraphFunction {
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
 };
 
-/// A weight: type plus where its elements come from. Timing needs none of them.
+/// A weight: its type and the source of its elements. Timing does not need the elements.
 struct Weight {
   enum class Source : std::uint8_t { data, random, file };
   TensorType type;
@@ -154,33 +154,32 @@ struct Weight {
   std::string path;  ///< source file: .npy or raw little-endian, relative to the graph file
   std::int64_t byte_offset = 0;
   bool trainable = true;  ///< false for buffers (running statistics, scalars): not counted as parameters
-  /// The elements. Throws UserError naming the weight when the file is missing, short or of another type.
+  /// The elements. Throws UserError naming the weight if the file is missing, too short or of another type.
   Array load(const std::string& name) const;
 };
 
-/// A whole model. `constant` operations name their weight by attribute "reference".
+/// A complete model. `constant` operations name their weight in attribute "reference".
 class Graph {
  public:
   std::string name;
   std::vector<GraphFunction> functions;
   std::int32_t main = 0;
   std::map<std::string, Weight> weights;
-  std::shared_ptr<const Mesh> mesh;  ///< of the devices that annotations of values are about; null: none
-  std::int64_t devices = 1;          ///< that run this together, each with separate values: collectives are among them
+  std::shared_ptr<const Mesh> mesh;  ///< devices for the annotations of values; null: none
+  std::int64_t devices = 1;          ///< devices that run this graph together on separate values, for collectives
 
   const GraphFunction& entry() const { return functions[static_cast<std::size_t>(main)]; }
   GraphFunction& entry() { return functions[static_cast<std::size_t>(main)]; }
   std::int64_t parameter_count() const;  ///< elements of all trainable weights
   Json to_json()
       const;  ///< schema "tilesim.graph", version 1; weights held in memory inline (base64 beyond 1024 elements)
-  /// `directory`: where relative paths of weight files start. Throws UserError with the place in the text.
+  /// `directory`: base of relative paths of weight files. Throws UserError with the place in the text.
   static Graph from_json(const Json& json, const std::string& directory = ".");
   std::string text() const;  ///< to_json, one operation per line
-  /// By the ending of `path`: .json (weights that are held in memory within it) or .tsim (a JSON header, then the
-  /// weights).
+  /// Format by the extension of `path`: .json (with weights held in memory) or .tsim (a JSON header, then the weights).
   void save(const std::string& path) const;
   static Graph load(const std::string& path);
-  /// .tsim with further members of the header beside "graph" (a compiled program); `load` reads its graph.
+  /// Writes .tsim with additional header members besides "graph" (a compiled program); `load` reads its graph.
   void save_compiled(const std::string& path, const Json& header) const;
   /// The header of such a file; null for a plain graph.
   static Json compiled_header(const std::string& path);

@@ -1,4 +1,4 @@
-// Shardings as GSPMD writes them.
+// Shardings in GSPMD syntax.
 #include <algorithm>
 #include <numeric>
 #include <optional>

@@ -1,4 +1,4 @@
-// The table of kinds, and what is derived from one operation's rules.
+// The table of kinds, and properties derived from one operation's rules.
 #include "tilesim/graph/kind.hpp"
 
 #include <algorithm>

@@ -116,7 +116,7 @@ struct AttributeInfo {
   std::string name;
   AttributeType type;
   bool required;
-  std::vector<std::string> allowed;  ///< of a text attribute; empty: any
+  std::vector<std::string> allowed;  ///< values of a text attribute; empty: any
 };
 
 /// Affine access: index of each tensor axis = constant + sum(coefficient * domain dim).
@@ -127,7 +127,7 @@ struct AxisAccess {
   };
   std::vector<Term> terms;
   std::int64_t constant = 0;
-  bool may_leave = false;  ///< may fall outside the axis (padding): then the fill of the kind is read
+  bool may_leave = false;  ///< may be outside the axis (padding), where the kind's fill is read
   std::int64_t divisor =
       1;  ///< > 1: only multiples exist (input dilation): floor-divided after the sum, others read fill
   std::int64_t window = 1;  ///< elements from there on that every point reads together
@@ -138,8 +138,7 @@ struct Access {
                        ///< operand may be read
 };
 
-/// The loop nest that an operation means: `extents` of dims, which of them are reduced, an access map per operand and
-/// result.
+/// The loop nest of an operation: `extents` of dims, which of them are reduced, an access map per operand and result.
 struct Domain {
   std::vector<std::int64_t> extents;
   std::vector<std::string> names;  ///< "m", "n", "k", "b", ... for messages and mappings
@@ -164,8 +163,8 @@ struct KindInfo {
   std::vector<std::string> operand_names;
   std::vector<AttributeInfo> attributes;
   Effect effect = Effect::pure;
-  bool composite = false;  ///< has an expansion into primitives
-  bool movement = false;   ///< moves or views bytes, computes nothing
+  bool composite = false;  ///< can be expanded into primitives
+  bool movement = false;   ///< moves or views bytes without computing
   /// Result types from operand types (absent optional operands are skipped as null). Throws UserError on a mismatch.
   std::vector<TensorType> (*infer)(const Op& op, std::span<const TensorType* const> operands, const Graph& graph);
   Flops (*flops)(const Op& op, std::span<const TensorType* const> operands, std::span<const TensorType> results);
@@ -182,12 +181,12 @@ std::vector<TensorType> infer_results(const Graph& graph, const GraphFunction& f
 Flops flops(const Graph& graph, const GraphFunction& function, const Op& op);  ///< calls included
 Flops flops(const Graph& graph);
 Domain domain(const GraphFunction& function, const Op& op);
-/// Bytes that must cross the chip's border at least: distinct inputs, weights and outputs of the graph, packed.
+/// Least bytes that cross the chip's boundary: distinct inputs, weights and outputs of the graph, packed.
 std::int64_t compulsory_bytes(const Graph& graph);
-/// Compulsory bytes of one operation (or fused node): operands and results once; only the touched part of slices,
-/// gathers, updates.
+/// Compulsory bytes of one operation (or fused node): operands and results once; for slices, gathers and updates only
+/// the accessed part.
 std::int64_t compulsory_bytes(const Graph& graph, const GraphFunction& function, const Op& op);
-/// By operation: of the elements of an elementwise one, the share that others, or the outside, read; 1 of all others.
+/// Per elementwise operation: the share of its elements that other operations, or outputs, read; 1 for other kinds.
 std::vector<double> read_shares(const Graph& graph, const GraphFunction& function);
 
 }  // namespace tilesim

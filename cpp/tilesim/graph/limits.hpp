@@ -5,9 +5,9 @@
 
 namespace tilesim {
 
-/// Levels of functions that call each other: readers follow calls recursively.
+/// Maximum depth of nested calls: readers follow calls recursively.
 inline constexpr int deepest_calls = 256;
-/// Devices of a mesh or a graph.
+/// Maximum number of devices in a mesh or a graph.
 inline constexpr std::int64_t most_devices = std::int64_t{1} << 24;
 
 }  // namespace tilesim

@@ -1,4 +1,4 @@
-// Passes that look at structure alone: dead code, no-ops, common subexpressions.
+// Passes that depend only on structure: dead code, no-ops, common subexpressions.
 #include "tilesim/graph/passes.hpp"
 
 #include <algorithm>

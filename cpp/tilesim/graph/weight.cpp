@@ -1,4 +1,4 @@
-// Elements of weights: held, made from a counter, or read from a file.
+// Elements of weights: in memory, generated from a counter, or read from a file.
 #include <sys/mman.h>
 
 #include <bit>

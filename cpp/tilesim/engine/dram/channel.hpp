@@ -212,8 +212,7 @@ class ChannelOf {
   Mask idle_banks() const;
   Tick idle_ready() const;
   void close_idle(Tick t, Mask allowed);
-  /// Whether the queues may issue. A waiting all-bank refresh stops them; a single-bank refresh only stops its bank and
-  /// further ACTs.
+  /// Whether queues may issue: an all-bank refresh stops them; a single-bank one stops its bank and further ACTs.
   bool queue_may_go() const { return maintenance_.empty() || per_bank_; }
   Mask refreshing() const {
     return per_bank_ && !maintenance_.empty() ? bank_bit<Mask>(maintenance_.front()) : Mask{0};

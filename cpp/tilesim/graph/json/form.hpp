@@ -19,15 +19,15 @@
 
 namespace tilesim::json_form {
 
-inline constexpr std::int64_t inline_elements = 1024;  ///< larger weights with data are written as base64
+inline constexpr std::int64_t inline_elements = 1024;  ///< larger weights in memory are written as base64
 
 Json from_type(const TensorType& type);
 TensorType read_type(ObjectReader& reader);
 Json from_weight(const Weight& weight);
-/// `directory`: where relative paths of weight files start, and beyond which they may not lie unless `anywhere`.
+/// `directory`: base of relative paths of weight files, which must be below it unless `anywhere`.
 Weight read_weight(const Json& json, const std::string& directory, bool anywhere);
 Json from_attribute(const Attribute& value);
-/// Reads by the declared type of the attribute.
+/// Reads an attribute by its declared type.
 Attribute read_attribute(const Json& json, const AttributeInfo& info);
 
 }  // namespace tilesim::json_form

@@ -1,4 +1,4 @@
-// Graph to JSON and back.
+// Writes and reads graphs as JSON.
 #include <algorithm>
 #include <map>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-// attention: its operands, what they must be, and what it reads.
+// attention: rules of its operands, and the data that it reads.
 #include "tilesim/graph/attention.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
 

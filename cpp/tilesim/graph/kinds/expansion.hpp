@@ -7,12 +7,12 @@
 
 namespace tilesim {
 
-/// Appends the primitives of `op` applied to `operands` of the function under construction; gives its results.
+/// Appends the primitives of `op` applied to `operands` of the function under construction; returns its results.
 std::vector<ValueId> expand_op(Builder& builder, const Op& op, const std::vector<ValueId>& operands);
 
 namespace expansion {
 
-/// Shorthands over a Builder; the names of the parts start with the name of the composite operation.
+/// Helpers around a Builder; names of parts start with the name of the composite operation.
 class Expander {
  public:
   Expander(Builder& builder, const Op& op) : builder_(builder), op_(op) {}
@@ -25,7 +25,7 @@ class Expander {
   ValueId apply(const char* name, Function function, std::vector<ValueId> operands);
   ValueId reduce(const char* name, const char* combiner, ValueId x,
                  std::vector<std::int64_t> dims);  ///< keeps the axes
-  /// Converted to f32, or left alone when f32 or wider; `back` undoes it.
+  /// Converts x to f32, unless it is f32 or wider; `back` reverts that.
   ValueId widened(ValueId x);
   ValueId back(ValueId x, DType dtype);
   ValueId reshaped(const char* name, ValueId x, Shape shape);

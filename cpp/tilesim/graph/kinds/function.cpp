@@ -1,4 +1,4 @@
-// call and fused: operations that hold a function.
+// call and fused: operations that contain a function.
 #include "tilesim/graph/kinds/rules.hpp"
 
 namespace tilesim::rules {

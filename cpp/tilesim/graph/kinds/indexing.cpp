@@ -1,4 +1,4 @@
-// Kinds whose addresses are data: gather, embedding, dynamic_slice, dynamic_update.
+// Kinds with data-dependent addresses: gather, embedding, dynamic_slice, dynamic_update.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"

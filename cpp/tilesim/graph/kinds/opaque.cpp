@@ -1,4 +1,4 @@
-// opaque: an operation that the user declared, found by its name where it is carried out.
+// opaque: a user-defined operation, looked up by its name when it is executed.
 #include <charconv>
 
 #include "tilesim/graph/kinds/rules.hpp"

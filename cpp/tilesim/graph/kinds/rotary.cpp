@@ -1,4 +1,4 @@
-// rotary: pairs of elements of the last axis turn by an angle. Its expansion moves, then computes in f32 or wider.
+// rotary: rotates pairs of elements of the last axis by an angle. Its expansion moves, then computes in f32 or wider.
 #include "tilesim/graph/kinds/expansion.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
 

@@ -1,4 +1,4 @@
-// scatter and window_scatter: results that many operand elements may meet in.
+// scatter and window_scatter: several operand elements may contribute to one result element.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"

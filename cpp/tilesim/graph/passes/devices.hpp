@@ -5,12 +5,12 @@
 
 namespace tilesim {
 
-/// Operations whose operands or results are on several devices.
+/// Whether operands or results of the kind are on several devices.
 bool between_devices(Kind kind);
 
-/// Operations between devices become what they give on device 0 where every device of a group holds the same tensors:
-/// sums are multiples, gathered parts copies. What they move on the device is timed, communication is
-/// not. Names of the operations that were replaced.
+/// Replaces operations between devices by their result on device 0 if all devices of a group hold equal tensors: sums
+/// become multiples, gathered parts copies. Their data movement on the device is timed, communication is not. Returns
+/// the names of replaced operations.
 std::vector<std::string> one_of_alike_devices(Graph& graph);
 
 }  // namespace tilesim

@@ -5,10 +5,10 @@
 
 namespace tilesim {
 
-/// Nothing is left that reads or computes a tensor without elements: operations with empty results go, what remains of
-/// the others stands in their place (sums of nothing are zeros, a concatenation takes what has elements), and functions
-/// neither take nor give empty tensors, the entry function aside. Returns how many operations it changed. UserError
-/// where nothing has no value (the integer mean, a row to repeat).
+/// Removes all uses of empty tensors: operations with empty results are removed, others are replaced by their remaining
+/// part (a sum over no elements is zero, a concatenation keeps nonempty parts), and functions except the entry lose
+/// empty inputs and outputs. Returns the number of changed operations. UserError for undefined results (the integer
+/// mean of no elements, a row to repeat).
 int fold_empty(Graph& graph, const Evaluator& evaluate);
 
 }  // namespace tilesim

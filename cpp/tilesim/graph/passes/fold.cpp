@@ -1,4 +1,4 @@
-// Passes that compute with weights: constant folding, batch normalization into weights. Calls are inlined here too.
+// Passes that compute with weights: constant folding, batch normalization into weights; and the inlining of calls.
 #include <algorithm>
 #include <numeric>
 

@@ -1,4 +1,4 @@
-// Calls become the operations of their callee.
+// Inlines calls: replaces them by the operations of their callee.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"

@@ -1,5 +1,5 @@
-// Layers that repeat: a run of operations that follows upon itself, alike in all but the weights that it reads, becomes
-// a function that is called once per layer.
+// Repeated layers: consecutive sequences of operations that differ only in their weights become one function that is
+// called once per layer.
 #include <algorithm>
 #include <map>
 #include <numeric>

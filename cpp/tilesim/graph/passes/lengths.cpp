@@ -1,5 +1,5 @@
-// Masks of attention that say how many keys each row of the batch has: position < length. They become kv_len, so that
-// the other keys are neither read nor computed.
+// Replaces attention masks that state the number of keys of each batch row (position < length) by kv_len, so that the
+// other keys are neither read nor computed.
 #include <algorithm>
 #include <limits>
 

@@ -1,5 +1,5 @@
-// Masks of attention that depend on no input: those that hide nothing go, causal ones and windows become attributes,
-// and keys that no query sees (the part of a cache that is not filled) are cut off by kv_len.
+// Attention masks that depend on no input: removes those that hide no key, turns causal masks and windows into
+// attributes, and cuts off keys that no query sees (the unused part of a cache) by kv_len.
 #include <algorithm>
 #include <limits>
 #include <map>

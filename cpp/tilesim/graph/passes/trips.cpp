@@ -1,4 +1,4 @@
-// Loops that data end, once their number of trips is known: a counter ends them, and the condition is still computed.
+// Loops that data end, with a given number of trips: a counter ends them, and the condition is still computed.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

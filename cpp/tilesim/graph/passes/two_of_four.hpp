@@ -10,24 +10,24 @@
 
 namespace tilesim {
 
-/// A matrix whose elements along `axis` become one of the 2:4 type for every eight; a last one may be short. Throws
-/// UserError naming the first group of four with more than two values; `name`: of the matrix.
+/// Compresses a matrix to the 2:4 type: eight elements along `axis` become one; the last group may be shorter. Throws
+/// UserError naming the first group of four with more than two nonzero values; `name`: of the matrix.
 Array compressed_two_of_four(const Array& matrix, int axis, const std::string& name);
 
-/// The matrix again; `depth`: its elements along the axis.
+/// Expands it again; `depth`: number of elements along the axis.
 Array expanded_two_of_four(const Array& stored, int axis, std::int64_t depth);
 
-/// How a compressed weight is expanded.
+/// The expansion of a compressed weight.
 struct TwoOfFour {
   int axis = 0;
   std::int64_t depth = 0;
 };
-/// Makes a graph's 2:4 weights and the values that are them plain again. Returns the weights by name.
+/// Expands a graph's 2:4 weights and their values. Returns the weights by name.
 std::map<std::string, TwoOfFour> expand_two_of_four(Graph& graph);
 
-/// Stores the second operand of contracts compressed where it is a matrix, a weight, stated to be 2:4 ("b_format"), and
-/// `takes` the operation. The dense weight stays among the graph's weights. Returns a line for each that it changed,
-/// and for each that it left expanded with the reason; `takes` gives one, or nothing.
+/// Compresses the second operand of contracts if it is a matrix, a weight, declared 2:4 ("b_format"), and `takes`
+/// accepts the operation (empty text, else the reason). The dense weight remains among the graph's weights. Returns a
+/// line for each compressed weight, and for each expanded one with the reason.
 std::vector<std::string> compress_two_of_four(Graph& graph, const std::function<std::string(const Op&, DType)>& takes);
 
 }  // namespace tilesim

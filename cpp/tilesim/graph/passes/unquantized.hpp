@@ -5,10 +5,10 @@
 
 namespace tilesim {
 
-/// The same function without the roundings to narrow types: floats below 32 bits become f32, numbers that are rounded
-/// to integers of 8 bits or fewer (saturated, or clamped before) stay as they were, and what is computed from them is
-/// f32. Stored integers keep their values: what was lost when weights were rounded is not in the graph. Inputs keep
-/// their dtypes. Throws Unsupported where bits of such numbers are used, or a loop or branch takes them.
+/// The same function without rounding to narrow types: floats below 32 bits become f32, numbers rounded to integers of
+/// at most 8 bits (saturated, or clamped before) stay unrounded, and computations on them use f32. Stored integers keep
+/// their values, because the graph lacks the weights before rounding. Inputs keep their dtypes. Throws Unsupported if
+/// an operation reads bits of such numbers, or a loop or branch takes them.
 Graph unquantized(const Graph& graph);
 
 }  // namespace tilesim

@@ -1,4 +1,4 @@
-// Activations that are spelled out: functions of one tensor, and SiLU times a gate in any association.
+// Recognises activations in primitive operations: functions of one tensor, and SiLU times a gate in any association.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -1,4 +1,4 @@
-// Known indices as functions of their positions.
+// Expresses known indices as functions of their positions.
 #include <algorithm>
 #include <set>
 

@@ -1,4 +1,4 @@
-// What a known index means: views, windows, paddings.
+// Turns known indices into views, windows and pads.
 #include <algorithm>
 #include <span>
 

@@ -1,5 +1,5 @@
-// Attention spelled out: product, scale, cap, masks, softmax, product. Batch axes vary in k and v too; the other axes
-// of the scores share keys: they are query heads of one key head, and queries.
+// Recognises attention in primitive operations: product, scale, cap, masks, softmax, product. Batch axes vary in k and
+// v too; the other axes of the scores share keys: query heads of one key head, and queries.
 #include <algorithm>
 #include <functional>
 #include <limits>

@@ -1,4 +1,4 @@
-// A pattern and its replacement on random data.
+// Compares a pattern with its replacement on random data.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Putting replacements in place. They are collected and put in at once, so that a function is walked once however many
-// there are; the reader follows them.
+// Applies replacements. They are collected and applied together, so that a function is walked once however many there
+// are; the reader follows them.
 #include <algorithm>
 
 #include "tilesim/graph/edit.hpp"

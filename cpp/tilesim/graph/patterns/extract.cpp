@@ -1,5 +1,5 @@
-// The part of a function that a pattern covers, as a separate graph. Axes that must be equal are one class; classes
-// whose extent no attribute depends on become small, so that checking costs the same at every size.
+// Extracts the part of a function that a pattern covers as a separate graph. Axes that must be equal form a class; a
+// class whose extent no attribute depends on becomes small, so that a check costs the same at every size.
 #include <algorithm>
 #include <map>
 #include <numeric>

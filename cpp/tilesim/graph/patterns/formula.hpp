@@ -10,19 +10,19 @@
 namespace tilesim::recognition {
 
 /// A sum of products of the variable and of functions of other formulas. Sums, products, differences, quotients,
-/// negations and small powers are multiplied out, so that their order and grouping do not matter; everything else stays
-/// a function that is compared operand by operand. What drops a part that could be infinite or NaN (x - x, 0 * x), or
-/// becomes too long, is not a formula. Zeros of both signs are one number.
+/// negations and small powers are expanded, so that order and grouping do not matter; other functions are compared
+/// operand by operand. An expression that cancels a part that could be infinite or NaN (x - x, 0 * x), or that becomes
+/// too long, has no formula. Zeros of both signs count as equal.
 class Formula {
  public:
   static Formula variable();
-  /// `error`: how far from the number that was meant it may lie, as it is rounded to some dtype.
+  /// `error`: bound on the distance from the intended number, because it was rounded to a dtype.
   static Formula number(double value, double error = 0);
   static Formula none();
   static Formula apply(Function function, const std::vector<Formula>& operands);
 
   bool valid() const { return valid_; }
-  /// Whether both are one formula: the same structure, and numbers that differ by no more than their errors.
+  /// Whether both are the same formula: equal structure, and numbers that differ by at most their errors.
   bool same(const Formula& other) const;
 
   friend Formula operator+(const Formula& a, const Formula& b);
@@ -43,10 +43,10 @@ class Formula {
   static Formula select(const Formula& condition, const Formula& yes, const Formula& no);
   static bool same(const Atom& a, const Atom& b);
   static bool same_atoms(const Term& a, const Term& b);
-  bool is(double value) const;  ///< this number, without error
+  bool is(double value) const;  ///< equals this number, without error
   bool is_number() const { return valid_ && (terms_.empty() || (terms_.size() == 1 && terms_[0].atoms.empty())); }
-  bool negative() const;       ///< every term has a factor below zero
-  const Atom* single() const;  ///< the atom that it is
+  bool negative() const;       ///< every term has a negative factor
+  const Atom* single() const;  ///< the atom, if the formula is one
 
   std::vector<Term> terms_;
   bool valid_ = true;

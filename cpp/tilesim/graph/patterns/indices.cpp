@@ -1,5 +1,5 @@
-// Index arithmetic: what repeats along an axis is computed once; known indices that are affine are views, windows and
-// paddings; what is gathered by data lies together.
+// Index arithmetic: computes values that repeat along an axis once, turns known affine indices into views, windows and
+// pads, and makes data of dynamic gathers contiguous.
 #include "tilesim/graph/patterns/indices.hpp"
 
 #include <algorithm>

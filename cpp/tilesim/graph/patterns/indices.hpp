@@ -10,7 +10,7 @@
 
 namespace tilesim::recognition {
 
-/// A part of an axis: its positions are sum of digit * step. Axes are cut so where an index restarts.
+/// A part of an axis: a position is the sum of digit * step. An axis is split where an index restarts.
 struct Digit {
   std::size_t axis;
   std::int64_t extent, step;
@@ -29,14 +29,14 @@ struct Affine {
 /// The affine function that maps each position to its value; empty if `values` are not affine.
 std::optional<Affine> affine_of(const Array& values);
 
-/// Digits into which each axis of `extents` is cut so that every function has one coefficient on each, outer ones
-/// first; nothing where two functions restart at places that do not nest.
+/// Splits each axis of `extents` into digits, outer first, so that every function has one coefficient per digit; empty
+/// if two functions restart at places that do not nest.
 std::optional<std::vector<Digit>> common_digits(const Shape& extents, const std::vector<const Affine*>& functions);
 
 /// The coefficient of each digit.
 std::vector<std::int64_t> coefficients(const Affine& function, const std::vector<Digit>& digits);
 
-/// Appends operations to a list; names and types are made as a builder does.
+/// Appends operations to a list, with names and types as in a builder.
 class Emitter {
  public:
   virtual ~Emitter() = default;
@@ -50,7 +50,7 @@ class Emitter {
   ValueId reverse(ValueId x, const std::vector<std::int64_t>& dims);
 };
 
-/// Where one axis of a tensor is read: constant + sum of coefficient * digit.
+/// The position read along one axis of a tensor: constant + sum of coefficient * digit.
 struct AxisMap {
   struct Term {
     std::size_t digit;
@@ -63,12 +63,12 @@ struct AxisMap {
 /// The digits, in the order of the axes of a view or of updates.
 using Order = std::vector<std::size_t>;
 
-/// x read through `maps`, one for each axis; every digit stands in one map. `order` becomes what the result's axes are.
-/// Digits that overlap (windows) are slices beside each other. no_value where too many would be.
+/// x read through `maps`, one per axis; each digit is in one map. `order` receives the digits of the result's axes.
+/// Overlapping digits (windows) become slices side by side. no_value if there would be too many.
 ValueId viewed(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order);
 
-/// The sum of what `updates`, whose axes are the digits of `order`, put where `maps` point in a tensor of zeros of
-/// shape `to`. no_value where too many terms would be. `distinct`: whether no two may meet (then nothing is added).
+/// The sum of `updates` (axes: the digits of `order`) placed by `maps` in a tensor of zeros of shape `to`. no_value if
+/// there would be too many terms. `distinct`: no two updates overlap, so that no addition is needed.
 ValueId placed(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const Order& order, const Shape& to,
                bool distinct);
 

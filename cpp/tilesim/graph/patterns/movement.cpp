@@ -1,5 +1,5 @@
-// Patterns of movement: transposes that a product can read through, key heads that are repeated, rotated halves,
-// numbers that are quantized and come back at once.
+// Patterns of movement: transposes that a product can read through, repeated key heads, rotated halves, and
+// quantization followed by dequantization.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

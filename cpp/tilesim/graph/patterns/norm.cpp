@@ -1,4 +1,4 @@
-// Softmax, log_softmax and normalizations spelled out in reductions.
+// Recognises softmax, log_softmax and normalizations in reductions.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Products of dequantized numbers: integers are multiplied and summed, scales and zero points follow.
+// Products of dequantized numbers: multiplies and sums integers, then applies scales and zero points.
 //
 // sum (a - za)(b - zb) = sum a b - za sum b - zb sum a + k za zb (Jacob et al., "Quantization and Training of Neural
 // Networks for Efficient Integer-Arithmetic-Only Inference", CVPR 2018, equation 7).

@@ -1,4 +1,4 @@
-// Reading a function for patterns.
+// Queries on a function for pattern matching.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -1,4 +1,4 @@
-// Runs the passes that recognise, and puts what they find in place.
+// Runs the recognition passes, and applies their replacements.
 #include "tilesim/graph/patterns/recognition.hpp"
 
 #include <algorithm>

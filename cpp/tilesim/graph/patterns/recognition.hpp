@@ -21,7 +21,7 @@ namespace tilesim::recognition {
 using Integers = std::vector<std::int64_t>;
 using Values = std::vector<ValueId>;
 
-/// A function as patterns read it. Valid until the function changes.
+/// A view of a function for pattern matching. Valid until the function changes.
 class Reader {
  public:
   Reader(const Graph& graph, const GraphFunction& function);
@@ -33,33 +33,33 @@ class Reader {
   std::int64_t rank(ValueId value) const { return static_cast<std::int64_t>(shape(value).size()); }
   int uses(ValueId value) const { return uses_[at(value)]; }
 
-  const Op* op(ValueId value) const;             ///< that computes it; null for inputs
-  const Op* op(ValueId value, Kind kind) const;  ///< null where it is another kind
+  const Op* op(ValueId value) const;             ///< producer; null for inputs
+  const Op* op(ValueId value, Kind kind) const;  ///< null if it is of another kind
   const Op* elementwise(ValueId value, Function function) const;
-  std::optional<Function> function_of(ValueId value) const;  ///< of an elementwise operation
-  const Weight* weight(ValueId value) const;                 ///< null unless it is one
-  /// The number that all elements are, seen through broadcast, reshape and conversions of floats (which round it).
+  std::optional<Function> function_of(ValueId value) const;  ///< if an elementwise operation produces it
+  const Weight* weight(ValueId value) const;                 ///< null if it is not a weight
+  /// The common value of all elements, seen through broadcast, reshape and conversions of floats (which round it).
   std::optional<double> number(ValueId value) const;
-  /// How far a number may lie from the one that was meant: half a spacing of the coarsest dtype that it went through.
+  /// Bound on the rounding of that number: half a spacing of the coarsest dtype that it passed through.
   double rounding(ValueId value) const;
-  /// What a value repeats: seen through conversions of floats, broadcasts, and reshapes that add or drop axes of 1.
+  /// The value that this one repeats: seen through conversions of floats, broadcasts, and reshapes of unit axes.
   ValueId peeled(ValueId value) const;
-  ValueId unconverted(ValueId value) const;  ///< through conversions of floats alone
-  /// For each axis of `base` the axis of `value` that follows it, -1 where its extent is 1; nothing where `value` is
-  /// not computed from it by elementwise operations, conversions and movements, or an axis is repeated away.
+  ValueId unconverted(ValueId value) const;  ///< seen through conversions of floats only
+  /// For each axis of `base` the corresponding axis of `value`, -1 if its extent is 1; empty if `value` is not computed
+  /// from it by elementwise operations, conversions and movements, or if an axis was removed after repeating.
   std::optional<Integers> places(ValueId value, ValueId base) const;
-  /// Whether `value`, an operand of an elementwise operation on rows of rank `rank`, repeats what `reduce` gives along
-  /// the axes that it reduces, and has the others in their place. `where`: axis of the rows for each axis of the
+  /// Whether `value`, an operand of an elementwise operation on rows of rank `rank`, broadcasts the result of `reduce`
+  /// along the reduced axes and keeps the other axes in place. `where`: axis of the rows for each axis of the
   /// reduction's operand; empty: the same.
   bool repeats(ValueId value, const Op& reduce, std::int64_t rank, const Integers& where = {}) const;
 
-  /// Where a value is computed in the order of operations; -1: an input.
+  /// Position of the producer in the order of operations; -1: an input.
   std::int64_t order(ValueId value) const { return order_[at(value)]; }
-  /// Whether an operation has no effect and nothing reads what it computes.
+  /// Whether an operation has no effect and its results have no reader.
   bool dead(const Op& op) const;
-  /// `ops`, which stay where they are, stand in the place of an operation of the function from now on.
+  /// Inserts `ops`, which must stay at their address, in place of an operation of the function.
   void replace(std::size_t place, const std::vector<Op>& ops);
-  /// What has read `root`, which the operation there gives, reads `leaf` from now on.
+  /// Replaces `root`, a result of the operation at `place`, by `leaf` for all its readers.
   void redirect(std::size_t place, ValueId root, ValueId leaf);
 
  private:
@@ -73,25 +73,25 @@ class Reader {
   std::vector<int> uses_;
 };
 
-/// A value that can be computed otherwise.
+/// A value that a replacement can compute.
 struct Candidate {
   ValueId root = no_value;
-  Values leaves;  ///< what the replacement reads
-  /// The replacement in a builder, from values that stand for the leaves (of other extents when it is checked).
+  Values leaves;  ///< values that the replacement reads
+  /// Builds the replacement from values for the leaves (with other extents when it is checked).
   std::function<ValueId(Builder&, const Values&)> build;
-  std::string after;           ///< what it becomes, for the diff
-  ValueId mask = no_value;     ///< leaf that is an attention mask: checked with hidden rows
-  Values positive;             ///< leaves that are finite and above 0, as scales
-  bool shared_inside = false;  ///< values within may be read elsewhere too
-  bool whole = false;          ///< extents mean something: checked at full size only
+  std::string after;           ///< its name for the list of changes
+  ValueId mask = no_value;     ///< leaf that is an attention mask: checked with masked rows
+  Values positive;             ///< leaves that are finite and positive, such as scales
+  bool shared_inside = false;  ///< inner values may have other readers
+  bool whole = false;          ///< extents are significant: checked at full size only
 };
 
-/// Alternatives for the operation, the preferred one first.
+/// Returns alternatives for the operation, the preferred one first.
 using Matcher = std::vector<Candidate> (*)(const Reader& reader, const Op& op);
 
 // Matchers, one per pass.
 std::vector<Candidate> match_activation(const Reader& reader, const Op& op);
-std::vector<std::string> spelled_functions();  ///< that `match_activation` knows, each once
+std::vector<std::string> spelled_functions();  ///< those that `match_activation` recognises, each once
 std::vector<Candidate> match_gate(const Reader& reader, const Op& op);
 std::vector<Candidate> match_softmax(const Reader& reader, const Op& op);
 std::vector<Candidate> match_normalize(const Reader& reader, const Op& op);
@@ -102,27 +102,27 @@ std::vector<Candidate> match_transposed_product(const Reader& reader, const Op& 
 std::vector<Candidate> match_quantized_pair(const Reader& reader, const Op& op);
 std::vector<Candidate> match_integer_product(const Reader& reader, const Op& op);
 
-/// Of a product of dequantized codes that stays one of floats, since i32 does not hold every sum of so many terms.
+/// Counts products of dequantized integers that stay floating point, because i32 cannot hold a sum of that many terms.
 struct LongSums { std::int64_t terms = 0, most = 0; };
 std::optional<LongSums> long_integer_sums(const Reader& reader, const Op& op);
 
-/// Operations between the leaves and the root in order; nothing where something else is needed, a random or stateful
-/// one is among them, or a value within is read elsewhere.
+/// Operations between the leaves and the root in order; empty if another input is needed, an operation is random or
+/// stateful, or an inner value has other readers.
 std::optional<std::vector<const Op*>> cone(const Reader& reader, const Candidate& candidate);
 
-/// The part between leaves and root as a separate graph, with small extents where they mean nothing. `wide`: floats
-/// are f64. Nothing where it cannot be made.
+/// The part between leaves and root as a separate graph, with small extents where they are not significant. `wide`:
+/// floats are f64. Empty if it cannot be built.
 std::optional<Graph> extracted(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops,
                                bool wide);
 /// The replacement as a graph with inputs of these types.
 Graph replacement(const Candidate& candidate, const std::vector<TensorType>& leaves);
 
-/// Whether part and replacement agree on data: random, large, with infinities and NaN, with hidden rows of masks; of
-/// functions of single elements also at the numbers of the part, around them, and at the ends of the dtype's range.
+/// Checks that part and replacement agree on data: random, large, with infinities and NaN, with masked rows; for
+/// functions of single elements also at and around the numbers of the part, and at the ends of the dtype's range.
 class Checker {
  public:
   explicit Checker(const Evaluator& evaluate) : evaluate_(evaluate) {}
-  /// Empty where they do; else why not. `ops`: the candidate's cone. Verdicts are remembered by `pass` and part.
+  /// Empty if they agree; else the reason. `ops`: the candidate's cone. Verdicts are cached by `pass` and part.
   std::string refusal(const Reader& reader, std::string_view pass, const Candidate& candidate,
                       const std::vector<const Op*>& ops);
 
@@ -134,14 +134,14 @@ class Checker {
   std::map<std::string, std::string> verdicts_;  ///< by pass and part
 };
 
-/// Replacements in one function.
+/// Collects replacements in one function.
 class Edits {
  public:
   Edits(Graph& graph, GraphFunction& function);
   const Reader& reader() const { return *reader_; }
-  /// Puts a replacement in the place of the root, which the operation there gives; places stay as they are.
+  /// Replaces the root, a result of the operation at `place`; other positions do not change.
   void replace(std::size_t place, const Candidate& candidate);
-  /// Writes what was replaced into the function.
+  /// Writes the replacements into the function.
   void commit();
 
  private:
@@ -154,18 +154,18 @@ class Edits {
   GraphFunction& function_;
   std::unique_ptr<edit::Redirects> redirects_;
   std::unique_ptr<Reader> reader_;
-  std::map<std::size_t, std::vector<Op>> rewritten_;  ///< by place in the function
+  std::map<std::size_t, std::vector<Op>> rewritten_;  ///< by position in the function
   std::set<std::string> names_;
 };
 
-/// Masks of attention that compare positions with lengths become `kv_len`; what changed is appended to `changes`.
+/// Replaces attention masks that compare positions with lengths by `kv_len`; appends the changes to `changes`.
 void length_masks(Graph& graph, std::vector<Change>& changes);
-/// Those that depend on no input become attributes.
+/// Replaces attention masks that depend on no input by attributes.
 void known_masks(Graph& graph, const Evaluator& evaluate, std::vector<Change>& changes);
-/// Index arithmetic is computed once for what repeats; gathers and scatters by known indices become views and paddings,
-/// and what others gather lies together.
+/// Computes repeated index arithmetic once; turns gathers and scatters by known indices into views and pads, and makes
+/// the data of other gathers contiguous.
 void affine_indices(Graph& graph, const Evaluator& evaluate, std::vector<Change>& changes);
-/// Runs of operations of the entry function that repeat become calls of one function.
+/// Turns repeated sequences of operations of the entry function into calls of one function.
 void repeated_layers(Graph& graph, std::vector<Change>& changes);
 
 }  // namespace tilesim::recognition

@@ -22,15 +22,15 @@ class Rewriting : public Emitter {
 
  protected:
   void keep(const Op& op);
-  /// The operation at hand gives `value` instead: what made it makes the result.
+  /// Replaces the result of the current operation by `value`, whose producer then computes it.
   void become(ValueId value, std::string after);
-  const Op* maker(ValueId value) const;  ///< null for inputs
+  const Op* maker(ValueId value) const;  ///< producer; null for inputs
 
-  /// The value with extent 1 along axes over which it repeats, if any are known; else itself.
+  /// The value with extent 1 along axes over which it is known to repeat; otherwise unchanged.
   ValueId small(ValueId value) const;
-  /// Finds along which axes the result of an operation repeats that is kept.
+  /// Finds the axes along which the result of a kept operation repeats.
   void narrow(const Op& op);
-  /// A function of what repeats is computed on what is repeated; false where nothing does.
+  /// Computes a function of repeated values on the unrepeated ones; false if no operand repeats.
   bool compute_once(const Op& op);
   ValueId widened(ValueId x, const Shape& to);
 
@@ -38,7 +38,7 @@ class Rewriting : public Emitter {
   GraphFunction& function_;
   std::vector<Change>& changes_;
   edit::Names names_;
-  const Op* now_ = nullptr;  ///< the operation at hand
+  const Op* now_ = nullptr;  ///< current operation
 
  private:
   void narrow_to(const Op& op, ValueId value);
