@@ -12,17 +12,17 @@
 
 namespace tilesim {
 
-/// Dims of a product on an array in the order in which a program has them: batch, rows, contraction, columns, each
-/// group outer to inner. The innermost of the rows lies over the sublanes.
+/// Dims of an array product in the order of a program: batch, rows, contraction, columns, each group outer to inner.
+/// The innermost row dim is along the sublanes.
 struct ProductDims {
   int batch = 0, rows = 1, contraction = 1, columns = 1;
-  int packed = 1;  ///< innermost ones of the contraction, which lie over the array's rows together
+  int packed = 1;  ///< number of innermost contraction dims that share the array's rows
   bool stationary_a = false;
-  bool accumulate = false;  ///< adds to sums that are there, from the first product on
+  bool accumulate = false;  ///< adds to existing sums from the first product on
   DType a = DType::f32, b = DType::f32;
 };
 
-/// `extent(i)` of dim i in that order; asked once for each.
+/// `extent(i)` is called once for each dim i in that order.
 template <typename Extent>
 Descriptor product_descriptor(const ProductDims& dims, const LayoutSpec& layout, Extent extent) {
   Descriptor d;
@@ -47,12 +47,12 @@ Descriptor product_descriptor(const ProductDims& dims, const LayoutSpec& layout,
   return d;
 }
 
-/// Which operand lies still in the array while the other one passes: 0 or 1; -1: the sums do.
+/// The stationary operand of an array: 0 or 1; -1: the sums are stationary.
 int kept_operand(const ArraySpec& array, bool stationary_a);
-/// Whether all that lies still of this product fills the array once, so that the next compute on the same may find it.
+/// Whether the stationary operand of this product fills the array at most once, so that the next compute can reuse it.
 bool kept_whole(const ArraySpec& array, const Descriptor& descriptor);
 
-/// What a vector compute does per point: functions by class, results over the lanes.
+/// Work of a vector compute per point: functions by class, results reduced over the lanes.
 struct VectorWork {
   std::array<std::int32_t, 4> functions{};  ///< simple, multiply, divide, transcendental
   std::int64_t lane_reductions = 0, lane_scans = 0;
@@ -60,7 +60,7 @@ struct VectorWork {
   VectorPattern pattern{};
 };
 
-/// `extent(i)` of each of `dims`; asked once for each. `lane`: the one over the lanes; -1: the innermost one.
+/// `extent(i)` is called once for each of `dims`. `lane`: the lane dim; -1: the innermost one.
 template <typename Extent>
 Descriptor vector_descriptor(DType dtype, const VectorWork& work, int dims, int lane, Extent extent) {
   Descriptor d;

@@ -8,7 +8,7 @@
 
 namespace tilesim {
 
-/// Calls `run(operands, results)` with dense copies of what the views hold; results are written back.
+/// Calls `run(operands, results)` with dense copies of the views' elements, and writes the results back.
 void on_arrays(const Opaque& opaque, const std::function<void(const std::vector<Array>&, std::vector<Array>&)>& run);
 
 }  // namespace tilesim

@@ -1,4 +1,4 @@
-// Tile computes of any kind: their meaning, and what identifies their kernel.
+// Executes tile computes of any kind, and computes their kernel signature.
 #include <bit>
 #include <cmath>
 

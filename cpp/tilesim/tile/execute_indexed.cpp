@@ -1,4 +1,4 @@
-// Meaning of permute, indexed and sort.
+// Executes permute, indexed and sort.
 #include <algorithm>
 #include <cstring>
 #include <limits>

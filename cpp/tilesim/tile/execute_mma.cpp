@@ -1,4 +1,4 @@
-// Meaning of mma: strided operands are packed, multiplied by Eigen, and added to the accumulator's view.
+// Executes mma: packs strided operands, multiplies them with Eigen, and adds to the accumulator's view.
 #include <Eigen/Core>
 
 #include <algorithm>

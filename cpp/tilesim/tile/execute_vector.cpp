@@ -1,4 +1,4 @@
-// Meaning of vector computes: the DAG is evaluated node by node over blocks, the function switch outside the loops.
+// Executes vector computes: evaluates the DAG node by node over blocks, with the function switch outside the loops.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -8,12 +8,12 @@
 namespace tilesim {
 
 TileLatency array_latency(const Share& machine, const Descriptor& descriptor, const History& history);
-/// Multiply-adds that the cells of the array do for the product, those of ragged rows, columns and depths included.
+/// Multiply-adds of the array's cells for the product, including ragged rows, columns and depths.
 double array_multiply_adds(const ArraySpec& array, const Descriptor& descriptor);
-/// As the kernel of a vector compute whose moves are known; none: no kernel has registers enough.
+/// Latency of the kernel of a vector compute with known moves; empty: no kernel has enough registers.
 std::optional<TileLatency> kernel_latency(const Share& machine, const Descriptor& descriptor);
 TileLatency vector_latency(const Share& machine, const Descriptor& descriptor);
-/// Keys of at most 32 bits.
+/// Latency of a sort with keys of at most 32 bits.
 TileLatency sort_latency(const Share& machine, const Descriptor& descriptor);
 TileLatency permute_latency(const Share& machine, const Descriptor& descriptor);
 TileLatency indexed_latency(const Share& machine, const Descriptor& descriptor);

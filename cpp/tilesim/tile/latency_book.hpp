@@ -15,15 +15,15 @@
 
 namespace tilesim {
 
-/// The source whose latencies are those of kernels: its computes are told apart by their signatures too.
+/// The source whose latencies are those of kernels: its computes also differ by signature.
 inline constexpr std::string_view instruction_source = "instruction";
 
-/// "mma bf16 bf16 b1 m128 n128 k256 ko1", of which "stationary_a", "accumulate", "run56" where so,
-/// "vector f32 e4096 l128 f3,1,0,1 r1"; then "resident", "pipelined" where so;
-/// last "g0123456789abcdef", the signature, where there is one. Everything that a latency depends on besides the
-/// machine's units.
+/// The text of a compute, with all properties that its latency depends on, besides the machine's units: "mma bf16 bf16
+/// b1 m128 n128 k256 ko1" with "stationary_a", "accumulate", "run56" where they apply, or "vector f32 e4096 l128
+/// f3,1,0,1 r1"; then "resident", "pipelined" where they apply; last "g0123456789abcdef", the signature, if there is
+/// one.
 std::string compute_text(const Descriptor& descriptor, const History& history);
-std::optional<ComputeKind> compute_kind(std::string_view word);  ///< none: no kind is called so
+std::optional<ComputeKind> compute_kind(std::string_view word);  ///< empty: unknown word
 /// Reads compute_text; UserError for anything else.
 std::pair<Descriptor, History> parse_compute(const std::string& text);
 
@@ -37,19 +37,19 @@ class LatencyBook {
   const std::map<std::string, TileLatency>& entries() const { return entries_; }
 
   std::int64_t hits = 0, misses = 0;                ///< of lookups here
-  std::int64_t memory_hits = 0, memory_misses = 0;  ///< of the engine's own table, which asks here for missing entries
-  std::map<std::string, std::string> refused;       ///< computes for which the source has no latency, and why
-  std::map<std::string, std::int64_t> counts;       ///< executions by compute; of source "instruction" alone
+  std::int64_t memory_hits = 0, memory_misses = 0;  ///< of the engine's table, which requests missing entries here
+  std::map<std::string, std::string> refused;       ///< computes without a latency from the source, and the reason
+  std::map<std::string, std::int64_t> counts;       ///< executions by compute; source "instruction" only
 
  private:
   std::string source_;
   std::map<std::string, TileLatency> entries_;
-  std::set<std::string> limits_;  ///< what the entries' `limit` points to
+  std::set<std::string> limits_;  ///< texts that `limit` of entries points to
 };
 
-/// A book in front of closed forms. What the book lacks is asked of `own`, the model of the book's source, and written
-/// into the book; where none exists, or it throws Unsupported (noted in the book), the closed form answers, whose
-/// latencies are written into the book of their source only.
+/// A book of latencies, backed by models. A missing entry is computed by `own`, the model of the book's source, and
+/// stored in the book. Without such a model, or if it throws Unsupported (noted in the book), the closed form computes
+/// it; the book stores that latency only if closed forms are its source.
 class BookedLatency final : public LatencyModel {
  public:
   BookedLatency(LatencyBook& book, LatencyModel& closed_form, LatencyModel* own = nullptr)

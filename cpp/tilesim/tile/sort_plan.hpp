@@ -21,30 +21,30 @@ namespace tilesim {
 /// that places behind the end need no comparison. Few kept: runs of their length are sorted, and the better half of two
 /// is kept (Shanbhag, Pirahesh, Madden, "Efficient top-k query processing on GPUs", 2018).
 struct SortPlan {
-  /// `elements`: 32-bit ones of a register.
+  /// `elements`: number of 32-bit elements of a register.
   SortPlan(DType key, std::int64_t of_rows, std::int64_t of_extent, std::int64_t of_kept, std::int64_t elements);
 
-  static constexpr std::int64_t block = 8;  ///< registers that are put in order without memory between
+  static constexpr std::int64_t block = 8;  ///< registers that are sorted without memory accesses in between
 
   std::int64_t extent, kept;
   int word_bits = 64;
-  bool wide = false;  ///< keys have 64 bits: places have separate words
+  bool wide = false;  ///< 64-bit keys: positions have separate words
   std::int64_t rows = 1, row_blocks = 1, columns = 1;
-  std::int64_t registers = 1;  ///< of a row block that hold elements or stand behind the last
-  std::int64_t filled = 1;     ///< of them those that hold elements
-  std::int64_t run = 1;        ///< kept elements up to a power of two
-  std::int64_t sorted = 1;     ///< registers of a part once it is sorted: all, or as many as are kept
+  std::int64_t registers = 1;  ///< registers of a row block, including those after the last element
+  std::int64_t filled = 1;     ///< registers with elements
+  std::int64_t run = 1;        ///< kept elements, rounded up to a power of two
+  std::int64_t sorted = 1;     ///< registers of a sorted part: all, or as many as are kept
 
-  bool chooses() const { return run < registers; }      ///< runs are merged by their better halves
-  bool resident() const { return registers <= block; }  ///< all stays in registers
-  bool streams() const { return chooses() && run <= (wide ? block / 2 : block); }  ///< runs stay in registers
-  std::int64_t stored() const { return sorted < kept ? sorted : kept; }            ///< registers of results
-  std::int64_t elements() const { return columns * rows; }                         ///< of a register, as they are used
-  std::int64_t word_bytes() const { return elements() * word_bits / 8 * (wide ? 2 : 1); }  ///< of a register
-  bool padded() const { return columns * registers > extent && columns > 1; }  ///< registers with places behind the end
+  bool chooses() const { return run < registers; }      ///< merges runs by their better halves
+  bool resident() const { return registers <= block; }  ///< all registers fit the register file
+  bool streams() const { return chooses() && run <= (wide ? block / 2 : block); }  ///< runs fit the register file
+  std::int64_t stored() const { return sorted < kept ? sorted : kept; }            ///< result registers
+  std::int64_t elements() const { return columns * rows; }                         ///< used elements of a register
+  std::int64_t word_bytes() const { return elements() * word_bits / 8 * (wide ? 2 : 1); }  ///< bytes per register
+  bool padded() const { return columns * registers > extent && columns > 1; }  ///< some positions are beyond the end
 };
 
-/// Whole registers; then halves of them, as long as a register has parts of a row: they are merged by fewer flips.
+/// Plans with full, half, .. registers, while a register has parts of a row: shorter ones need fewer flips.
 std::vector<SortPlan> sort_plans(DType key, std::int64_t rows, std::int64_t extent, std::int64_t kept,
                                  std::int64_t elements);
 

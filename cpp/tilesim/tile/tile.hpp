@@ -32,10 +32,10 @@ enum class TileMemory : std::uint8_t { scratchpad, accumulator };
 
 /// A strided view of elements in one of a core's memories.
 struct TileView {
-  std::byte* data = nullptr;  ///< first element of the view (offset already applied); null where only time matters
+  std::byte* data = nullptr;  ///< first element of the view, offset applied; null for timing only
   DType dtype = DType::f32;
   std::vector<ViewDim> dims;
-  std::int64_t address = -1;  ///< of the first element, in bytes of `memory`; -1: not known, it lies somewhere else
+  std::int64_t address = -1;  ///< of the first element, in bytes of `memory`; -1: unknown, separate from all others
   TileMemory memory = TileMemory::scratchpad;
 };
 
@@ -48,7 +48,7 @@ struct Mma {
   bool accumulate = false;
   Numerics numerics;
   bool stationary_a = false;  ///< which operand stays in the array (weight stationary: b unless set)
-  int packed = 1;  ///< innermost k dims that lie over the array's rows together: neighbours in `a`, without gaps
+  int packed = 1;             ///< number of innermost k dims that cover the array's rows together: contiguous in `a`
 };
 void execute(const Mma& mma);
 
@@ -61,25 +61,25 @@ struct VectorNode {
   Function function = Function::identity;
   std::array<int, 3> arguments{-1, -1, -1};  ///< earlier nodes
   DType dtype = DType::f32;           ///< convert: rounds through this type; iota, constant, scalar: type of the node
-  Combiner combiner = Combiner::add;  ///< scan
+  Combiner combiner = Combiner::add;  ///< combiner of a scan
   bool reverse = false, exclusive = false;
 };
 struct VectorOutput {
   int node = 0;
-  TileView view;            ///< dims as the compute's; a reduced dim has extent as the compute's and stride 0
+  TileView view;            ///< dims of the compute; a reduced dim has the compute's extent and stride 0
   std::vector<int> reduce;  ///< dims combined by `combiner`
   Combiner combiner = Combiner::add;
-  bool accumulate = false;  ///< combine with what the view holds already
+  bool accumulate = false;  ///< combines with the value in the view
 };
 /// A typed expression DAG over tiles with broadcast (stride 0) and optional reductions. Nodes compute in f32 (f64 for
 /// f64 inputs, i64 for integer ones); outputs are rounded to their view's dtype. All inputs are read before any output
 /// is written.
 struct VectorCompute {
   std::vector<std::int64_t> extents;
-  std::vector<TileView> inputs;  ///< dims as extents
+  std::vector<TileView> inputs;  ///< dims in the order of extents
   std::vector<VectorNode> nodes;
   std::vector<VectorOutput> outputs;
-  int lane = -1;  ///< dim that lies over the lanes; -1: the innermost one
+  int lane = -1;  ///< lane dim; -1: the innermost one
 };
 void execute(const VectorCompute& compute);
 
@@ -103,7 +103,7 @@ struct Sort {
 };
 void execute(const Sort& sort);
 
-/// A compute whose meaning only its target knows. It has a declared duration.
+/// A compute with target-specific meaning and a declared duration.
 struct Opaque {
   std::string target;
   std::vector<TileView> reads, writes;
@@ -112,10 +112,10 @@ struct Opaque {
 
 /// In the order of ComputeKind.
 using TileCompute = std::variant<Mma, VectorCompute, Permute, Indexed, Sort, Opaque>;
-/// Unsupported for an opaque one.
+/// Executes a compute; Unsupported for an opaque one.
 void execute(const TileCompute& compute);
 
-/// Executes tile computes. Every level of fidelity implements it.
+/// Executes tile computes. Each level of fidelity implements it.
 class TileExecutor {
  public:
   virtual ~TileExecutor() = default;
@@ -137,7 +137,7 @@ enum class Unit : std::uint8_t { array, vector, cross_lane, other };
 struct CustomWork {
   std::int64_t shared = 0;    ///< on the vector unit
   std::int64_t crossing = 0;  ///< on the cross-lane unit
-  std::int64_t apart = 0;     ///< on the busiest of other units
+  std::int64_t apart = 0;     ///< on the busiest other unit
   std::int64_t latency = 0;   ///< longest cycles until a result
   friend bool operator==(const CustomWork&, const CustomWork&) = default;
 };
@@ -154,24 +154,24 @@ struct VectorMoves {
 /// Everything that determines the duration of a compute. It is small and hashable and has no addresses.
 struct Descriptor {
   ComputeKind kind = ComputeKind::mma;
-  DType dtype = DType::f32;   ///< of the operands (a for mma)
-  DType second = DType::f32;  ///< of b for mma
+  DType dtype = DType::f32;   ///< type of the operands (a for mma)
+  DType second = DType::f32;  ///< type of b for mma
   std::int64_t batch = 1, m = 1, n = 1,
                k = 1;            ///< mma; k is the inner contraction (packed dims together). sort: k are kept
   std::int64_t k_outer = 1;      ///< mma: product of the outer k dims (window taps): each is a separate pass
   bool stationary_a = false;     ///< mma: which operand stays in the array (weight stationary: b unless set)
-  bool accumulate = false;       ///< mma: its first sums too are added to what is there
-  std::int64_t run = 0;          ///< mma: rows of the moving operand that lie one behind the other; 0: all
+  bool accumulate = false;       ///< mma: adds its first sums to existing ones
+  std::int64_t run = 0;          ///< mma: contiguous rows of the moving operand; 0: all
   std::int64_t elements = 0;     ///< vector, permute, indexed, sort: elements of the iteration space
-  std::int64_t lane_extent = 1;  ///< extent of the dim that lies over the lanes; ragged lanes cost a full register
+  std::int64_t lane_extent = 1;  ///< extent of the lane dim; ragged lanes cost a full register
   std::array<std::int32_t, 4> functions{};  ///< vector: nodes per class simple, multiply, divide, transcendental
   std::int64_t lane_reductions = 0;         ///< vector: outputs reduced over the lane dim
   std::int64_t lane_scans = 0;              ///< vector: running sums along the lane dim
-  CustomWork custom{};                      ///< vector: instructions of the user's, in place of their functions
-  std::int64_t combined = 1;                ///< vector: elements outside of the lanes that are combined, or share rows
+  CustomWork custom{};                      ///< vector: work of user-defined instructions that replace functions
+  std::int64_t combined = 1;                ///< vector: outer elements that are combined, or share rows
   VectorMoves moves{};                      ///< vector
   std::int64_t duration = 0;                ///< opaque: declared cycles
-  std::uint64_t signature = 0;              ///< of the compute's kernel, for levels that run one; else 0
+  std::uint64_t signature = 0;              ///< of the compute's kernel, at fidelities that run one; else 0
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 
@@ -188,13 +188,13 @@ struct TileLatency {
   std::int64_t consumed = 0;          ///< other operands may be released
   std::int64_t first = 0;             ///< first result
   std::int64_t done = 0;              ///< last result; busy <= done
-  const char* limit = "";             ///< "rows", "weights", "lanes", "transcendental", ...
-  const char* why = "";               ///< of kernels: what occupied the busiest unit
+  const char* limit = "";             ///< unit that limits it: "rows", "weights", "lanes", "transcendental", ...
+  const char* why = "";               ///< kernels: cause of the time of the busiest unit
 };
 
-/// A 64-bit hash of everything that a kernel depends on: extents, classes of strides, dtypes and memories of all views,
-/// which of them share bytes, DAG, numerics and packing. Addresses, data and values of scalars are ignored. The hash is
-/// never 0 and equal in all builds, because files store it.
+/// A 64-bit hash of all properties that a kernel depends on: extents, classes of strides, dtypes and memories of all
+/// views, which of them share bytes, DAG, numerics and packing; not addresses, data and values of scalars. It is never
+/// 0 and equal in all builds, because files store it.
 std::uint64_t signature_of(const TileCompute& compute);
 
 /// Provides the compute of a descriptor to models that need it: views without data, at distinct addresses.
@@ -203,7 +203,7 @@ class ComputeSource {
   virtual ~ComputeSource() = default;
   virtual TileCompute compute() const = 0;
 };
-/// A source for models that need none; `compute` throws InternalError.
+/// A source for models that do not need one; `compute` throws InternalError.
 const ComputeSource& no_source();
 
 /// A model of tile latencies: closed form here, instruction level in module isa. It throws Unsupported for computes
@@ -233,7 +233,7 @@ class ClosedForm final : public LatencyModel {
 /// Memoizes another model; a small open-addressing table keyed by descriptor and history.
 class LatencyStore final : public LatencyModel {
  public:
-  /// Receives how often a compute was requested since the last report.
+  /// Receives the number of requests of a compute since the last report.
   using Counted = std::function<void(const Descriptor&, const History&, std::int64_t)>;
   explicit LatencyStore(LatencyModel& model, Counted counted = {}) : model_(model), counted_(std::move(counted)) {}
   using LatencyModel::latency;

@@ -9,7 +9,7 @@
 
 namespace tilesim {
 
-/// The units of a core as kernels see them (isa/pipeline/machine_core.cpp), in cycles.
+/// The units of a core as kernels use them (isa/pipeline/machine_core.cpp), with times in cycles.
 struct VectorUnits {
   VectorUnits() = default;
   explicit VectorUnits(const Share& machine) {
@@ -31,7 +31,7 @@ struct VectorUnits {
     cross_latency = static_cast<double>(crossing.latency);
     width = static_cast<double>(isa.width);
   }
-  std::int64_t lanes = 1, rows = 1;  ///< of a register
+  std::int64_t lanes = 1, rows = 1;  ///< per register
   double bits = 32;
   std::array<double, 4> cost{};
   double issue = 1, latency = 1, reduce_latency = 0, port = 1, loads = 1, stores = 1, load_latency = 1, pass = 1,

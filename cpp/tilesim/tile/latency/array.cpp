@@ -1,5 +1,5 @@
-// Closed forms of systolic arrays and the ports around them. Formulas of fill and drain: SCALE-Sim (weight, output and
-// input stationary), arXiv 1811.02883.
+// Closed forms of systolic arrays and the ports around them. Fill and drain follow SCALE-Sim (weight, output and input
+// stationary), arXiv 1811.02883.
 #include <algorithm>
 #include <bit>
 #include <cmath>

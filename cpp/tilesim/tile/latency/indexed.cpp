@@ -1,4 +1,4 @@
-// Closed forms of gathers and scatters: their kernels (isa/movement/indexed_kernel.cpp) with few of their trips.
+// Closed forms of gathers and scatters: schedules a few trips of their kernels (isa/movement/indexed_kernel.cpp).
 #include <algorithm>
 #include <bit>
 #include <vector>

@@ -1,5 +1,5 @@
-// Closed form of kernels of vector computes (isa/kernel/vector_kernel.cpp): registers of rows follow each other in a
-// software pipeline; each takes as long as the busiest of ports, pipes and front end, or as its values need registers.
+// Closed form of kernels of vector computes (isa/kernel/vector_kernel.cpp): a software pipeline over registers of rows.
+// Its interval is that of the busiest of ports, pipes and front end, or follows from the number of registers.
 #include <cmath>
 
 #include "tilesim/base/shape.hpp"

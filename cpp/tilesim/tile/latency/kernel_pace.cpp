@@ -1,4 +1,4 @@
-// How fast the iterations of a vector compute's kernel follow each other, and how long all of them take.
+// Initiation interval of a vector compute's kernel, and the time of all its iterations.
 #include <cmath>
 #include <optional>
 #include <utility>

@@ -13,16 +13,16 @@
 
 namespace tilesim {
 
-/// Of numbers that are not negative; quicker than the library's.
+/// Rounds a nonnegative number down; faster than the library's function.
 inline double rounded_down(double a) { return static_cast<double>(static_cast<std::int64_t>(a)); }
 inline double rounded_up(double a) {
   const double below = rounded_down(a);
   return below + (a - below > 1e-9 ? 1 : 0);
 }
 
-/// One of the shapes that a kernel may have: 2^lmul registers together; `shared`: spread operands follow each other;
-/// `together`: so many steps of a group are one iteration, which combines them by pairs; of registers a 2^`halved`th
-/// part is used, where few are.
+/// One possible shape of a kernel: 2^lmul registers per group; `shared`: broadcast operands are consecutive;
+/// `together`: number of steps of a group per iteration, which combines them in pairs; `halved`: uses a 2^`halved`th
+/// part of the registers if there are few.
 class KernelShape {
  public:
   KernelShape(const VectorUnits& units, const Descriptor& d, int lmul, bool shared, std::int64_t together,
@@ -37,7 +37,7 @@ class KernelShape {
         rows_(units.rows >> halved),
         pass_(std::max(1.0, rounded_up(units.pass / static_cast<double>(1 << halved)))) {}
 
-  bool fits();  ///< false: longer registers than rows, or too few, or steps that are not joined so
+  bool fits();  ///< false: registers longer than rows, too few registers, or steps that cannot be joined
   TileLatency latency();
   double busy = 0, done = 0;
 
@@ -62,7 +62,7 @@ class KernelShape {
   double pace_by_registers(double least) const;
   bool find_pace();
 
-  /// Of all groups of a kernel, or of all its steps: whole ones and the last, which may have fewer rows.
+  /// Values for all groups of a kernel, or all its steps: full ones, and the last, which may have fewer rows.
   struct Times { double whole = 0, last = 0; };
   Times each() const { return {static_cast<double>((f_.groups - 1) * f_.steps), static_cast<double>(f_.steps)}; }
   Times groups() const { return {static_cast<double>(f_.groups - 1), 1}; }
@@ -75,23 +75,23 @@ class KernelShape {
   const Descriptor& d_;
   int lmul_;
   bool shared_;
-  double full_;    ///< registers of a group
-  double joined_;  ///< steps that are one iteration
+  double full_;    ///< registers per full group
+  double joined_;  ///< steps per iteration
   std::int64_t together_, rows_;
-  double pass_;       ///< cycles of a register through the cross-lane unit
-  double steps_ = 1;  ///< iterations of a group
+  double pass_;       ///< cycles per register in the cross-lane unit
+  double steps_ = 1;  ///< iterations per group
   VectorForm f_;
   bool combines_ = false, ragged_ = false, lanes_at_end_ = false;
   double totals_ = 1, outputs_ = 0, held_ = 0;
   std::array<std::array<double, widths>, reaches> operands_{};
   // of the whole kernel
   double load_ = 0, store_ = 0, arithmetic_ = 0, crossing_ = 0, spreading_ = 0, instructions_ = 0;
-  double group_values_ = 0, group_life_ = 0, step_values_ = 0;  ///< that stay; how long, at least
+  double group_values_ = 0, group_life_ = 0, step_values_ = 0;  ///< kept values; their least lifetime
   double lives_ = 0, hoisted_ = 0, before_ = 0;  ///< cycles of values in registers; registers; instructions before
-  double waiting_ = 0;                           ///< registers of values that wait for others, however slow
-  double zeros_ = 0;                             ///< instructions of a chain by which a sum begins at 0
+  double waiting_ = 0;                           ///< least registers of values that wait for others
+  double zeros_ = 0;                             ///< instructions in a chain that starts a sum at 0
   bool widens_ = false, spreads_ = false, spreads_narrow_ = false;
-  double narrows_totals_ = 0;  ///< instructions in front of a store of totals
+  double narrows_totals_ = 0;  ///< instructions before a store of totals
   double interval_ = 0, group_pace_ = 0, regs_ = 0, span_ = 0, reduces_ = 0, front_ = 0, apart_ = 0;
   const char* limit_ = "";
 };

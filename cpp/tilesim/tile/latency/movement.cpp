@@ -1,5 +1,5 @@
-// Closed form of permutes: rows through the ports, elements apart from each other one for each lane and cycle, narrow
-// ones turned by the cross-lane unit.
+// Closed form of permutes: contiguous rows pass the ports, strided elements take a lane and cycle each, and the
+// cross-lane unit transposes narrow ones.
 #include <algorithm>
 #include <array>
 #include <bit>

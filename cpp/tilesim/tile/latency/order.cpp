@@ -1,4 +1,4 @@
-// Closed form of sorts: what a SortPlan's words take on ports, pipes and the cross-lane unit.
+// Closed form of sorts: time of a SortPlan's words on ports, pipes and the cross-lane unit.
 #include <algorithm>
 #include <bit>
 #include <cmath>

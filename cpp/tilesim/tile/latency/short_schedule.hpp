@@ -13,8 +13,8 @@
 
 namespace tilesim {
 
-/// Times in cycles. Instructions of a unit begin in their order; a result may be read `latency` after its first beat,
-/// and no faster than it is made. Queues before units are long enough.
+/// A schedule in cycles. Instructions of a unit start in order; a result may be read `latency` after its first beat, at
+/// most as fast as it is produced. Queues of units do not fill.
 class ShortSchedule {
  public:
   enum Unit : std::uint8_t { load, store, arithmetic, cross_lane, units };
@@ -53,19 +53,19 @@ class ShortSchedule {
 
   double front() const { return front_; }
   double over() const { return over_; }
-  /// Instructions of the front end that wait for none before them.
+  /// Issues independent instructions of the front end.
   void issue(std::int64_t count) {
     front_ += static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(1, isa_.width));
   }
-  /// The front end stands until then.
+  /// Stalls the front end until then.
   void wait(double until) {
     if (until > front_) front_ = std::ceil(until);
     over_ = std::max(over_, front_);
   }
-  /// Scalar instructions each of which waits for the one before.
+  /// Dependent scalar instructions: each waits for the previous one.
   void chain(std::int64_t count) { wait(std::floor(front_) + static_cast<double>(count)); }
 
-  /// When it starts; `result`: from there until its last result is there.
+  /// Returns the start of an instruction; `result`: time from the start to its last result.
   double take(Unit unit, double held, double ready, double result) {
     issue(1);
     double& free = *std::min_element(free_[unit].begin(), free_[unit].end());
@@ -73,12 +73,12 @@ class ShortSchedule {
     free = start + held, begun_[unit] = start, over_ = std::max(over_, start + held - 1 + result);
     return start;
   }
-  /// When what takes its operand's beats in `held` may begin on a result made in `made` cycles from `start` on.
+  /// Earliest start for reading an operand over `held` cycles that is produced over `made` cycles from `start` on.
   static double behind(double start, double latency, double made, double held) {
     return start + latency + std::max(0.0, made - held);
   }
 
-  /// Everything so much later: trips of a loop that all take the same.
+  /// Delays all times: for loop trips of equal duration.
   void pass(double cycles) {
     front_ += cycles, over_ += cycles;
     for (auto& pipes : free_)
@@ -97,7 +97,7 @@ class ShortSchedule {
   std::array<double, units> begun_{};
 };
 
-/// Trips of a loop: some are followed, the others take what the last ones did.
+/// Trips of a loop: schedules some, and assumes the duration of the last for the others.
 template <class Trip>
 void repeat(ShortSchedule& schedule, std::int64_t trips, Trip trip) {
   constexpr std::int64_t first = 6, pace = 4;

@@ -7,23 +7,23 @@
 
 namespace tilesim::sparse {
 
-/// Adders are (level, index): level 0 adds pairs of multipliers. Multipliers: a power of two.
+/// An adder tree over a power of two of multipliers; adders are (level, index), and level 0 adds pairs of multipliers.
 class AdderTree {
  public:
   AdderTree(std::int64_t multipliers, std::int64_t lines);
 
-  /// Sum of multipliers [low, high]. A sum at the edge of a run moves sideways to the neighbour inside instead of up
-  /// alone, and is a cycle later for it.
+  /// The path of the sum over multipliers [low, high]. A partial sum at the edge moves sideways to its inner neighbour
+  /// instead of up, which takes one more cycle.
   struct Path {
-    std::int32_t level = 0, index = 0;                 ///< of the adder that ends the sum
-    std::vector<std::int64_t> left;                    ///< sideways moves: of multipliers up to this one
-    std::vector<std::int64_t> right;                   ///< of multipliers from this one
-    std::int64_t late(std::int64_t multiplier) const;  ///< cycles
+    std::int32_t level = 0, index = 0;                 ///< adder with the final sum
+    std::vector<std::int64_t> left;                    ///< sideways moves for multipliers up to this one
+    std::vector<std::int64_t> right;                   ///< for multipliers from this one on
+    std::int64_t late(std::int64_t multiplier) const;  ///< delay in cycles
   };
   Path path(std::int64_t low, std::int64_t high) const;
 
-  /// Neighbours that share a sideways link share a line; from the root down these pairs take the lines in turn, the
-  /// first and the last adder of each level after them.
+  /// The line of an adder: adders joined by a sideways link share one; from the root down these pairs take the lines in
+  /// order, then the first and the last adder of each level.
   std::int32_t line(std::int32_t level, std::int32_t index) const;
 
  private:

@@ -6,7 +6,7 @@
 
 namespace tilesim::sparse {
 
-/// Which elements are not zero. Element (r, c) is bit c % 64 of word c / 64 of its row; bits behind the last are 0.
+/// A bit per element: set if nonzero. Element (r, c) is bit c % 64 of word c / 64 of its row; unused bits are 0.
 class BitMatrix {
  public:
   BitMatrix(std::int64_t rows, std::int64_t columns);
@@ -18,10 +18,10 @@ class BitMatrix {
   bool at(std::int64_t row, std::int64_t column) const;
   void set(std::int64_t row, std::int64_t column);
   std::int64_t count() const;
-  /// Of columns [from, to) of one row.
+  /// Number of nonzeros in columns [from, to) of one row.
   std::int64_t count(std::int64_t row, std::int64_t from, std::int64_t to) const;
   std::int64_t count_row(std::int64_t row) const { return count(row, 0, columns_); }
-  /// Appends the columns of one row that are not zero, in order.
+  /// Appends the nonzero columns of one row in order.
   void positions(std::int64_t row, std::vector<std::int32_t>& to) const;
   BitMatrix transposed() const;
 
@@ -30,8 +30,8 @@ class BitMatrix {
   std::vector<std::uint64_t> bits_;
 };
 
-/// The next pattern of the reference tables' generator: xorshift (left 13, right 7, left 17), advanced before each
-/// element; zero where (x >> 20) mod 100 < 100 · (1 - density), the right side rounded to a whole number.
+/// The next pattern of the generator of the reference tables: xorshift (left 13, right 7, left 17), advanced before
+/// each element; zero if (x >> 20) mod 100 < 100 · (1 - density), the right side rounded to an integer.
 BitMatrix draw_pattern(std::uint64_t& state, std::int64_t rows, std::int64_t columns, double density);
 
 }  // namespace tilesim::sparse

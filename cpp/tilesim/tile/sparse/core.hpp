@@ -14,19 +14,19 @@ using SparseCore = SparseSpec;
 
 struct SparseTime {
   double cycles = 0;
-  double products = 0;      ///< inner: of stationary elements that are not zero with all streamed ones; else of both
-  double placements = 0;    ///< inner: how often stationary elements are placed
-  double partial_sums = 0;  ///< outer, row: sums to be merged
-  double spilled = 0;       ///< of those, the ones that go out and come back
+  double products = 0;      ///< products of nonzeros; inner: also with streamed zeros
+  double placements = 0;    ///< inner: number of placements of stationary elements
+  double partial_sums = 0;  ///< outer, row: partial sums to merge
+  double spilled = 0;       ///< partial sums that are stored to memory and loaded again
 };
 
-/// `a` is [m, k], `b` [k, n]. inner holds vectors of a, row walks over the nonzeros of a; `hold_b`: of b instead, as
-/// the product of the transposed operands.
+/// Time of a product; `a` is [m, k], `b` [k, n]. inner holds vectors of a, row walks the nonzeros of a; `hold_b`:
+/// exchanges the operands, as the product of the transposes.
 SparseTime sparse_time(const SparseCore& core, const BitMatrix& a, const BitMatrix& b, bool hold_b = false);
 
 struct SparseCounts { std::int64_t m = 0, n = 0, k = 0, a_nonzeros = 0, b_nonzeros = 0; };
-/// The expectation where so many elements lie anywhere with equal probability: closed for outer and row; for inner the
-/// mean of a few such patterns, drawn from a fixed seed.
+/// Expected time if that many nonzeros are uniformly distributed: closed forms for outer and row; for inner the mean
+/// over a few such patterns from a fixed seed.
 SparseTime expected_sparse_time(const SparseCore& core, const SparseCounts& counts, bool hold_b = false);
 
 }  // namespace tilesim::sparse

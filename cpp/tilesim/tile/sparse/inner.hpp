@@ -8,7 +8,7 @@
 
 namespace tilesim::sparse {
 
-/// `held`: [vectors, contracted]; `streamed`: vectors of the other operand, whose zeros are sent too.
+/// `held`: [vectors, contracted]; `streamed`: number of vectors of the other operand, sent including zeros.
 SparseTime inner_time(const SparseCore& core, const BitMatrix& held, std::int64_t streamed);
 SparseTime expected_inner(const SparseCore& core, std::int64_t vectors, std::int64_t contracted, std::int64_t nonzeros,
                           std::int64_t streamed);

@@ -8,7 +8,7 @@
 
 namespace tilesim::sparse {
 
-/// Where a matrix is not zero, as somebody else holds it. Strides in elements; both 0: all elements are the first one.
+/// The nonzero pattern of a matrix in memory of the caller. Strides in elements; both 0: one element for all.
 struct PatternView {
   const bool* data = nullptr;
   std::int64_t rows = 0, columns = 0, row_stride = 0, column_stride = 1;
