@@ -10,27 +10,27 @@
 
 namespace tilesim::isa {
 
-/// Carries out computes by their kernels, and each distinct one (by signature) once more on values drawn over all of
-/// its types' range: magnitudes of every exponent, -0, denormals, infinities, NaN, the least and the largest integers.
-/// There the kernel's bits must be those of the compute's meaning; sums of floats within their bound, a NaN is any NaN.
-/// Products of floats, what only moves elements, and computes of a machine with instructions of its user's, whose
-/// meaning is theirs, are left out.
+/// Executes computes by their kernels, and each distinct one (by signature) once more on values over the full range of
+/// its types: magnitudes of every exponent, -0, denormals, infinities, NaN, the smallest and largest integers. There
+/// the kernel's bits must equal those of the compute's definition; float sums must be within their bound, and any NaN
+/// matches. Skips float products, computes that only move elements, and computes on a machine with user-defined
+/// instructions.
 class WideCheck final : public TileExecutor {
  public:
   explicit WideCheck(const Machine& machine) : machine_(machine), kernels_(machine) {}
-  /// Another executor in the place of the kernels is compared, for tests.
+  /// Compares another executor instead of the kernels, for tests.
   WideCheck(const Machine& machine, TileExecutor& instead) : machine_(machine), kernels_(machine), instead_(&instead) {}
   void run(const TileCompute& compute) override;
 
   struct Fault {
-    std::string compute;               ///< what it is, in words
-    std::int64_t element = 0;          ///< the first that differs, in the result's row-major order
-    std::int64_t elements = 0;         ///< of the result
-    std::string kernel, meaning;       ///< its two values
-    double difference = 0, bound = 0;  ///< infinite where one of them is not a number
+    std::string compute;               ///< description of the compute
+    std::int64_t element = 0;          ///< first differing element, in the result's row-major order
+    std::int64_t elements = 0;         ///< number of elements of the result
+    std::string kernel, meaning;       ///< values of kernel and definition
+    double difference = 0, bound = 0;  ///< infinite if one of them is NaN
   };
   const std::vector<Fault>& faults() const { return faults_; }
-  std::int64_t compared() const { return compared_; }  ///< distinct computes
+  std::int64_t compared() const { return compared_; }  ///< number of distinct computes
 
  private:
   void compare(const TileCompute& compute);

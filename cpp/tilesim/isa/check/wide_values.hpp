@@ -14,7 +14,7 @@ namespace tilesim::isa {
 class WideValues {
  public:
   WideValues(std::uint64_t seed, bool no_zeros) : random_(seed), no_zeros_(no_zeros) {}
-  /// So many elements as hosts hold them; of integers none is 0 where asked for.
+  /// `count` random elements in host format; integers are nonzero on request.
   std::vector<std::byte> draw(DType dtype, std::int64_t count);
 
  private:
@@ -25,16 +25,16 @@ class WideValues {
   bool no_zeros_;
 };
 
-/// Elements in memory from the first of the view on, some of them before it.
+/// Elements in memory relative to the first of the view; some may precede it.
 struct WideExtent { std::int64_t low = 0, count = 0; };
 WideExtent wide_extent(const TileView& view);
 
-/// Whether the check knows how to draw for it, and what its kernel owes.
+/// Whether the check supports the compute.
 bool draws_wide(const TileCompute& compute);
 bool divides_integers(const TileCompute& compute);
-/// Whether a result is the same in any order of its sums, or has a bound.
+/// Whether a result does not depend on the order of its sums, or has a bound.
 bool must_agree(const TileCompute& compute, std::size_t output);
-std::int64_t wide_terms(const TileCompute& compute, std::size_t output);  ///< that one element of a result combines
+std::int64_t wide_terms(const TileCompute& compute, std::size_t output);  ///< elements combined into one of a result
 std::string wide_text(const TileCompute& compute);
 
 }  // namespace tilesim::isa

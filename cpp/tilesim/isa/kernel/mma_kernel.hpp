@@ -16,25 +16,25 @@
 
 namespace tilesim::isa {
 
-/// A product as an array sees it: which operand moves and which is kept.
+/// A product in terms of an array: the moving operand and the kept one.
 struct MmaForm {
   std::int64_t batch = 1, taps = 1, depth = 1, across = 1;
-  std::int64_t moving = 1;  ///< rows
-  std::int64_t run = 1;     ///< of them lie one behind the other: windows break rows apart
+  std::int64_t moving = 1;  ///< number of rows
+  std::int64_t run = 1;     ///< contiguous rows: windows interrupt them
   DType moving_type = DType::f32, kept_type = DType::f32;
   bool accumulate = false;
-  bool resident = false;  ///< the only set of weights is in the array already
+  bool resident = false;  ///< the only set of weights is already in the array
 
   friend auto operator<=>(const MmaForm&, const MmaForm&) = default;
 };
 
 struct MmaAddresses { Address moving = 0, kept = 0, sums = 0; };
 
-/// Bytes of the three operands as they lie.
+/// Bytes of the three operands in memory.
 struct MmaBytes { std::int64_t moving = 0, kept = 0, sums = 0; };
 MmaBytes bytes_of(const CoreTiming& core, const MmaForm& form);
 
-/// UserError or Unsupported where the core's arrays or registers cannot.
+/// UserError or Unsupported if the core's arrays or registers cannot compute it.
 Kernel mma_kernel(const InstructionSet& set, const CoreTiming& core, const MmaForm& form, const MmaAddresses& at,
                   unsigned array = 0);
 

@@ -7,7 +7,7 @@
 
 namespace tilesim::isa {
 
-/// As `vector_kernels`, of computes with running sums; they differ in how many values stand side by side too.
+/// Like `vector_kernels`, for computes with running sums; kernels also differ in the number of parallel values.
 std::vector<VectorKernel> scan_kernels(const InstructionSet& set, const CoreTiming& core, const VectorCompute& compute,
                                        std::int64_t lanes, const VectorAddresses& at);
 

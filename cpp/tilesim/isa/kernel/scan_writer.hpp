@@ -13,7 +13,7 @@
 
 namespace tilesim::isa {
 
-/// `copies` steps of a group, or groups of one step, side by side. OutOfRegisters where that is too many.
+/// Writes `copies` steps of a group, or groups of one step, side by side. OutOfRegisters if that is too many.
 class ScanKernelWriter {
  public:
   ScanKernelWriter(const InstructionSet& set, const VectorCompute& compute, const RegisterForm& form,
@@ -93,9 +93,9 @@ class ScanKernelWriter {
   std::vector<std::size_t> last_use_, uses_;  ///< by nodes; by results
   std::vector<unsigned> input_pointers_, output_pointers_;
   std::size_t pointers_ = 0;
-  std::vector<std::vector<unsigned>> values_;   ///< of each node, by copy
-  std::vector<unsigned> totals_;                ///< of each combined output
-  std::vector<std::vector<unsigned>> carries_;  ///< of each running sum, where groups have several steps
+  std::vector<std::vector<unsigned>> values_;   ///< per node and copy
+  std::vector<unsigned> totals_;                ///< per combined output
+  std::vector<std::vector<unsigned>> carries_;  ///< per running sum, if groups have several steps
   std::vector<unsigned> scratch_;
   unsigned valid_ = 0;
   std::int64_t stored_elements_ = 0;

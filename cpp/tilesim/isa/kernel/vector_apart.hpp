@@ -8,12 +8,12 @@
 
 namespace tilesim::isa {
 
-/// The same operands, with some of the results and the nodes that they need.
+/// The same operands, with only these results and the nodes that they need.
 VectorCompute with_outputs(const VectorCompute& compute, const std::vector<std::size_t>& outputs);
-/// Numbers of the results that are combined over the same dims; where all of them are, each half of the results. One
-/// group where there is one result.
+/// Groups of results that are combined over the same dims; if that is one group, each half of the results. A single
+/// group for one result.
 std::vector<std::vector<std::size_t>> groups_of_outputs(const VectorCompute& compute);
-/// One kernel behind the other.
+/// Concatenates two kernels.
 Kernel behind(const Kernel& first, const Kernel& second);
 
 }  // namespace tilesim::isa

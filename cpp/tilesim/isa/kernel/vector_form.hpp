@@ -9,35 +9,35 @@
 
 namespace tilesim::isa {
 
-/// The form of a compute as its views have it.
+/// The register form of a compute with given views.
 struct RegisterForm : VectorForm {
-  /// Running sums: their dim is that of the steps, in the order of the sum. Where it does not lie over the lanes,
-  /// `side` groups go through the steps together: `each` is [groups][steps][side], `by_group` [groups][side].
-  /// `cut`: rows may be cut into chunks. `share`: where nothing is combined, dims along which no operand of one element
-  /// for each row differs are steps, so that registers which have such operands in common follow each other.
+  /// Running sums: their dim is that of the steps, in the order of the sum. If it is not the lane dim, `side` groups
+  /// pass the steps together: `each` is [groups][steps][side], `by_group` [groups][side]. `cut`: rows may be split into
+  /// chunks. `share`: without combining, dims along which operands of one element per row are constant become steps, so
+  /// that registers that share such operands are consecutive.
   RegisterForm(const VectorCompute& compute, std::int64_t lanes, std::int64_t rows, std::int64_t side = 1,
                bool cut = true, bool share = false);
 
   std::int64_t side = 1;
-  /// Running sums of fewer rows than a register has: each of so many parts of a row of the compute has separate rows,
-  /// which go through the steps side by side. What the parts before it sum to is found first.
+  /// Running sums with fewer rows than a register: a row of the compute is split into this many parts with separate
+  /// rows, which pass the steps side by side. The sums of preceding parts are computed first.
   std::int64_t chunks = 1;
   bool stepped() const { return steps > 1 || chunks > 1; }
-  bool ragged = false;           ///< places without an element take part in results that are combined
-  bool lanes_at_end = false;     ///< lanes without elements are left out of totals, not of each step
-  std::int64_t ragged_from = 0;  ///< the first step in which places have no element
+  bool ragged = false;           ///< positions without an element contribute to combined results
+  bool lanes_at_end = false;     ///< lanes without elements are excluded from totals, not in each step
+  std::int64_t ragged_from = 0;  ///< the first step with positions without an element
   bool lane_scanned = false, steps_scanned = false;  ///< running sums along the lanes; along another dim
   bool scanned() const { return lane_scanned || steps_scanned; }
-  std::int64_t scan_lanes = 1;  ///< lanes of a row that have elements
-  std::vector<Reach> reaches;   ///< of the inputs
+  std::int64_t scan_lanes = 1;  ///< lanes of a row with elements
+  std::vector<Reach> reaches;   ///< reach of each input
 
-  /// Where an element is; `index` has a number for each dim.
+  /// The position of an element; `index` has a number for each dim.
   struct ElementPosition { std::int64_t group = 0, step = 0, row = 0, lane = 0, beside = 0; };
   ElementPosition place(const std::vector<std::int64_t>& index) const;
   Reach reach_of(const TileView& view) const;
-  /// Of the registers that differ in all groups and steps: how many stand before this one.
+  /// Number of registers before this one, among those that differ in all groups and steps.
   std::int64_t order(const ElementPosition& at) const;
-  std::int64_t chunk_elements() const { return kept * lanes; }  ///< from a part of a row to the next
+  std::int64_t chunk_elements() const { return kept * lanes; }  ///< between parts of a row
 
  private:
   void cut_rows(bool combines);
@@ -47,12 +47,12 @@ struct RegisterForm : VectorForm {
   void find_shared(const VectorCompute& compute);
 
   std::vector<std::int64_t> extents_;
-  std::vector<bool> reduced_;  ///< outer dims that are steps: combined ones, where there are any
+  std::vector<bool> reduced_;  ///< outer dims that are steps: combined ones, if any
   int lane_dim_ = 0;
-  bool over_combined_ = false;  ///< rows of a register are combined ones
-  bool nested_ = false;         ///< running sums of running sums
-  bool backwards_ = false;      ///< a running sum from the last element to the first
-  std::int64_t before_ = 0;     ///< lanes without elements before a row's first: a sum from the end finds its rows full
+  bool over_combined_ = false;  ///< the rows of a register are combined
+  bool nested_ = false;         ///< the compute has running sums of running sums
+  bool backwards_ = false;      ///< a running sum goes from the last element to the first
+  std::int64_t before_ = 0;     ///< lanes without elements before a row: a backward sum needs full rows
 };
 
 }  // namespace tilesim::isa

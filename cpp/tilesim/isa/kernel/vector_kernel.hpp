@@ -11,24 +11,22 @@
 
 namespace tilesim::isa {
 
-/// Where operands lie, as their reach says; `one` is a register of equal elements.
+/// Addresses of operands by their reach; `one` is a register of equal elements.
 struct VectorAddresses {
-  std::vector<Address> inputs, outputs;  ///< results: as `each`; combined ones: as `by_group`
-  std::vector<Address> counts;           ///< of `iota` nodes, in their order: as `each`, 32-bit integers
-  Address lanes_there = 0;  ///< bits [rows][lanes] of lanes that have elements, where they are left out of totals
-  Address valid = 0;  ///< bits [steps from `ragged_from` on][rows][lanes] of what is there, where the form is ragged
+  std::vector<Address> inputs, outputs;  ///< results: like `each`; combined ones: like `by_group`
+  std::vector<Address> counts;           ///< of `iota` nodes in order: like `each`, 32-bit integers
+  Address lanes_there = 0;               ///< bits [rows][lanes] of lanes with elements, if totals exclude others
+  Address valid = 0;  ///< bits [steps from `ragged_from` on][rows][lanes] of existing elements, if the form is ragged
 };
 
 struct VectorKernel {
   Kernel kernel;
   RegisterForm form;
-  std::string
-      inexact;  ///< why its values may differ from the compute's meaning; empty: they do not, but for float sums
+  std::string inexact;  ///< why values may differ from the compute's definition, beyond float sums; empty: they do not
 };
 
-/// Kernels that differ in the length of registers, and in whether those that have operands of rows in common follow
-/// each other; at least one.
-/// Unsupported where no kernel does it. `lanes`: elements of a row.
+/// Kernels with different register lengths, and different orders of registers that share row operands; at least one.
+/// Unsupported if no kernel can compute it. `lanes`: elements of a row.
 std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTiming& core,
                                          const VectorCompute& compute, std::int64_t lanes, const VectorAddresses& at);
 

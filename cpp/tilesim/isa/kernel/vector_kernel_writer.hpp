@@ -16,8 +16,8 @@ inline bool is_logical(Combiner combiner) {
 
 class VectorKernelWriter {
  public:
-  /// `together`: steps of a group that are one iteration, a divisor of them; what they combine becomes one value there.
-  /// `together`: above 1 blocks are of one group. `part`: so few of the totals that hide how long a sum takes.
+  /// `together`: steps of a group per iteration, a divisor of their number, whose combined values become one; above 1,
+  /// blocks have one group. `part`: the fraction of the totals that hide the latency of a sum.
   VectorKernelWriter(const InstructionSet& set, const CoreTiming& core, const std::vector<StaticTiming>& timings,
                      const TypedCompute& typed, const RegisterForm& form, const VectorAddresses& at, int lmul,
                      std::int64_t together = 1, std::int64_t part = 1)
@@ -34,7 +34,7 @@ class VectorKernelWriter {
         pipeline_(code_, set, core, timings, space(core), lmul) {}
 
   Kernel write();
-  /// Whether so many steps may be one iteration.
+  /// Whether this many steps can form one iteration.
   static bool may_join(const TypedCompute& typed, const RegisterForm& form, std::int64_t together);
   const std::string& inexact() const { return nodes_.inexact(); }
 
@@ -55,7 +55,7 @@ class VectorKernelWriter {
     return node.op == VectorNode::Op::iota ? Reach::each : form_.reaches[static_cast<std::size_t>(node.index)];
   }
   bool is_hoisted(const VectorNode& node) const;
-  /// Of what is loaded: whether each step has its own.
+  /// Whether a loaded operand differs by step.
   bool differs_by_step(const VectorNode& node) const;
   void find_differing();
   unsigned& value_of(std::size_t i) { return values_[differs_[i] ? static_cast<std::size_t>(step_) : 0][i]; }
@@ -79,11 +79,11 @@ class VectorKernelWriter {
   unsigned masked(Section section, std::size_t o, unsigned value, unsigned whole, WithMask with_mask);
   unsigned with_neutral(std::size_t o, unsigned value);
   bool takes_masks() const;
-  /// Whether a total is a float sum that no cross-lane unit begins at 0.
+  /// Whether a total is a float sum that no cross-lane unit starts at 0.
   bool begins_at_zero(std::size_t o) const;
   void finish(const VectorOutput& output, std::size_t o, std::vector<unsigned> totals);
   unsigned across(const VectorOutput& output, std::size_t o, unsigned value);
-  /// `held` becomes what the result's type has, where that is wider.
+  /// Combines with the existing result; `held` becomes the result's type, if that is wider.
   unsigned with_before(const VectorOutput& output, std::size_t o, unsigned value, Held& held);
   unsigned as_combined(const VectorOutput& output, Held held, unsigned value, Section section);
   template <class Write>
@@ -109,14 +109,14 @@ class VectorKernelWriter {
   SoftwarePipeline pipeline_;
   unsigned next_register_ = 0, aside_ = 0;
   std::size_t pointers_ = 0;
-  std::int64_t step_ = 0;      ///< of those that are one iteration
-  std::vector<bool> differs_;  ///< of each node: from one of them to the other
-  /// Of each step that is in an iteration and each node: a register where it is hoisted, else a value; 0: not yet.
+  std::int64_t step_ = 0;      ///< step within the iteration
+  std::vector<bool> differs_;  ///< per node: whether it differs between these steps
+  /// Per step of an iteration and node: a register if hoisted, else a value; 0: not yet.
   std::vector<std::vector<unsigned>> values_, input_pointers_, output_pointers_;
   std::vector<unsigned> before_pointers_, valid_pointers_;
-  std::vector<unsigned> neutrals_;  ///< of the outputs, where places are left out
+  std::vector<unsigned> neutrals_;  ///< per output, if positions are excluded
   unsigned lanes_pointer_ = 0;
-  bool mask_stays_ = false;  ///< in v0: it is the only one
+  bool mask_stays_ = false;  ///< in v0, as the only mask
   int checked_ = 0;          ///< widths of divisors that may be 0
 };
 

@@ -10,23 +10,22 @@ namespace tilesim::isa {
 
 class ScanWriter {
  public:
-  /// A value and its running sum; `to`, `scratch` and `flags` are none of the others. Of logical sums `flags` are
-  /// taken.
+  /// A value and its running sum; `to`, `scratch` and `flags` must differ from the others. Logical sums use `flags`.
   struct Registers { unsigned to = 0, from = 0, scratch = 0, flags = 0; };
 
   ScanWriter(Code& code, NodeWriter& nodes, const RegisterForm& form, const VectorNode& node);
 
-  /// What sums begin with, before the first step of a group.
+  /// Sets the initial value of sums, before the first step of a group.
   void begin(unsigned carry);
   bool logical() const { return logical_; }
-  /// Parts of rows: total = total and a value of theirs; `flags` as below.
+  /// Parts of rows: adds their values to the total; `flags` as below.
   void total(unsigned total, unsigned from, unsigned scratch, unsigned flags);
-  /// Each part's total becomes that of the parts before it, in all of its lanes.
+  /// Replaces each part's total by that of the preceding parts, in all of its lanes.
   void before(unsigned total, unsigned scratch, unsigned other);
-  /// The sum is its carry; `to` is not written.
+  /// The carry holds the sum; `to` is not written.
   bool in_carry() const { return form_.steps_scanned && form_.stepped() && !node_.exclusive; }
-  /// Copies that stand side by side in their order; carries: of the group (lanes) or of each copy (steps); none where a
-  /// group has one step.
+  /// Writes copies side by side in order; carries: of the group (lanes) or of each copy (steps); none if a group has
+  /// one step.
   void write(const std::vector<Registers>& copies, const std::vector<unsigned>& carries);
 
  private:

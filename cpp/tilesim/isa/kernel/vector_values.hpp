@@ -12,13 +12,13 @@
 
 namespace tilesim::isa {
 
-/// What the bits of a value in registers are.
+/// The representation of a value in registers.
 enum class Held : std::uint8_t {
   floating,      ///< f32
-  integer,       ///< 32 bits: the number, or the lowest ones of it where nobody asks for more
-  natural,       ///< 32 bits without a sign
+  integer,       ///< 32 bits: the number, or its low bits if no reader needs more
+  natural,       ///< 32 bits, unsigned
   wide,          ///< 64 bits
-  wide_natural,  ///< 64 bits without a sign: only what functions of u64 compute in
+  wide_natural,  ///< 64 bits, unsigned: only functions of u64 compute in it
   real,          ///< f64
 };
 constexpr int bits_of(Held held) {
@@ -26,33 +26,33 @@ constexpr int bits_of(Held held) {
 }
 constexpr bool is_floating(Held held) { return held == Held::floating || held == Held::real; }
 constexpr bool has_sign(Held held) { return held != Held::natural && held != Held::wide_natural; }
-/// As a load leaves an element of the type, and a store takes it; floats as f32 but for f64.
+/// The representation after a load and before a store of the type; floats are f32 except for f64.
 Held held_as(DType dtype);
 
-/// Integers between two bounds.
+/// A range of integers.
 struct Numbers {
   std::int64_t low = std::numeric_limits<std::int64_t>::min(), high = std::numeric_limits<std::int64_t>::max();
 
-  static Numbers all_of_type(DType dtype);  ///< all of an integer type; u64: all of 64 bits, as tile computes hold them
+  static Numbers all_of_type(DType dtype);  ///< the range of an integer type; u64: all 64 bits, as in tile computes
   bool within(const Numbers& other) const { return low >= other.low && high <= other.high; }
   bool contains(std::int64_t number) const { return low <= number && number <= high; }
   bool fits(Held held) const;
 };
 Numbers either(const Numbers& a, const Numbers& b);
 
-/// Of one node. Of integers only what someone asks for is held: sums and products are right in as many bits as their
-/// result takes, whatever their terms are.
+/// Representation of a node. Only the requested bits of integers are kept: sums and products are correct in as many
+/// bits as their result needs, whatever their terms are.
 struct NodeValue {
   Held held = Held::floating;
-  Held work = Held::floating;  ///< what its function computes in
-  int asked = 64;              ///< of integers: how many of the lowest bits someone asks for; 64: for the number
-  bool whole = true;           ///< of integers: registers have the number, or its lowest bits, in all of theirs
-  Numbers numbers;             ///< of integers, as the meaning has them
+  Held work = Held::floating;  ///< representation in which its function computes
+  int asked = 64;              ///< integers: number of requested low bits; 64: the number itself
+  bool whole = true;           ///< integers: whether registers hold the number, or only low bits
+  Numbers numbers;             ///< range of integers, by the definition
   double least = -std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();  ///< of floats, NaN aside
+  double most = std::numeric_limits<double>::infinity();  ///< bound of floats, NaN aside
 };
 
-/// A compute whose functions take operands of one kind: what converts them is a separate node.
+/// A compute with functions on operands of one representation: conversions are separate nodes.
 class TypedCompute {
  public:
   explicit TypedCompute(const VectorCompute& compute);
@@ -62,11 +62,11 @@ class TypedCompute {
   const NodeValue& value_at(const VectorNode& node) const {
     return value_at(static_cast<int>(&node - compute_.nodes.data()));
   }
-  Held total(std::size_t output) const { return totals_[output]; }     ///< in which it is combined
-  bool bounded(std::size_t output) const { return bounded_[output]; }  ///< its neutral element decides with the others
-  bool real() const { return real_; }                                  ///< floats are f64
-  int bits() const { return bits_; }                                   ///< of the widest value
-  const std::string& inexact() const { return inexact_; }              ///< why values may differ; empty: they do not
+  Held total(std::size_t output) const { return totals_[output]; }  ///< in which it is combined
+  bool bounded(std::size_t output) const { return bounded_[output]; }  ///< its neutral element is compared too
+  bool real() const { return real_; }                      ///< floats are f64
+  int bits() const { return bits_; }                       ///< width of the widest value
+  const std::string& inexact() const { return inexact_; }  ///< why values may differ; empty: they do not
 
  private:
   enum class Kind : std::uint8_t { floating, integer };
@@ -94,7 +94,7 @@ class TypedCompute {
 
   VectorCompute compute_;
   std::vector<NodeValue> values_;
-  std::vector<bool> needed_;  ///< more than 32 bits are asked for, and there are more
+  std::vector<bool> needed_;  ///< more than 32 bits are requested and exist
   std::vector<Held> totals_;
   std::vector<bool> bounded_;
   std::vector<Kind> kinds_;
@@ -104,11 +104,11 @@ class TypedCompute {
   std::string inexact_;
 };
 
-/// Numbers that a function of integers has, from those of its operands.
+/// Range of an integer function, from those of its operands.
 Numbers numbers_of(const VectorNode& node, const Numbers* operands);
-/// Bounds of a function of floats; those of all floats where nothing is known.
+/// Bound of a float function; that of all floats if unknown.
 void float_bounds(const VectorNode& node, const NodeValue* const* operands, NodeValue& result);
-/// Functions whose lowest bits come from the lowest bits of their operands.
+/// Whether the low bits of a function depend only on low bits of its operands.
 bool is_modular(Function function);
 
 }  // namespace tilesim::isa

@@ -14,30 +14,30 @@
 
 namespace tilesim::isa {
 
-/// The function gets pointers to the operands and to the results (dense, row-major), then the extents of the operands,
-/// axis after axis, as 64-bit integers.
+/// The function receives pointers to operands and results (dense, row-major), then the extents of the operands, axis by
+/// axis, as 64-bit integers.
 class CustomKernel : public CustomOperation {
  public:
   struct Program {
-    std::string name;  ///< of the operation, for messages
+    std::string name;  ///< name of the operation, for messages
     Image image;
     Address function = 0;
     std::shared_ptr<const InstructionSet> set;
-    std::vector<CustomUnit> units;  ///< that the core has beside the machine's
+    std::vector<CustomUnit> units;  ///< units of the core in addition to the machine's
     std::string queue = "vector";
   };
   explicit CustomKernel(Program program) : program_(std::move(program)) {}
 
-  /// Cycles until all is over where `timed`, else 0. Throws UserError, with symbol and line, where the kernel traps.
+  /// Returns the cycles of all work if `timed`, else 0. UserError with symbol and line if the kernel traps.
   std::int64_t run(const Machine& machine, const std::vector<Array>& operands, std::vector<Array>& results,
                    bool timed) const;
-  /// Measured once for each core and types, on numbers between -1 and 1 (integers: 0 and 1) that are always the same.
+  /// Measured once per core and types, on fixed numbers between -1 and 1 (integers: 0 and 1).
   std::int64_t cycles(const Machine& machine, const std::vector<Array>& operands,
                       const std::vector<Array>& results) const override;
   std::string queue() const override { return program_.queue; }
 
  protected:
-  /// "symbol, line" of an instruction, as far as it is known.
+  /// "symbol, line" of an instruction, as far as known.
   virtual std::string where(Address pc) const = 0;
 
  private:
@@ -48,9 +48,9 @@ class CustomKernel : public CustomOperation {
   mutable std::map<std::string, std::int64_t> cached_;
 };
 
-/// Carries out the operation by its kernel; false: it has none.
+/// Executes the operation by its kernel; false if it has none.
 bool run_own(const Machine& machine, const Opaque& opaque);
-/// Whether its time is that of a kernel.
+/// Whether a kernel gives its time.
 bool has_kernel(const Opaque& opaque);
 
 }  // namespace tilesim::isa

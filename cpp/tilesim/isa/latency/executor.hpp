@@ -10,15 +10,15 @@
 
 namespace tilesim::isa {
 
-/// Operands are laid out as kernels take them in a memory of the hart, and results are brought back. A compute without
-/// kernel is carried out by its meaning, and counted with the reason. One thread at a time.
+/// Executes computes by their kernels in a memory of the hart: lays operands out as kernels need, and copies results
+/// back. A compute without a kernel is executed by its definition, and counted with the reason. Use it in one thread.
 class KernelExecutor final : public TileExecutor {
  public:
   explicit KernelExecutor(const Machine& machine);
   void run(const TileCompute& compute) override;
 
   std::int64_t by_kernel() const { return by_kernel_; }
-  /// Reason -> how many.
+  /// Number of such computes by reason.
   const std::map<std::string, std::int64_t>& others() const { return others_; }
 
  private:
@@ -28,7 +28,7 @@ class KernelExecutor final : public TileExecutor {
   void indexed(const Indexed& indexed);
   void sort(const tilesim::Sort& sort);
   Stop start_code(const Kernel& kernel, Memory& memory) const;
-  void run_code(const Kernel& kernel, Memory& memory) const;  ///< InternalError unless it returns
+  void run_code(const Kernel& kernel, Memory& memory) const;  ///< InternalError if it does not return
 
   struct PlacedProduct {
     MmaAddresses at;
@@ -38,19 +38,19 @@ class KernelExecutor final : public TileExecutor {
   struct PlacedVector {
     RegisterForm form;
     std::string inexact;
-    std::size_t core = 0, kernel = 0;  ///< of `narrower_cores`, of its kernels
+    std::size_t core = 0, kernel = 0;  ///< index of the core in `narrower_cores`, of its kernel
     Address code = 0;                  ///< 0: not written yet
   };
   using ShapedVector = std::vector<PlacedVector>;
-  /// Of a compute; of parts with some of its results each, where no kernel makes all of them.
+  /// For a compute; or for parts with some of its results, if no kernel computes all.
   struct VectorParts {
     ShapedVector shapes;
-    std::vector<std::vector<std::size_t>> outputs;  ///< of the parts; none: there are shapes
+    std::vector<std::vector<std::size_t>> outputs;  ///< results of each part; empty: by shapes
   };
   Address placed(const Kernel& kernel);
   std::vector<VectorKernel> kernels_of(const VectorCompute& compute, const VectorAddresses& at, std::size_t core) const;
   VectorParts& parts_of(const VectorCompute& compute);
-  /// Results in their registers' order.
+  /// Results in the order of their registers.
   struct VectorResults {
     VectorCompute compute;
     RegisterForm form;
@@ -66,8 +66,8 @@ class KernelExecutor final : public TileExecutor {
   std::shared_ptr<const InstructionSet> set_;
   KernelRunner runner_;
   std::map<MmaForm, PlacedProduct> products_;
-  std::map<std::vector<std::uint64_t>, VectorParts> vectors_;  ///< by signature and values of scalars
-  Address next_ = scratchpad_base;                             ///< free for operands
+  std::map<std::vector<std::uint64_t>, VectorParts> vectors_;  ///< by signature and scalar values
+  Address next_ = scratchpad_base;                             ///< next free address for operands
   std::int64_t by_kernel_ = 0;
   std::map<std::string, std::int64_t> others_;
 };

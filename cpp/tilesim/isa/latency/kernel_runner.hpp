@@ -15,15 +15,15 @@ class KernelRunner {
  public:
   KernelRunner(std::shared_ptr<const InstructionSet> set, std::uint32_t vlen, NpuSpec spec);
 
-  /// Scratchpad of at least so many bytes from `scratchpad_base` on; kernels before have left theirs in it.
+  /// The scratchpad with at least this many bytes from `scratchpad_base` on, which keeps data of earlier kernels.
   Memory& scratchpad(std::int64_t bytes);
   bool has_room(const Kernel& kernel) const;
-  /// Where the code stands from now on; there must be room.
+  /// Places code and returns its address; there must be space.
   Address place(const Kernel& kernel);
-  /// Takes all code away.
+  /// Removes all code.
   void clear();
-  /// Runs what `place` has placed. False: it met `ebreak`, which says that an operand has no meaning; InternalError
-  /// where it does not return otherwise.
+  /// Runs code from `place`. False: it reached `ebreak`, because an operand is not valid; InternalError if it does not
+  /// return otherwise.
   bool run(Address code);
 
  private:

@@ -16,21 +16,21 @@ namespace tilesim::isa {
 /// Version of the kernels' generator and of the pipeline of machines: part of a store's key.
 inline constexpr int generator_version = 6;
 
-/// Where a product's operands lie when it is timed: apart, each address of one instruction.
+/// Addresses of a product's operands for timing: separate, each loadable by one instruction.
 inline constexpr MmaAddresses timed_addresses{Address{1} << 24, Address{1} << 26, Address{1} << 28};
 
-/// What an array is given of a product. Unsupported where no kernel does it.
+/// The array's part of a product. Unsupported if no kernel can compute it.
 MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& descriptor);
 
-/// The unit that most of a kernel's time went to; the front end only where it was hardly ever free.
+/// The unit with most of a kernel's time; the front end only if it was hardly ever free.
 const char* busiest(const Pipeline& pipeline);
 
-/// What the time of a kernel's busiest unit went to, beside its work; `before`: the states of the units until then, in
-/// `cycles` before the end.
+/// The cause of the time of a kernel's busiest unit, besides its work; `before`: states of the units at `cycles` before
+/// the end.
 const char* reason_of(const Pipeline& pipeline, const std::vector<UnitTimes>& before, std::int64_t cycles);
 
-/// Kernel on an otherwise idle core: `done` is its time alone, `busy` what a second one right behind it adds.
-/// Unsupported for a compute without kernel.
+/// Latency of a kernel on an otherwise idle core: `done` is its time alone, `busy` the time that a second one right
+/// after it adds. Unsupported for a compute without a kernel.
 class InstructionLatency final : public LatencyModel {
  public:
   explicit InstructionLatency(const Machine& machine);
@@ -40,9 +40,9 @@ class InstructionLatency final : public LatencyModel {
 
   const CoreTiming& core() const { return table_->core; }
   const std::shared_ptr<PipelineTable>& table() const { return table_; }
-  /// The kernel of the last latency; none of a product or of what declares its cycles.
+  /// The kernel of the last latency; empty for a product or a compute with declared cycles.
   const Kernel& taken() const { return taken_; }
-  /// Every trip of every loop, for tests.
+  /// Simulates every trip of every loop, for tests.
   void every_trip() { every_trip_ = true; }
 
  private:

@@ -9,21 +9,21 @@
 
 namespace tilesim::isa {
 
-/// A core, then the same with registers of half the length, and so on, while `bits` are few registers and these hold
-/// `least` bits: the other half of each stays out of vl.
+/// A core, and variants with registers of half the length repeatedly, while `bits` need few registers and these hold
+/// `least` bits: vl excludes the rest of a register.
 std::vector<CoreTiming> shorter_cores(const CoreTiming& core, std::int64_t bits, std::int64_t least);
 
-/// A core, then those with half of its arithmetic pipes, load ports or store ports, down to one of each. Where few
-/// registers do, each of them with shorter registers, as long as they hold a row of lanes, and the core with cross-lane
-/// units and ports of half the rate: schedules for less are sometimes the better ones.
+/// A core, and variants with half of its arithmetic pipes, load ports or store ports, down to one of each. If few
+/// registers suffice, each also with shorter registers that hold a row of lanes, and the core with cross-lane units and
+/// ports of half the rate: their schedules are sometimes better.
 std::vector<CoreTiming> narrower_cores(const CoreTiming& core, const VectorCompute& compute, std::int64_t lanes);
 
-/// Of one of them; none where a narrower one has no kernel, Unsupported where the core itself has none.
+/// Kernels for one of them; empty if a narrower core has none, Unsupported if the core itself has none.
 std::vector<VectorKernel> kernels_of_core(const InstructionSet& set, const std::vector<CoreTiming>& cores,
                                           std::size_t number, const VectorCompute& compute, std::int64_t lanes,
                                           const VectorAddresses& at);
 
-/// Of a core and shorter ones.
+/// Permutes for a core and its variants with shorter registers.
 std::vector<Kernel> permutes_of_cores(const InstructionSet& set, const CoreTiming& core, const Permute& compute,
                                       const PermuteAddresses& at);
 std::vector<Kernel> indexed_of_cores(const InstructionSet& set, const CoreTiming& core, const Indexed& compute,

@@ -11,7 +11,7 @@ namespace tilesim::isa {
 
 class ProductLayout {
  public:
-  /// `kept`: the operand that stays in the array, 0 or 1; rows and columns are those of the array.
+  /// `kept`: the stationary operand, 0 or 1; rows and columns are those of the array.
   ProductLayout(const Mma& mma, int kept, std::int64_t rows, std::int64_t columns);
 
   std::int64_t batch() const { return count(moving_.batch); }
@@ -22,12 +22,12 @@ class ProductLayout {
 
   std::vector<std::byte> moving() const;
   std::vector<std::byte> held() const;
-  /// Sums of the view, zeros where it has none.
+  /// Sums of the view; zeros if it has none.
   std::vector<std::uint32_t> sums() const;
   void give_back(const std::vector<std::uint32_t>& sums) const;
 
  private:
-  /// In elements, of all points of some dims of a view; `together`: each is one behind the last.
+  /// Offsets in elements of all points of some dims of a view; `together`: they are consecutive.
   struct Offsets {
     std::vector<std::int64_t> all;
     bool together = true;

@@ -10,15 +10,15 @@ namespace tilesim::isa {
 
 class ScratchImage {
  public:
-  /// Views without an address, and what is asked for by `aside`, lie behind all others.
+  /// Views without an address, and the `aside` bytes, are placed after all others.
   ScratchImage(const std::vector<const TileView*>& views, std::int64_t aside);
 
   Memory& memory() { return memory_; }
   Address address(std::size_t view) const { return first_[view]; }  ///< of its first element
   Address aside() const { return aside_; }
-  /// From the views' data; the first ones count where they share bytes.
+  /// Copies the views' data; the first view counts for shared bytes.
   void fill();
-  /// To the data of one view, element by element.
+  /// Copies to the data of one view, element by element.
   void take(std::size_t view);
 
  private:

@@ -9,18 +9,18 @@
 
 namespace tilesim::isa {
 
-/// Times are cycles of the core. What is offered or started comes at a time before which everything has issued.
+/// A core at instruction level. Times are its cycles; before an offer or start, all earlier issues must be done.
 class LiveCore {
  public:
   explicit LiveCore(std::shared_ptr<PipelineTable> table) : table_(std::move(table)), units_(table_->core) {}
   LiveCore(const LiveCore&) = delete;
   LiveCore& operator=(const LiveCore&) = delete;
 
-  /// Made when it is first asked for; the order in which they are makes no difference.
+  /// Created at the first call; the order of creation has no effect.
   Sequencer& sequencer(int number);
-  /// Cycle of the next instruction that issues; below zero: none.
+  /// Cycle of the next instruction to issue; below zero: none.
   std::int64_t next() const;
-  /// Issues what issues before `until`, but nothing after the first cycle in which something is told.
+  /// Issues all instructions before `until`, but none after the first cycle with an event.
   void advance(std::int64_t until, std::vector<LiveEvent>& events);
   const CoreUnits& units() const { return units_; }
   CoreUnits& units() { return units_; }

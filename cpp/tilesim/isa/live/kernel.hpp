@@ -11,40 +11,40 @@
 
 namespace tilesim::isa {
 
-inline constexpr Address live_code = 0x10000;  ///< where kernels stand
+inline constexpr Address live_code = 0x10000;  ///< address of kernels
 
 struct LiveKernel {
   enum Role : std::uint8_t {
-    carried = 1,  ///< a scalar instruction that is carried out
-    reads = 2,    ///< an operand that can be released
-    pushes = 4,   ///< rows into an array
-    takes = 8,    ///< results of an array, which a `stores` follows
+    carried = 1,  ///< a scalar instruction to execute
+    reads = 2,    ///< an operand may be released
+    pushes = 4,   ///< pushes rows into an array
+    takes = 8,    ///< takes results of an array; a `stores` follows
     stores = 16,
     weights = 32,
-    completes = 64,  ///< the first set of weights: the push behind it takes that into use
-    targets = 128,   ///< where an array adds what is pushed from here on
+    completes = 64,  ///< the first set of weights: the next push starts using it
+    targets = 128,   ///< sets where an array adds later pushes
   };
   LiveKernel(const InstructionSet& set, const Kernel& kernel, bool product);
   void find_end(const Kernel& kernel);
 
   std::vector<Op> ops;
-  std::vector<std::uint8_t> roles;  ///< of each
-  std::size_t consumed = 0;         ///< from this place on nothing reads operands
-  std::size_t drains = 0;           ///< from this place on it loads no weights, and the next kernel may begin
-  std::size_t pushed = 0;           ///< from this place on results of an array are taken, and nothing else
-  std::uint8_t step = stores;       ///< what its steps end with
+  std::vector<std::uint8_t> roles;  ///< roles of each instruction
+  std::size_t consumed = 0;         ///< no instruction from here on reads operands
+  std::size_t drains = 0;           ///< no instruction from here on loads weights, and the next kernel may start
+  std::size_t pushed = 0;           ///< instructions from here on only take results of an array
+  std::uint8_t step = stores;       ///< last role of its steps
 };
 
-/// Kernels of a core's computes, each made when it is first asked for. One thread at a time.
+/// Kernels of a core's computes, created at the first use. Use it in one thread.
 class LiveKernels {
  public:
   explicit LiveKernels(const Machine& machine);
 
   const std::shared_ptr<PipelineTable>& table() const { return alone_.table(); }
   const Machine& machine() const { return machine_; }
-  /// Sets of weights that a product loads; 0: no kernel does it.
+  /// Number of weight sets that a product loads; 0: no kernel can compute it.
   std::int64_t sets_of(const Descriptor& descriptor, const ComputeSource& source);
-  /// For array number `array`. `resident`: its only set of weights is there. Null: no kernel, as `why` says.
+  /// For array number `array`. `resident`: it holds the only set of weights. Null: no kernel, for the reason `why`.
   const LiveKernel* find(const Descriptor& descriptor, const ComputeSource& source, unsigned array, bool resident,
                          std::string& why);
 

@@ -6,13 +6,13 @@
 
 namespace tilesim::isa {
 
-/// The `elements` of one type in groups of registers, four by four.
+/// Combines `elements` of one type in groups of registers, four at a time.
 class CombineWriter {
  public:
-  /// Unsupported where no instruction combines so.
+  /// Unsupported if no instruction combines them.
   CombineWriter(DType dtype, Combiner combiner);
 
-  /// Registers of a group that values of one type take beside each other: a new one, an old one, and room.
+  /// Registers per group when values of one type need a new one, an old one, and space.
   int most_group() const { return wide_ ? 1 : 2; }
   int slots(int group) const { return (wide_ ? 4 : 16) >> group; }
   unsigned fresh(int slot, int group) const { return static_cast<unsigned>(slot * (wide_ ? 8 : 2) << group); }
@@ -23,7 +23,7 @@ class CombineWriter {
  private:
   DType dtype_;
   const char* name_ = nullptr;
-  bool wide_ = false;  ///< floats of 16 bits are computed with in 32
+  bool wide_ = false;  ///< 16-bit floats are combined in 32 bits
 };
 
 }  // namespace tilesim::isa

@@ -7,25 +7,25 @@
 
 namespace tilesim::isa {
 
-/// `count` rows, each between a place that an index picks and the next one of the other side.
+/// A gather or scatter of `count` rows between a position picked by an index and the next position of the other side.
 struct IndexedForm {
-  std::int64_t count = 0, limit = 0;  ///< indices; how many there may be
+  std::int64_t count = 0, limit = 0;  ///< number of indices; number of positions
   DType dtype = DType::f32, index_type = DType::i32;
-  std::int64_t element = 4;                                      ///< bytes of a piece of the row
-  std::vector<MoveDim> row;                                      ///< in bytes, of pieces
+  std::int64_t element = 4;                                      ///< bytes of a piece of a row
+  std::vector<MoveDim> row;                                      ///< dims of pieces, in bytes
   bool nothing = false;                                          ///< rows are empty
-  std::int64_t picked_step = 0, other_step = 0, index_step = 0;  ///< bytes
+  std::int64_t picked_step = 0, other_step = 0, index_step = 0;  ///< strides in bytes
   Address picked = 0, other = 0, index = 0;
   bool scatter = false;
   std::optional<Combiner> combiner;
 };
 
-/// Unsupported where rows lie on each other, or what is written on what is read.
+/// Unsupported if rows overlap, or if the output overlaps the input.
 IndexedForm indexed_form(const Indexed& indexed, const IndexedAddresses& at);
 
-/// Kernels that check indices begin with the place where they end if one lies outside.
+/// Begins a kernel with checked indices: its exit for an index out of range comes first.
 void begin_checked(Code& code);
-/// Ends the kernel there unless x[index] < x[limit], unsigned.
+/// Leaves the kernel unless x[index] < x[limit], unsigned.
 void check(Code& code, unsigned index, unsigned limit);
 
 }  // namespace tilesim::isa

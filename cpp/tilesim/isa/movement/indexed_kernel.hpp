@@ -7,10 +7,10 @@
 
 namespace tilesim::isa {
 
-struct IndexedAddresses { Address in = 0, index = 0, out = 0; };  ///< of the first element of each view
+struct IndexedAddresses { Address in = 0, index = 0, out = 0; };  ///< address of the first element of each view
 
-/// All are the same; at least one. A kernel ends in `ebreak` where an index lies outside. Unsupported where none does
-/// it.
+/// Equivalent kernels, at least one. A kernel ends with `ebreak` if an index is out of range. Unsupported if no kernel
+/// can do it.
 std::vector<Kernel> indexed_kernels(const InstructionSet& set, const CoreTiming& core, const Indexed& indexed,
                                     const IndexedAddresses& at);
 

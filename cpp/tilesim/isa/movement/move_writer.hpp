@@ -10,36 +10,36 @@
 
 namespace tilesim::isa {
 
-/// `elements` of `width` bits, `in` and `out` bytes apart on either side, for every point of `loops` (steps in bytes,
+/// Moves `elements` of `width` bits with strides of `in` and `out` bytes, for every point of `loops` (steps in bytes,
 /// outer to inner).
 struct MovePass {
   unsigned width = 8;
   std::int64_t elements = 1, in = 1, out = 1;
   std::vector<MoveDim> loops;
   Address from = 0, to = 0;
-  /// Distances of the elements in bytes where they are not multiples of a step: `in`, `out` are not looked at then.
+  /// Offsets of the elements in bytes, if they have no common stride; `in` and `out` are then ignored.
   std::vector<std::uint32_t> in_table, out_table;
-  /// In between, each square of parts of the elements is turned: parts of so many bits; 0: nothing is.
+  /// Transposes each square of parts of this many bits in between; 0: none.
   unsigned part = 0;
 
   bool unit_in() const { return in_table.empty() && in == static_cast<std::int64_t>(width / 8); }
   bool unit_out() const { return out_table.empty() && out == static_cast<std::int64_t>(width / 8); }
   std::int64_t points() const;
-  /// Registers of a group, as a power of two.
+  /// Registers per group, as a power of two.
   int group(const CoreTiming& core) const;
-  /// All of it is read before anything is written.
+  /// Reads everything before any write.
   bool held(const CoreTiming& core) const { return !tabled() && points() <= 32 >> group(core); }
   bool tabled() const { return !in_table.empty() || !out_table.empty() || part > 0; }
 };
 
-/// Elements of that width which a group of registers has at most.
+/// Most elements of this width per group of registers.
 std::int64_t most_elements(const CoreTiming& core, unsigned width);
-/// About what a pass takes, in cycles: its ports.
+/// Approximate cycles of a pass on its ports.
 double cycles_of(const CoreTiming& core, const MovePass& pass);
-/// Elements that are too many for registers follow as loops; a shorter rest as a separate pass.
+/// Splits off elements that exceed the registers as loops, and a shorter rest as a separate pass.
 std::vector<MovePass> split(const MovePass& pass, std::int64_t most);
 
-/// One pass; Unsupported for more loops than there are counters.
+/// Writes one pass; Unsupported for more loops than counters.
 void write_pass(Code& code, const CoreTiming& core, const MovePass& pass);
 
 /// A move in bytes between two addresses.
@@ -50,10 +50,10 @@ struct Placed {
 };
 using Passes = std::vector<MovePass>;
 double cycles_of(const CoreTiming& core, const Passes& passes);
-/// The best ones first; at least one. `tables`: also those whose registers take elements by distances.
+/// Ways to move, best first, at least one. `tables`: includes those with registers of offsets.
 std::vector<Passes> ways(const CoreTiming& core, const Placed& move, bool tables = true);
 
-/// A move in bytes: of 4-bit elements where bytes hold neighbours on both sides. Unsupported otherwise.
+/// A move in bytes; 4-bit elements need both elements of a byte together on both sides. Unsupported otherwise.
 Move in_bytes(const Move& move, DType dtype);
 
 }  // namespace tilesim::isa

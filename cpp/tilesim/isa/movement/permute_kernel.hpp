@@ -8,15 +8,15 @@
 namespace tilesim::isa {
 
 struct PermuteAddresses {
-  Address in = 0, out = 0;  ///< of the first element of each view
-  Address aside = 0;        ///< where all elements fit, for one that takes the place of what it reads
+  Address in = 0, out = 0;  ///< addresses of the first element of each view
+  Address aside = 0;        ///< space for all elements, for an in-place permute
 };
 
-/// All are the same, none is the fastest everywhere; at least one. Unsupported where no kernel does it.
+/// Equivalent kernels, none of them always the fastest; at least one. Unsupported if no kernel can do it.
 std::vector<Kernel> permute_kernels(const InstructionSet& set, const CoreTiming& core, const Permute& permute,
                                     const PermuteAddresses& at);
 
-/// Bytes that kernels lay aside.
+/// Scratch bytes of the kernels.
 std::int64_t bytes_aside(const Permute& permute);
 
 }  // namespace tilesim::isa

@@ -11,7 +11,7 @@ namespace tilesim::isa {
 
 class IndexedRowWriter {
  public:
-  /// Unsupported where a row has too many parts, or nothing combines so.
+  /// Unsupported if a row has too many parts, or no instruction combines them.
   IndexedRowWriter(const InstructionSet& set, const CoreTiming& core, const IndexedForm& form);
   Kernel write();
 
@@ -34,7 +34,7 @@ class IndexedRowWriter {
   Code code_;
   const CoreTiming& core_;
   const IndexedForm& form_;
-  Passes row_;  ///< addresses are distances from the row's begin
+  Passes row_;  ///< addresses are offsets from the start of the row
   std::optional<CombineWriter> combiner_;
   static constexpr std::int64_t most_beside = 8;
   std::int64_t beside_, turn_ = 0;

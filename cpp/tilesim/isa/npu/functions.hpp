@@ -13,7 +13,7 @@ inline constexpr std::array<Function, 24> special_functions{
     Function::acos,  Function::atan,    Function::sinh,     Function::cosh,      Function::tanh, Function::erf,
     Function::erfc,  Function::sigmoid, Function::gelu_erf, Function::gelu_tanh, Function::silu, Function::softplus};
 
-/// −1: no special function.
+/// Number of a special function; −1: none.
 constexpr int special_number(Function function) {
   for (std::size_t i = 0; i < special_functions.size(); ++i)
     if (special_functions[i] == function) return static_cast<int>(i);

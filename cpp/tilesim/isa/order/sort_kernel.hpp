@@ -9,8 +9,8 @@
 
 namespace tilesim::isa {
 
-/// in: [row blocks][registers that hold elements][elements of a register], as a SortPlan says; keys and positions:
-/// [row blocks][registers of results][elements of a register]; work: words of one row block's registers.
+/// Layouts by a SortPlan: in: [row blocks][filled registers][elements of a register]; keys and positions: [row
+/// blocks][result registers][elements of a register]; work: words of one row block.
 struct SortAddresses { Address in = 0, keys = 0, positions = 0, work = 0; };
 
 struct SortKernel {
@@ -18,10 +18,10 @@ struct SortKernel {
   SortPlan plan;
 };
 
-/// Of each of `sort_plans`, at least one. Unsupported where no kernel does it.
+/// A kernel for each of `sort_plans`, at least one. Unsupported if no kernel can do it.
 std::vector<SortKernel> sort_kernels(const InstructionSet& set, const CoreTiming& core, const tilesim::Sort& sort,
                                      const SortAddresses& at);
-/// Their plans alone.
+/// Only their plans.
 std::vector<SortPlan> plans_of(const CoreTiming& core, const tilesim::Sort& sort);
 SortKernel sort_kernel(const InstructionSet& set, const tilesim::Sort& sort, const SortPlan& plan,
                        const SortAddresses& at);

@@ -8,13 +8,13 @@
 
 namespace tilesim::isa {
 
-/// Vector registers, one by one.
+/// Allocates single vector registers.
 class WordRegisters {
  public:
   explicit WordRegisters(bool from_top = false) : from_top_(from_top) {}
   unsigned take();
   std::vector<unsigned> take(std::int64_t count);
-  unsigned take_pair();  ///< two, the first an even one
+  unsigned take_pair();  ///< two, the first with an even number
   void claim(unsigned reg) { free_[reg] = false; }
   void give(unsigned reg) { free_[reg] = true; }
   void give(const std::vector<unsigned>& all) {
@@ -23,7 +23,7 @@ class WordRegisters {
   std::int64_t left() const;
 
  private:
-  bool from_top_;  ///< single ones, so that pairs stay together
+  bool from_top_;  ///< single ones from the top, so that pairs stay together
   std::vector<bool> free_ = std::vector<bool>(32, true);
 };
 
@@ -33,19 +33,19 @@ class WordWriter {
 
   WordWriter(Code& code, const SortPlan& plan, DType key, DType position, bool descending);
 
-  /// Numbers of elements and their places in the first registers; before all else.
+  /// Computes element numbers and positions in the first registers; call it first.
   void begin();
   void first_register();  ///< of a row block
-  /// Registers of words, named by the first: beside keys of 64 bits the next one has the place.
+  /// Registers of words, named by the first; with 64-bit keys the next one holds the position.
   Words take(std::int64_t count);
   void give(const Words& all);
   Words encode(std::int64_t count);
-  Words placeholders(std::int64_t count);  ///< behind the end
-  /// Keys and places to where their pointers are.
+  Words placeholders(std::int64_t count);  ///< for positions beyond the end
+  /// Stores keys and positions at their pointers.
   void decode(const Words& words);
 
-  /// Words in memory from a pointer on, which moves behind them; at most two runs of the same length at once.
-  /// With two, `place` is lost.
+  /// Words in memory from a pointer on, which advances; at most two runs of equal length at once. With two, `place` is
+  /// overwritten.
   struct Run {
     const Words& words;
     unsigned pointer;
@@ -54,20 +54,20 @@ class WordWriter {
   void load(const std::vector<Run>& runs) { access(true, runs); }
   void store(const std::vector<Run>& runs) { access(false, runs); }
 
-  /// Comparators of several blocks of words, all in their order, the lower word first.
+  /// Comparators of several blocks of words, all in the same direction, the lower word first.
   struct Pair {
     unsigned* low;
     unsigned* high;
   };
   void exchange(const std::vector<Pair>& pairs);
-  void keep(const std::vector<Pair>& pairs);  ///< the lower one of both, as `low`
-  /// Puts blocks of words in order; bitonic ones; keeps the better half of two.
+  void keep(const std::vector<Pair>& pairs);  ///< keeps the lower of both in `low`
+  /// Sorts blocks of words; merges bitonic ones; keeps the better half of two.
   void sort(const std::vector<Words*>& blocks);
   void clean(const std::vector<Words*>& blocks, std::int64_t widest);
-  /// Parts of rows by their numbers: element i with element i of the part xor `parts`; the part without `bit` keeps the
-  /// lower word, with bit < 0 both do.
+  /// Compares element i of a part with element i of part number xor `parts`; the part without `bit` keeps the lower
+  /// word, with bit < 0 both do.
   void cross(const std::vector<Pair>& pairs, std::int64_t parts, int bit);
-  /// Back to the registers where they were, for the next trip of a loop.
+  /// Moves words back to their registers, for the next trip of a loop.
   void settle(Words& words, const Words& home);
 
   std::int64_t bytes(int of_bits) const { return plan_.elements() * of_bits / 8; }
@@ -80,10 +80,10 @@ class WordWriter {
   void words() { code_.set_vl(plan_.elements(), static_cast<unsigned>(plan_.word_bits), 0); }
   void narrow(int width);
   void set_masked() { code_.set_vl(plan_.elements(), static_cast<unsigned>(plan_.word_bits), 0, true); }
-  /// Above 31 from a register.
+  /// Shifts; amounts above 31 come from a register.
   void shift(const char* name, const Words& to, const Words& from, int by);
-  Words places(const Words& all) const;   ///< registers of places
-  void in_front(unsigned a, unsigned b);  ///< v0 = word a is below word b
+  Words places(const Words& all) const;   ///< registers with positions
+  void in_front(unsigned a, unsigned b);  ///< v0 = word a is less than word b
   void exchange_wide(const Pair& pair);
   void cross_wide(unsigned word, unsigned other, unsigned upper);
   Words encode_wide(std::int64_t count);
@@ -109,7 +109,7 @@ class WordWriter {
   int width_, shift_;
   bool signed_zero_;
   WordRegisters registers_;
-  unsigned number_ = 0, first_ = 0;  ///< registers of elements' numbers and first places
+  unsigned number_ = 0, first_ = 0;  ///< registers of element numbers and first positions
 };
 
 }  // namespace tilesim::isa

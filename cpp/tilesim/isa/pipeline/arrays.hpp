@@ -9,33 +9,33 @@
 
 namespace tilesim::isa {
 
-/// What an instruction asks of an array.
+/// Use of an array by an instruction.
 enum class ArrayWork : std::uint8_t { none, weights, push, pop, target };
 
-/// A weight-stationary array behind a queue of input rows and before one of result rows. Its calls come in program
+/// Timing of a weight-stationary array between a queue of input rows and one of result rows. Calls come in program
 /// order; rows are counted from the first.
 class ArrayClock {
  public:
   explicit ArrayClock(const ArrayTiming& timing) : timing_(&timing) {}
 
-  /// Before this an instruction on `rows` rows cannot start.
+  /// Earliest start of an instruction on `rows` rows.
   Ticks earliest(ArrayWork work, std::int64_t rows, Ticks beats, unsigned dtype) const;
-  /// It starts; `held`: how long it reads or writes registers.
+  /// Starts an instruction; `held`: time for which it accesses registers.
   void start(ArrayWork work, std::int64_t rows, Ticks at, Ticks held, unsigned dtype);
 
-  Ticks free() const { return free_; }        ///< the next row may stream
-  Ticks swapped() const { return swapped_; }  ///< the last set of weights came into use
+  Ticks free() const { return free_; }        ///< when the next row may stream
+  Ticks swapped() const { return swapped_; }  ///< when the last set of weights came into use
   Ticks busy() const { return busy_; }
-  Ticks loading() const { return loading_; }  ///< weights
+  Ticks loading() const { return loading_; }  ///< when weights are loaded
   /// From here on results go to memory without further instructions.
   void keeps_results(bool keeps) { keeps_ = keeps; }
-  Ticks over() const { return keeps_ ? free_ + fill() : 0; }  ///< of results that nothing takes
+  Ticks over() const { return keeps_ ? free_ + fill() : 0; }  ///< end of results that no instruction takes
   void state(Ticks now, std::vector<Ticks>& to) const;
-  /// All later by `by`, after `times` more of what it was busy with since then.
+  /// Delays all times by `by`, after `times` repetitions of the work since then.
   void repeat(const ArrayClock& before, Ticks by, std::int64_t times);
 
  private:
-  /// Rows up to `end`, the last of which does it at `last`, the others `each` apart before it.
+  /// Rows up to `end`: the last one at `last`, the others `each` earlier than the next.
   struct Rows {
     std::int64_t end = 0, count = 0;
     Ticks last = 0, each = 0;

@@ -10,7 +10,7 @@
 namespace tilesim::isa {
 
 enum class TimingClass : std::uint8_t {
-  vector,  ///< the root: what a core says of all
+  vector,  ///< the root: default of all classes of a core
   integer,
   logic,
   shift,
@@ -83,12 +83,12 @@ enum class TimingClass : std::uint8_t {
 inline constexpr std::size_t timing_classes = static_cast<std::size_t>(TimingClass::count);
 
 const char* class_name(TimingClass c);
-TimingClass class_parent(TimingClass c);  ///< of the root: itself
-/// False: no class has that name.
+TimingClass class_parent(TimingClass c);  ///< the root's parent is the root
+/// False: unknown name.
 bool class_named(std::string_view name, TimingClass& found);
 
-/// The class of a vector instruction: from its timing word, its group rule and its unit; the mnemonic tells apart what
-/// shares all three.
+/// The class of a vector instruction: from its timing word, group rule and unit; the mnemonic distinguishes
+/// instructions that share all three.
 TimingClass class_of(const InstructionInfo& info);
 
 }  // namespace tilesim::isa

@@ -8,16 +8,16 @@
 
 namespace tilesim::isa {
 
-/// Keeps the first `limit` instructions.
+/// Records the first `limit` instructions.
 class Log final : public Recorder {
  public:
   struct LoggedInstruction {
     std::uint64_t address = 0;
     std::uint32_t bits = 0;
-    std::uint8_t kind = none, pipe = 0;                ///< of its pipe; `none`: the front end carries it out
-    State front = State::busy, at_pipe = State::busy;  ///< what it waited for longest there; busy: for nothing
+    std::uint8_t kind = none, pipe = 0;                ///< of its pipe; `none`: executed by the front end
+    State front = State::busy, at_pipe = State::busy;  ///< its longest wait there; busy: no wait
     Ticks issue = 0, dispatch = 0, start = 0, end = 0, done = 0;
-    Ticks front_wait = 0, pipe_wait = 0;  ///< of that, how long
+    Ticks front_wait = 0, pipe_wait = 0;  ///< duration of that wait
   };
   static constexpr std::uint8_t none = 255;
 
@@ -26,7 +26,7 @@ class Log final : public Recorder {
   bool wants_waits() const override { return true; }
 
   const std::vector<LoggedInstruction>& entries() const { return entries_; }
-  std::uint64_t seen() const { return seen_; }  ///< kept or not
+  std::uint64_t seen() const { return seen_; }  ///< including those not recorded
 
  private:
   std::size_t limit_;
@@ -34,28 +34,28 @@ class Log final : public Recorder {
   std::uint64_t seen_ = 0;
 };
 
-/// Busy intervals by unit: unit 0 is the front end, those of a pipe bear the id of their instruction. What follows
-/// the first `limit` intervals is counted.
+/// Busy intervals by unit: unit 0 is the front end; intervals of a pipe have the id of their instruction. Those after
+/// the first `limit` are only counted.
 class Intervals final : public Recorder {
  public:
   struct Interval {
     std::uint8_t kind = Log::none, pipe = 0;  ///< `none`: the front end
-    std::uint16_t id = 0;                     ///< of the instruction; the front end's have none
+    std::uint16_t id = 0;                     ///< of the instruction; none for the front end
     Ticks start = 0, end = 0;
   };
-  /// From its first instruction until one outside the function issues.
+  /// From a function's first instruction until one outside the function issues.
   struct Visit {
     std::size_t function = 0;  ///< index of its start; 0: before the first one
     Ticks start = 0, end = 0;
   };
 
-  /// `functions`: where they start, ascending.
+  /// `functions`: start addresses, ascending.
   Intervals(std::size_t limit, std::vector<std::uint64_t> functions);
   void issued(const Issue& what) override;
 
   const std::vector<Interval>& intervals() const { return intervals_; }
   const std::vector<Visit>& visits() const { return visits_; }
-  std::uint64_t left_out() const { return left_out_; }  ///< instructions
+  std::uint64_t left_out() const { return left_out_; }  ///< number of instructions
 
  private:
   void visit(std::uint64_t address, Ticks at);
@@ -64,8 +64,8 @@ class Intervals final : public Recorder {
   std::vector<std::uint64_t> functions_;
   std::vector<Interval> intervals_;
   std::vector<Visit> visits_;
-  std::size_t front_ = 0;             ///< the front end's last interval, one further
-  std::uint64_t low_ = 1, high_ = 0;  ///< addresses of the function that is visited
+  std::size_t front_ = 0;             ///< index of the front end's last interval, plus one
+  std::uint64_t low_ = 1, high_ = 0;  ///< address range of the current function
   std::uint64_t left_out_ = 0;
 };
 

@@ -8,13 +8,13 @@
 
 namespace tilesim::isa {
 
-/// Bytes of memory that an instruction reads or writes, one after the other, from `start` for `held`.
+/// Memory that an instruction accesses sequentially, from `start` for `held` ticks.
 struct Touched {
   std::uint64_t from = 0, to = 0;
   Ticks start = 0, held = 0;
 
   bool any() const { return from != to; }
-  /// From its start until it comes to a byte. Strides of any size may lie between.
+  /// Time from its start until it reaches a byte; strides may be of any size.
   Ticks until(std::uint64_t byte) const {
     const std::uint64_t done = byte - from, all = to - from;
     constexpr std::uint64_t exact = std::uint64_t{1} << 31;
@@ -24,8 +24,8 @@ struct Touched {
   }
 };
 
-/// Where the elements of an instruction lie that begins at `base`; nothing where that depends on a register of indices.
-/// Strided ones take all that lies between.
+/// The memory that an instruction at `base` accesses; empty if a register of indices determines it. Strided accesses
+/// cover all bytes in between.
 inline Touched touched_by(Accesses how, std::uint64_t base, std::uint64_t stride, std::uint64_t elements,
                           const InstructionPlan& plan) {
   if (how == Accesses::none || plan.bytes == 0) return {};
@@ -45,7 +45,7 @@ class UnderWay {
     over_ = std::max(over_, one.start + one.held);
   }
   bool over(Ticks now) const { return over_ <= now; }
-  /// Before this one that comes at `now` or later cannot start: it touches no byte before these are done with it.
+  /// Earliest start of an access at `now` or later: it touches no byte before these have finished with it.
   Ticks before(const Touched& younger, Ticks now) const {
     Ticks found = 0;
     if (over(now)) return found;
@@ -63,14 +63,14 @@ class UnderWay {
   Ticks over_ = 0;
 };
 
-/// A read comes behind older writes of its bytes, a write behind older reads and writes. Scalar accesses are in order
-/// among each other.
+/// Orders accesses: a read follows older writes of its bytes, a write follows older reads and writes. Scalar accesses
+/// are in program order.
 class MemoryOrder {
  public:
   explicit MemoryOrder(std::size_t vectors = 1) : loads_(vectors), stores_(vectors) {}
 
   bool quiet(Ticks now) const { return loads_.over(now) && stores_.over(now); }  ///< of vector accesses
-  /// Before this the access of a vector or scalar instruction cannot start.
+  /// Earliest start of the access of a vector or scalar instruction.
   Ticks before(const Touched& access, bool reads, bool is_vector, Ticks now) const {
     Ticks found = stores_.before(access, now);
     if (!reads) found = std::max(found, loads_.before(access, now));

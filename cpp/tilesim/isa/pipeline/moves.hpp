@@ -10,20 +10,20 @@
 
 namespace tilesim::isa {
 
-/// What an instruction asks of DMA.
+/// Use of DMA by an instruction.
 enum class MoveWork : std::uint8_t { none, start, wait, done };
 
-/// The queues of a core, which its sequencers share. A transfer takes its queue for the issue cycles, then until its
-/// last request has left: by the queue's rate, or by how many requests may be under way. It is over when all bytes have
-/// passed the queue and memory has answered, after others' bytes, and the DMA latency later: what the engine's closed
-/// form says of a transfer alone. One without bytes takes the issue cycles. A plain value.
+/// The DMA queues of a core, shared by its sequencers. A transfer occupies its queue for the issue cycles, then until
+/// its last request has left, limited by the queue's rate or the number of requests in flight. It completes one DMA
+/// latency after all bytes have passed the queue and memory has answered, after other transfers' bytes; a single
+/// transfer takes the engine's closed-form time. An empty transfer takes the issue cycles. A value type.
 class MoveQueues {
  public:
   struct Queue {
-    Ticks free = 0, busy = 0;  ///< busy: issued, or passed bytes
-    Ticks answered = 0;        ///< the last of its transfers is over
-    Ticks memory = 0;          ///< before `free`: waited for memory, to take requests or to answer the last ones
-    std::deque<Ticks> starts;  ///< of the last `entries`
+    Ticks free = 0, busy = 0;  ///< busy: issuing or passing bytes
+    Ticks answered = 0;        ///< end of its last transfer
+    Ticks memory = 0;          ///< part before `free` in which it waited for memory to accept or answer requests
+    std::deque<Ticks> starts;  ///< starts of the last `entries`
 
     Ticks memory_until(Ticks end) const { return memory + std::max<Ticks>(0, std::min(answered, end) - free); }
   };
@@ -31,9 +31,9 @@ class MoveQueues {
   MoveQueues() = default;
   explicit MoveQueues(const MoveTiming& timing) : timing_(timing), queues_(timing.load_queues + timing.store_queues) {}
 
-  /// Before this the queue has no place for another.
+  /// Time from which the queue has a free entry.
   Ticks place(unsigned queue) const;
-  /// A transfer comes to a queue; when it is over.
+  /// Adds a transfer to a queue; returns its end.
   Ticks start(unsigned queue, Ticks at, std::uint64_t bytes);
   const std::vector<Queue>& queues() const { return queues_; }
   void repeat(const MoveQueues& before, Ticks by, std::int64_t times);
@@ -45,19 +45,19 @@ class MoveQueues {
   Ticks memory_free_ = 0;
 };
 
-/// The tickets that one sequencer was given.
+/// Tickets given to one sequencer.
 class Tickets {
  public:
   bool over(std::uint64_t ticket, unsigned queue) const { return until(ticket, queue) <= asked_; }
   void ask(Ticks now) { asked_ = now; }
-  /// When the transfer of a ticket (0: all of the queue) is over; 0 for a ticket that there is not.
+  /// End of a ticket's transfer (0: of all in the queue); 0 for an unknown ticket.
   Ticks until(std::uint64_t ticket, unsigned queue) const;
-  /// After `given` others: one that was not carried out is forgotten.
+  /// Adds a ticket after `given` others; drops one that was not executed.
   void add(Ticks over, unsigned queue, std::uint64_t given);
 
  private:
   std::vector<Ticks> over_;
-  std::vector<Ticks> queues_;  ///< the last of each
+  std::vector<Ticks> queues_;  ///< last end per queue
   Ticks asked_ = 0;
 };
 

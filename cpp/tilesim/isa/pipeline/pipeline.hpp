@@ -20,27 +20,27 @@ struct UnitTimes {
   StateTimes in{};
 };
 
-/// What does not depend on what ran before, for pipelines of one core or of many alike: found when it is first needed.
-/// One thread at a time.
+/// Data that do not depend on history, for pipelines of one core or of equal cores, computed at the first use. Use it
+/// in one thread.
 struct PipelineTable {
   PipelineTable(std::shared_ptr<const InstructionSet> set, CoreTiming core);
 
   std::shared_ptr<const InstructionSet> set;
   CoreTiming core;
   std::vector<StaticTiming> fixed;     ///< by instruction
-  std::vector<InstructionPlan> plans;  ///< by a hash of their keys
+  std::vector<InstructionPlan> plans;  ///< by hash of their keys
 };
 
-/// Timing follows execution: an Observer of a Hart, or fed from a list of decoded instructions. Front end, registers
-/// and queues are its own; the core's units are too, unless it is one of several sequencers that share them.
+/// Times instructions after their execution: as Observer of a Hart, or from a list of decoded instructions. It owns
+/// front end, registers and queues, and the core's units unless several sequencers share them.
 class Pipeline final : public Observer {
  public:
   Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core);
   explicit Pipeline(std::shared_ptr<PipelineTable> table);
-  /// `shared` outlives it.
+  /// `shared` must outlive it.
   Pipeline(std::shared_ptr<PipelineTable> table, CoreUnits& shared);
 
-  /// With addresses: DMA takes its time, loads and stores keep their order where they touch the same bytes.
+  /// With addresses: includes DMA time, and the order of loads and stores on the same bytes.
   void issue(const Op& op, const Hart& before) override {
     hart_ = &before;
     issue(op, before.v);
@@ -56,40 +56,40 @@ class Pipeline final : public Observer {
   void trapped(const Op& op) override;
   std::int64_t cycles() const override { return now_ / cycle; }
   bool moved(std::uint64_t ticket, unsigned queue) const override { return tickets_.over(ticket, queue); }
-  /// In two steps, of a sequencer: `reach` lets the front end come to an instruction and carries it out unless it is
-  /// one for the units; such a one issues at `now()`, by `take`, before anything else is reached.
+  /// Two steps, for a sequencer: `reach` advances the front end to an instruction and executes it unless it is for the
+  /// units; that one issues at `now()` by `take`, before any later instruction.
   bool reach(const Op& op);
   void take(const Op& op, const VectorState& v);
-  /// The front end does nothing before.
+  /// The front end is idle until then.
   void sleep(Ticks until) { wait(until, State::starved); }
-  /// From here on it is told of every instruction; it outlives the pipeline's use.
+  /// Reports every instruction from here on; the recorder must outlive the pipeline's use.
   void watch(Recorder& recorder) {
     recorders_.push_back(&recorder);
     waits_ |= recorder.wants_waits();
   }
-  /// Cycles until all that was issued is over.
+  /// Cycles until all issued instructions have completed.
   std::int64_t drain() const;
-  /// Front end and pipes, until `drain()`.
+  /// Times of front end and pipes, until `drain()`.
   std::vector<UnitTimes> units() const;
   std::uint64_t instructions() const { return instructions_; }
   const CoreTiming& core() const { return table_->core; }
   const InstructionSet& set() const { return *table_->set; }
   const std::vector<ArrayClock>& arrays() const { return of_core().arrays; }
-  /// "arithmetic", or "arithmetic0" where there are several: of a PipeKind, or behind those a unit of the core's own.
+  /// "arithmetic", or "arithmetic0" if there are several: of a PipeKind, or after those a unit of the core.
   std::string unit_called(std::size_t unit, std::size_t pipe) const;
 
   Ticks now() const { return now_; }
-  Ticks over() const { return std::max(end_, now_ + (used_ != 0 ? cycle : 0)); }  ///< all that was issued
-  Ticks left() const { return left_; }    ///< the last vector instruction's pipe
-  Ticks ended() const { return ended_; }  ///< the last vector instruction is over
-  /// All that later instructions can notice, as times from now: equal ones go on alike.
+  Ticks over() const { return std::max(end_, now_ + (used_ != 0 ? cycle : 0)); }  ///< end of all issued instructions
+  Ticks left() const { return left_; }    ///< when the last vector instruction's pipe is free
+  Ticks ended() const { return ended_; }  ///< when the last vector instruction completes
+  /// All state that affects later instructions, as times from now: equal states behave alike.
   void state(std::vector<Ticks>& to) const;
-  /// Lets `times` repetitions of the time since `before` pass at once; for a core without neighbours.
+  /// Skips `times` repetitions of the time since `before`; only without other sequencers.
   void repeat(const Pipeline& before, std::int64_t times);
 
  private:
   using Pipe = CoreUnits::Pipe;
-  /// When an instruction may start: for its first beat alone, and so that no beat has to wait.
+  /// Start times of an instruction: for its first beat alone, and such that no beat waits.
   struct Bounds {
     Ticks operands = 0, registers = 0, first_operands = 0, first_registers = 0;
     Ticks all() const { return std::max(operands, registers); }
@@ -107,7 +107,7 @@ class Pipeline final : public Observer {
     if (reach(op)) take(op, v);
   }
   void recorded(const Op& op, const VectorState& v);
-  void follow(const Op& op);  ///< what the branch before turned out to be
+  void follow(const Op& op);  ///< resolves the preceding branch
   void wait(Ticks until, State why);
   void take_slot();
   void await_memory(const Op& op, const StaticTiming& fixed);
@@ -117,7 +117,7 @@ class Pipeline final : public Observer {
   Queue& queue_of(const StaticTiming& fixed) {
     return queues_[core().decoupled || fixed.pipe >= pipe_kinds ? fixed.pipe : 0];
   }
-  /// Where and when an instruction starts at a pipe of its core, and at a shared one.
+  /// Start of an instruction at a pipe of its core, and at a shared one.
   CoreUnits::PipeSlot begin(const Op& op, const StaticTiming& fixed, const InstructionPlan& plan, const VectorState& v,
                             const Bounds& bound);
   CoreUnits::PipeSlot begin_shared(const StaticTiming& fixed, const InstructionPlan& plan, const Bounds& bound);
@@ -126,7 +126,7 @@ class Pipeline final : public Observer {
   Lanes latest(unsigned base, const Footprint& f, const Lanes& first, const Lanes& last) const;
   Bounds bounds(const InstructionPlan& plan, const Op& op) const;
   void record(const InstructionPlan& plan, const Op& op, Ticks start);
-  /// The same of one whose later beats wait for what they read, or write over.
+  /// The same for an instruction whose later beats wait for operands or for registers to overwrite.
   void record_late(const InstructionPlan& plan, const Op& op, Ticks start);
   void late_beats(const InstructionPlan& plan, const Op& op, Ticks start);
   std::size_t choose(unsigned unit, unsigned allowed) const;
@@ -135,18 +135,18 @@ class Pipeline final : public Observer {
   CoreUnits* shared_ = nullptr;  ///< null: `own_`
   CoreUnits own_;
 
-  Ticks now_ = 0;  ///< the front end's cycle
+  Ticks now_ = 0;  ///< cycle of the front end
   unsigned used_ = 0, dispatched_ = 0, accesses_ = 0;
   StateTimes front_{};
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
-  std::array<Ticks, dividers> divided_{};  ///< a divider takes the next
+  std::array<Ticks, dividers> divided_{};  ///< when a divider accepts the next
   std::array<Lanes, 32> registers_{};
-  std::vector<Queue> queues_;  ///< as the units' pipes
-  /// Of the instruction at hand: from this beat on, by the time that it would come without waiting, it is later.
+  std::vector<Queue> queues_;  ///< like the units' pipes
+  /// Delay of the current instruction: from this beat on (by its time without delay), it is late by `by`.
   struct Late { Ticks from = 0, by = 0; };
   std::vector<Late> late_;
-  const Hart* hart_ = nullptr;  ///< during `issue`, where there is one: its registers and memory say what is moved
+  const Hart* hart_ = nullptr;  ///< set during `issue`, if available: its registers and memory give the bytes moved
   MemoryOrder memory_;
   Ticks end_ = 0, left_ = 0, ended_ = 0;
   std::uint64_t instructions_ = 0;

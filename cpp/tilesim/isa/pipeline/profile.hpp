@@ -12,8 +12,8 @@
 
 namespace tilesim::isa {
 
-/// An instruction is charged the cycles by which it moves the end of all that issued so far, as an in-order core that
-/// retires in program order would: so the rows add up to `Pipeline::drain()`, and what runs beneath a longer
+/// Attributes to each instruction the cycles by which it extends the end of all issued so far, as in an in-order core
+/// that retires in program order: so the rows add up to `Pipeline::drain()`, and work hidden behind a longer
 /// instruction costs nothing.
 class Profile final : public Recorder, public CounterSource {
  public:
@@ -21,17 +21,16 @@ class Profile final : public Recorder, public CounterSource {
     std::uint64_t address = 0, instructions = 0;
     std::int64_t cycles = 0;
   };
-  /// Operations as `InstructionPlan` counts them, of vector and scalar float instructions, by log2 of the element's
-  /// bytes.
+  /// Operations as in `InstructionPlan`, of vector and scalar float instructions, by log2 of the element's bytes.
   struct Work {
     std::array<std::uint64_t, 4> operations{};
-    std::uint64_t loaded = 0, stored = 0;  ///< bytes
+    std::uint64_t loaded = 0, stored = 0;  ///< in bytes
   };
 
   void issued(const Issue& what) override;
   void trapped(const Op& op) override;
 
-  std::vector<Row> rows() const;  ///< by address, of those that were carried out
+  std::vector<Row> rows() const;  ///< executed instructions by address
   const Work& work() const { return work_; }
   void count(Counters& to, bool last) const override;
 
@@ -46,16 +45,16 @@ class Profile final : public Recorder, public CounterSource {
   Counter& counter(std::uint64_t address);
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
-  std::uint64_t number_ = ~std::uint64_t{0};  ///< of the page that was used last
+  std::uint64_t number_ = ~std::uint64_t{0};  ///< number of the last used page
   Page* page_ = nullptr;
-  Ticks over_ = 0, before_ = 0;  ///< all is over that issued so far, but for the last
+  Ticks over_ = 0, before_ = 0;  ///< end of all issued so far, without the last
   Work work_;
 };
 
-/// What a core's pipes can do at most: the instruction that does most in the time for which it holds its pipe.
+/// Peak rates of a core's pipes: those of the instruction that does most per time in its pipe.
 struct Peaks {
-  std::array<double, 4> operations{};  ///< a cycle, by log2 of the element's bytes
-  double bytes = 0;                    ///< a cycle, read and written
+  std::array<double, 4> operations{};  ///< per cycle, by log2 of the element's bytes
+  double bytes = 0;                    ///< per cycle, read and written
 };
 
 Peaks peaks(const InstructionSet& set, const CoreTiming& core);

@@ -11,10 +11,10 @@
 namespace tilesim::isa {
 
 struct LoopCase {
-  std::string instruction;  ///< copy 0: "vadd.vv v8,v16,v24,v0.t"
-  unsigned sew = 8;         ///< bits
+  std::string instruction;  ///< first copy: "vadd.vv v8,v16,v24,v0.t"
+  unsigned sew = 8;         ///< in bits
   int lmul = 0;             ///< log2, −3 … 3
-  bool one = false;         ///< vl = 1; else VLMAX
+  bool one = false;         ///< vl = 1 instead of VLMAX
 };
 
 struct LoopResult {
@@ -24,17 +24,17 @@ struct LoopResult {
 
 inline constexpr unsigned loop_copies = 8, loop_trips = 512;
 
-/// The eight copies, one a line. Registers rotate by the group: the wide one where it widens or narrows, by two where
-/// masks are combined.
+/// The eight copies, one per line. Registers rotate by the group: the wide one for widening or narrowing, by two for
+/// mask operations.
 std::string rotated(const LoopCase& of);
 
-/// Runs the loop. Once it goes on as it did before, the rest of its trips passes at once, unless `every_trip`: the
-/// result is the same. UserError for an instruction that is not there, Unsupported where vtype does not exist.
+/// Runs the loop. Once trips repeat, the remaining ones are skipped unless `every_trip`; the result is the same.
+/// UserError for an unknown instruction, Unsupported for an unsupported vtype.
 LoopResult run_loop(const std::shared_ptr<const InstructionSet>& set, const CoreTiming& core, const LoopCase& of,
                     bool every_trip = false);
 
-/// Issues the instructions of an assembly text, `times` over, with the case's SEW and LMUL and min(avl, VLMAX)
-/// elements; none is carried out.
+/// Times the instructions of an assembly text, repeated `times`, with the case's SEW and LMUL and min(avl, VLMAX)
+/// elements, without executing them.
 void time_list(Pipeline& pipeline, const std::string& text, const LoopCase& type, std::uint64_t avl, unsigned times);
 
 }  // namespace tilesim::isa

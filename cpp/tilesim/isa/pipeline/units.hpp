@@ -10,23 +10,23 @@ namespace tilesim::isa {
 struct CoreUnits {
   struct Held { Ticks start = 0, end = 0; };
   struct Pipe {
-    Ticks free = 0;               ///< its last instruction is over
-    Ticks busy = 0;               ///< in all; of shared ones
-    std::int64_t operations = 0;  ///< of shared ones: instructions
-    StateTimes in{};              ///< of one sequencer's own
-    std::vector<Held> shown;      ///< shared, where somebody looks: when it was held, small gaps left out
-    std::vector<Held> booked;     ///< shared: what it is held for, in order, as far as it can matter
+    Ticks free = 0;               ///< end of its last instruction
+    Ticks busy = 0;               ///< in total; of shared ones
+    std::int64_t operations = 0;  ///< shared: number of instructions
+    StateTimes in{};              ///< if owned by one sequencer
+    std::vector<Held> shown;      ///< shared, if recorded: busy intervals, small gaps left out
+    std::vector<Held> booked;     ///< shared: reservations in order, as far as relevant
   };
   struct PipeSlot {
     std::size_t pipe = 0;
     Ticks start = 0;
   };
 
-  CoreUnits() = default;  ///< none
+  CoreUnits() = default;  ///< without pipes
   explicit CoreUnits(const CoreTiming& core);
 
-  /// Of the first `allowed` pipes of a unit the one that can be held for `held` soonest, at or after `from`: between
-  /// what others have booked where there is room. Of equals the one that is free longest.
+  /// Among the first `allowed` pipes of a unit, the one that can be reserved for `held` soonest, at or after `from`,
+  /// also between existing reservations. Ties go to the one free the longest.
   PipeSlot soonest(std::size_t unit, unsigned allowed, Ticks from, Ticks held);
   void book(std::size_t unit, const PipeSlot& place, Ticks held);
 
@@ -34,7 +34,7 @@ struct CoreUnits {
   std::vector<ArrayClock> arrays;
   MoveQueues moves;
   bool shows = false;
-  Ticks past = 0;  ///< nothing will start before
+  Ticks past = 0;  ///< earliest time of later starts
 };
 
 }  // namespace tilesim::isa
