@@ -11,21 +11,21 @@ namespace tilesim::cluster {
 struct CollectiveTime {
   Closed time;
   int classes = 1;
-  std::int64_t messages = 0;  ///< sent one after another; 0: by formula
-  bool formula = true;        ///< false: none, and the time is that of `chunks`
+  std::int64_t messages = 0;  ///< number of consecutive messages; 0: time from a formula
+  bool formula = true;        ///< false: no formula, and the time is that of `chunks`
 };
 
-/// The time of a request without the network's faults, where there is a form. An algorithm that was not named is
-/// chosen: the quickest of all that do the operation, of those that have no form the ones with few messages.
+/// Closed-form time of a request on the network without faults, if there is one. Chooses an algorithm if none is named:
+/// the fastest for the operation, among those without a closed form the ones with few messages.
 std::optional<CollectiveTime> form(const Network& network, Request& request,
                                    const std::optional<std::vector<Axis>>& axes);
 
-/// All that "auto" looks at, each once it is timed.
+/// The candidates of "auto", each timed once.
 struct Tried {
   Choice choice;
   CollectiveTime time;
 };
-/// Those that were timed; none is passed over because another is quicker.
+/// All candidates that were timed; a faster one does not exclude others.
 std::vector<Tried> every_form(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes);
 
 }  // namespace tilesim::cluster

@@ -1,6 +1,6 @@
-// Times message by message: a message takes every link of its way as soon as all of them are free, first ready first.
-// Where links have faults, in the order that the network has without them. In a given order every time is made of sums
-// and maxima of what messages take, so that a slower link moves none forward, and none by more than what it adds.
+// Simulates single messages: a message takes every link of its route as soon as all are free, first ready first. On a
+// network with faults it keeps the order of the network without them: then every time is made of sums and maxima of
+// message times, so that a slower link makes no message earlier, and delays none by more than it adds.
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -10,33 +10,33 @@
 
 namespace tilesim::cluster {
 
-/// How a collective is done.
+/// The algorithm of a collective and its parameters.
 struct Choice {
   std::string algorithm = "auto";  ///< ring, tree, halving-doubling, bruck, direct, torus, hierarchical
-  int rings = 0;                   ///< directed rings; 0: both ways round where links lead both ways
-  int pieces = 0;  ///< of trees, broadcasts, hierarchical; 0: what suits bytes, rate and latency, of the last one
+  int rings = 0;                   ///< directed rings; 0: both directions if links have both
+  int pieces = 0;  ///< for trees, broadcasts, hierarchical; 0: chosen by bytes, rate and latency, for hierarchical
   int root = 0;
   bool operator==(const Choice&) const = default;
 };
 
 struct Closed {
   std::int64_t picoseconds = 0;
-  bool exact = true;  ///< no link is shared: the time of `chunks`. Else an estimate by loads and latencies.
+  bool exact = true;  ///< no link is shared: the time equals that of `chunks`; else an estimate by loads and latencies
 };
 
-/// Nothing where the algorithm has no formula on these axes.
+/// Empty if the algorithm has no formula on these axes.
 std::optional<Closed> closed_form(Operation operation, const Choice& choice, const std::vector<Axis>& axes,
                                   std::int64_t bytes);
 
-/// Whether devices form a torus: every axis a circle.
+/// Whether devices form a torus: every axis is a ring.
 bool circles(const std::vector<Axis>& axes);
 
-/// Directed rings that an axis takes, as steps between neighbours: 1, n - 1, further ones without common divisor.
+/// Directed rings on an axis, as steps between neighbours: 1, n - 1, then others without common divisor.
 std::vector<int> ring_strides(int devices, int rings);
 int default_rings(const Axis& axis);
 int pieces_for(const Choice& choice, int hops, std::int64_t bytes, std::int64_t bytes_per_second, std::int64_t latency);
 
-/// Legs and parts of `hierarchical` (and `torus`, which is the same on circles).
+/// Legs and parts of `hierarchical` (and `torus`, which is the same on rings).
 struct HierarchicalPlan {
   std::vector<Leg> legs;
   std::vector<PartRoute> parts;

@@ -18,29 +18,29 @@ Model model_of(const std::string& name);
 /// One collective of one group of devices.
 struct Request {
   Operation operation = Operation::all_reduce;
-  std::int64_t bytes = 0;   ///< of a device's input or output, whichever is larger
+  std::int64_t bytes = 0;   ///< bytes of a device's input or output, whichever is larger
   std::vector<int> places;  ///< devices by position
   Choice choice;
-  std::vector<std::pair<int, int>> pairs;  ///< of permute_devices, as positions
+  std::vector<std::pair<int, int>> pairs;  ///< for permute_devices, as positions
   std::optional<Schedule> custom;          ///< the user's algorithm
-  std::int64_t start = 0;                  ///< picoseconds
+  std::int64_t start = 0;                  ///< in picoseconds
 };
 
 struct Answer {
-  std::int64_t picoseconds = 0;  ///< when the last device is done
+  std::int64_t picoseconds = 0;  ///< time until the last device finishes
   std::string algorithm, model;  ///< `model` is "chunks" if `closed` has no formula
   bool exact = true;             ///< closed: the time equals that of `chunks`, as no link is shared
-  int classes = 1;               ///< simulated; closed: 1
+  int classes = 1;               ///< number of simulated timelines; closed: 1
   int pieces = 0;                ///< requested or chosen; 0: the algorithm's default
 };
 
 struct Answers {
   std::vector<Answer> each;
-  std::int64_t messages = 0;  ///< simulated
+  std::int64_t messages = 0;  ///< number of simulated messages
 };
 
-/// Times requests that start together; under `closed` each without contention. Returns nothing if more than `most`
-/// messages would have to be simulated (0: no limit).
+/// Times requests that start together; with `closed`, each without contention. Empty if more than `most` messages would
+/// have to be simulated (0: no limit).
 std::optional<Answers> price(const Network& network, std::vector<Request> requests, Model model, bool symmetry,
                              std::int64_t most = 0);
 
@@ -49,12 +49,12 @@ std::vector<Answer> tried_of(const Network& network, Request request);
 
 /// Links that a request's messages use, and the seconds per byte of the request on each; lanes of a link are summed.
 struct LinkLoads {
-  std::vector<int> links;  ///< rising
+  std::vector<int> links;  ///< ascending
   std::vector<double> seconds;
 };
 
-/// Seconds per byte of the busiest link, for one request alone and for all requests together. Nothing if no two
-/// requests share a link.
+/// Seconds per byte of the busiest link, for one request alone and for all together. Empty if no two requests share a
+/// link.
 struct Busiest { double alone = 0, together = 0; };
 std::optional<Busiest> busiest_of(const Network& network, std::vector<Request> requests);
 

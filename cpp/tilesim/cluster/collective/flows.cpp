@@ -1,5 +1,4 @@
-// Times of messages that share their links max-min fairly, from when they are ready; one at a time from a source to a
-// target.
+// Times of messages that share links max-min fairly, from when they are ready; one at a time per source and target.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// Routes of a program's messages, and when one device stands for others.
+// Routes of a program's messages, and the devices that one device represents.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -1,4 +1,4 @@
-// Closed forms over several axes whose links are not shared: all devices have one timeline, and one is followed.
+// Closed forms over several axes with separate links: all devices have one timeline, which is followed.
 #include "tilesim/cluster/collective/levels.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Programs that differ from device to device: trees, broadcasts, permutations, halving for any number.
+// Programs that differ between devices: trees, broadcasts, permutations, halving for any number.
 #include <algorithm>
 #include <array>
 #include <map>

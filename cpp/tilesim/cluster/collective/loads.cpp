@@ -1,4 +1,4 @@
-// What collectives put on links: routes of all their messages, added up.
+// Loads that collectives put on links: the sum over the routes of all their messages.
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -12,16 +12,16 @@
 
 namespace tilesim::cluster {
 
-/// Messages by step; a message starts when all it sends has arrived. `copies` devices send each of them.
+/// Messages by step; a message starts when all its data have arrived. `copies` devices send each of them.
 struct Program {
   int devices = 1;
-  int copies = 1;                     ///< devices of a template; 1: a list
+  int copies = 1;                     ///< devices of a template; 1 for a list
   std::int64_t pieces = 1;            ///< a chunk is bytes / pieces
-  Group group;                        ///< of a template
-  std::vector<int> source, target;    ///< positions; of a template `target` is the offset and `source` 0
+  Group group;                        ///< for a template
+  std::vector<int> source, target;    ///< positions; in a template `target` is the offset and `source` 0
   std::vector<int> chunks;            ///< per message; 0: a copy within a device, or a gate
   std::vector<int> waits;             ///< number of messages that it waits for
-  std::vector<int> first, followers;  ///< messages that wait for it, where it arrives
+  std::vector<int> first, followers;  ///< messages that wait for it at its destination
   std::size_t size() const { return target.size(); }
   std::span<const int> after(int message) const {
     const auto m = static_cast<std::size_t>(message);
@@ -42,11 +42,11 @@ class Turns {
   Turns() = default;
   Turns(const Template& program, const Network& network, const std::vector<int>& places, bool shared);
   int inner() const { return inner_; }
-  /// The same of devices that lie alike.
+  /// The same for devices in equivalent places.
   Turns moved(const std::vector<int>& places) const;
-  /// The same for a link and its images.
+  /// The same id for a link and its images.
   std::int64_t name(int link) const;
-  /// Whether two groups turn together.
+  /// Whether two groups have the same translations.
   bool operator==(const Turns& other) const { return turns_ == other.turns_; }
 
  private:
@@ -64,26 +64,26 @@ class Turns {
   int inner_ = 1;
 };
 
-/// Links that stand for their images, of all jobs that are timed together.
+/// Links that represent their images, in all jobs that are timed together.
 using Named = std::map<std::int64_t, int>;
 
-/// A program on devices of a network. Times picoseconds.
+/// A program on devices of a network. Times are in picoseconds.
 struct Job {
-  /// `turns`: one member stands for its images; none: each only itself.
+  /// `turns`: one member represents its images; none: each member only itself.
   Job(std::shared_ptr<const Program> program, const Network& network, std::vector<int> places, std::int64_t bytes,
       std::int64_t start, const Turns* turns = nullptr, Named* named = nullptr);
 
   std::shared_ptr<const Program> shared;
   const Program& program;
   std::int64_t bytes = 0, start = 0;
-  int copies = 1;  ///< simulated
-  /// Per message and copy, at `way(message, copy)`.
+  int copies = 1;  ///< number of simulated devices
+  /// The route of each message and copy, at `way(message, copy)`.
   struct Way {
-    int begin = 0, end = 0;    ///< in `links`
+    int begin = 0, end = 0;    ///< range in `links`
     std::int64_t latency = 0;  ///< sum over the links
-    int next = 0;              ///< copy of the receiver
+    int next = 0;              ///< copy that belongs to the receiver
   };
-  std::vector<int> kind_of_message;  ///< messages of one kind have the same ways
+  std::vector<int> kind_of_message;  ///< messages of one kind have the same routes
   std::vector<Way> ways;
   std::vector<int> links;
   const Way& way(int message, int copy) const {
@@ -93,16 +93,16 @@ struct Job {
   }
 };
 
-/// Whether all devices of a template's job have one timeline.
+/// Whether all devices of a template's job have the same timeline.
 bool one_class(const Template& program, const Network& network, const std::vector<int>& places, bool shared);
 
-/// When the last message of each job arrives.
+/// Arrival of the last message of each job.
 struct Times {
   std::vector<std::int64_t> end;
   std::int64_t messages = 0;
 };
 Times time_by_chunks(const Network& network, const std::vector<Job>& jobs);
-/// On a network with faults, in the order of the same jobs on the network without them.
+/// Times on a network with faults, with the message order of the same jobs on the network without faults.
 Times time_by_chunks(const Network& network, const std::vector<Job>& jobs, const std::vector<Job>& healthy);
 Times time_by_flows(const Network& network, const std::vector<Job>& jobs);
 

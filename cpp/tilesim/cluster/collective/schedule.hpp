@@ -22,27 +22,28 @@ enum class Operation : std::uint8_t {
 Operation operation_of(std::string_view name);
 std::string name_of(Operation operation);
 
-/// In a step a device reads what it held before the step. All that goes from one device to another in one step is one
-/// message. `source == target` is a copy within a device, which takes no time.
+/// In a step a device reads data from before the step. All data from one device to another in a step form one message.
+/// `source == target` is a copy within a device, which takes no time.
 struct Transfer {
   int step = 0, source = 0, target = 0;
   int from = 0, into = 0;  ///< slots of source and target
-  bool combine = false;    ///< adds to what is there; else replaces it
+  bool combine = false;    ///< adds to the slot; else replaces it
 };
 
-/// A collective of `devices` positions whose data are cut in chunks of bytes / pieces.
+/// A collective of `devices` positions with data split into chunks of bytes / pieces.
 struct Schedule {
   std::string algorithm;
   Operation operation = Operation::all_reduce;
   int devices = 1, slots = 1;
   std::int64_t pieces = 1;
   std::vector<Transfer> transfers;
-  /// Per device and slot the value that lies there at the beginning, and that must lie there at the end; -1: none.
+  /// Per device and slot: the value at the start, and the value required at the end; -1: none.
   std::vector<int> initial, wanted;
   bool summed() const { return operation == Operation::all_reduce || operation == Operation::reduce_scatter; }
 };
 
-/// The same for every device: position 0 sends these; position d sends them moved by d, labels as well.
+/// A schedule that is the same for every device: position 0 sends these; position d sends them shifted by d, labels
+/// too.
 struct Template {
   struct Sent {
     int step = 0, offset = 0;
@@ -52,7 +53,7 @@ struct Template {
   std::string algorithm;
   Operation operation = Operation::all_reduce;
   Group group;
-  int parts = 1;  ///< a label is part x n^coordinates + position (source x n + target where there are two)
+  int parts = 1;  ///< a label is part x n^coordinates + position (source x n + target for pairs)
   int coordinates = 1;
   std::int64_t pieces = 1;
   std::vector<Sent> messages;  ///< by step, then offset
@@ -60,25 +61,25 @@ struct Template {
   int move(int label, int by) const;
 };
 
-/// One axis of a group as an algorithm sees it.
+/// The walk of an algorithm along one axis of a group.
 enum class Walk : std::uint8_t { ring, direct, halving, bruck };
 struct Leg {
   int size = 1;
   Walk walk = Walk::direct;
 };
-/// A part of the data: the order in which it goes through the axes to be scattered, and the step of ring walks (1: to
-/// the next device, size - 1: to the one before; others skip) per axis.
+/// A part of the data: the order of the axes along which it is scattered, and the step of ring walks per axis (1: to
+/// the next device, size - 1: to the previous one; others skip).
 struct PartRoute { std::vector<int> order, strides; };
 
-/// all_reduce, all_gather, reduce_scatter over axes. Of several `pieces` each goes behind the one before, so that one
-/// is on an axis while the next is on another.
+/// all_reduce, all_gather, reduce_scatter over axes. With several `pieces`, each follows the previous one, so that they
+/// use different axes at the same time.
 Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<PartRoute>& parts, int pieces = 1);
-/// Every member to every other one, by its place on each of the axes.
+/// Direct messages from every member to every other one, by position on each axis.
 Template spread_direct(Operation operation, const Group& group);
-/// The same round flat rings through `nodes` of `inside` members each, as many rings as a node has members: each walks
-/// through all members of a node before it goes to the next, which it enters by a separate member.
+/// The same on flat rings through `nodes` of `inside` members each, with as many rings as members per node: each visits
+/// all members of a node before the next node, which it enters by a separate member.
 Template flat_rings(Operation operation, int inside, int nodes);
-/// Such rings through nodes of any numbers of members; ring r enters node i by its member `entries[i][r]`.
+/// Such rings through nodes of different sizes; ring r enters node i by its member `entries[i][r]`.
 Schedule flat_rings(Operation operation, const std::vector<int>& members, const std::vector<std::vector<int>>& entries);
 /// all_to_all: every message straight to its target; round a ring; in log2 n steps; axis by axis; on a torus a part of
 /// the data for each axis that it begins with, from neighbour to neighbour round the circle of each axis in turn; of
@@ -89,25 +90,25 @@ Template exchange_bruck(int devices);
 Template exchange_by_axes(const Group& group);
 Template exchange_torus(const std::vector<int>& sizes, const std::vector<bool>& both_ways);
 
-/// All transfers of all devices.
+/// Expands a template to all transfers of all devices.
 Schedule expand(const Template& program);
 
-/// Double binary tree, each half of the data in `pieces` parts.
+/// Double binary tree with each half of the data in `pieces` parts.
 Schedule tree_reduce(int devices, int pieces);
-/// Devices beyond the largest power of two first give all to a partner, and get the result from it.
+/// Devices beyond the largest power of two first send all data to a partner, and receive the result from it.
 Schedule folded_halving(int devices);
 Schedule broadcast_tree(int devices, int root);
 Schedule broadcast_ring(int devices, int root, int pieces, bool both_ways);
 Schedule broadcast_direct(int devices, int root);
-/// Pairs (source, target); a target twice is an error.
+/// Pairs (source, target); a repeated target is an error.
 Schedule permute(int devices, const std::vector<std::pair<int, int>>& pairs);
 
 /// Fills `initial` and `wanted` where chunk c of reduce_scatter and all_gather belongs to device c mod n (`blocks`
 /// false) or to c / (chunks / n), and chunk c of all_to_all goes from c / n to c mod n.
 void state_meaning(Schedule& schedule, bool blocks, int root = 0);
 
-/// Runs it on sets of contributions. UserError where one is counted twice, a chunk is sent that is not there, or
-/// something is missing at the end; `exact` up to about 10^8 bits of sets, beyond by sums of random numbers.
+/// Executes the schedule on sets of contributions. UserError if one is counted twice, a missing chunk is sent, or a
+/// value is missing at the end; exact up to about 10^8 bits of sets, beyond that by sums of random numbers.
 void check_on_sets(const Schedule& schedule);
 
 }  // namespace tilesim::cluster

@@ -10,36 +10,35 @@ namespace tilesim::cluster {
 
 enum class AxisKind : std::uint8_t { circle, line, port, full };
 
-/// Links between the switches of a fat tree: the group of each member (not falling), and messages at a time.
+/// Links between switches of a fat tree: the group of each member (ascending), and messages at a time.
 struct Trunks {
-  std::vector<int> leaf, pod;  ///< empty: all members have one switch
+  std::vector<int> leaf, pod;  ///< empty: all members are below one switch
   int leaf_lanes = 1, pod_lanes = 1;
-  std::int64_t latency = 0;  ///< that each level adds
+  std::int64_t latency = 0;  ///< added by each level
 };
 
-/// Routers and groups of a dragonfly: the router of each member (all are numbered through), routers of a group.
+/// Routers and groups of a dragonfly: the router of each member (numbered globally), routers per group.
 struct Routers {
-  std::vector<int> router;  ///< empty: all members have one router, or it is not a dragonfly
+  std::vector<int> router;  ///< empty: one router for all members, or not a dragonfly
   int per_group = 1, groups = 1;
-  double global = 1;  ///< times of a link between groups, over those of others
+  double global = 1;  ///< time of a link between groups, relative to others
 };
 
-/// Devices that differ in one coordinate. `exact`: no port or link of them is shared whatever they send in turn;
-/// trunks may be.
+/// Devices that differ in one coordinate. `exact`: they share no port or link when they send in turn, except trunks.
 struct Axis {
   AxisKind kind = AxisKind::port;
   int size = 1;
-  std::int64_t bytes_per_second = 0;  ///< of a link; of the share of a port that one device has
-  std::int64_t latency = 0;           ///< from one member to the next; of a port to any other, without trunks
+  std::int64_t bytes_per_second = 0;  ///< of a link, or of one device's share of a port
+  std::int64_t latency = 0;           ///< between adjacent members; for ports between any two, without trunks
   bool both_ways = true;
   bool exact = true;
-  int dimension = 0;  ///< of the network, in which it lies
+  int dimension = 0;  ///< index of its dimension in the network
   Trunks trunks = {};
   Routers routers = {};
 };
 
-/// Axes with more than one member of a sorted set of devices; nothing where they are not a box in the network, or the
-/// network is a graph. Faults are not looked at.
+/// Axes with several members of a sorted set of devices; empty if they do not form a box in the network, or the network
+/// is a graph. Ignores faults.
 std::optional<std::vector<Axis>> axes_of(const Network& network, const std::vector<int>& places);
 
 }  // namespace tilesim::cluster

@@ -1,4 +1,4 @@
-// When two groups of devices have the same links and ways between them.
+// Whether two groups of devices have equal links and routes between them.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"

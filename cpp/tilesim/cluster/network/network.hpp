@@ -13,28 +13,28 @@
 
 namespace tilesim::cluster {
 
-/// One direction. Several lanes carry a message each at the same time, each lane at the full rate.
+/// A link in one direction. Each of its lanes carries one message at a time, at the full rate.
 struct Link {
   int source = 0, target = 0;  ///< nodes: devices first, then switches and routers
   std::int64_t bytes_per_second = 0;
-  std::int64_t latency = 0;  ///< picoseconds
+  std::int64_t latency = 0;  ///< in picoseconds
   int lanes = 1;
-  bool hashed = false;  ///< the lane is chosen by source and target, not by what is free
+  bool hashed = false;  ///< source and target select the lane, instead of the first free one
 };
 
-/// A change of links as they are built: a straggler (all links of a device) or a degraded or failed link.
+/// A change of links: a straggler (all links of a device), or a degraded or failed link.
 struct Fault {
   int source = 0;
   int target = -1;     ///< -1: every link at `source`, in both directions
   int dimension = -1;  ///< -1: in every dimension
-  double share = 1;    ///< of the rate that is left; 0: failed
+  double share = 1;    ///< remaining share of the rate; 0: failed
 };
 
 /// Devices are numbered with the first dimension innermost. Immutable.
 class Network {
  public:
-  /// {"dimensions": [...], "faults": [...]} or {"graph": {...}, "faults": [...]}. UserError for what is malformed, a
-  /// network that is not connected, or a fault where no link is.
+  /// {"dimensions": [...], "faults": [...]} or {"graph": {...}, "faults": [...]}. UserError for malformed input, a
+  /// disconnected network, or a fault on a missing link.
   static Network read(const Json& json);
 
   int devices() const { return devices_; }
@@ -46,15 +46,14 @@ class Network {
   const std::vector<Link>& links() const { return links_; }
   int stride(int dimension) const { return strides_[static_cast<std::size_t>(dimension)]; }
 
-  /// Appends the links from one device to another, in their order. Nothing if they are equal.
+  /// Appends the links from one device to another, in order; none if they are equal.
   void route(int source, int target, std::vector<int>& links) const;
-  /// Whether two groups lie alike: the others are the same devices, all so much further along each axis, and links and
-  /// ways between them are too.
+  /// Whether two groups are equivalent: one is the other shifted along each axis, with equal links and routes.
   bool alike(const std::vector<int>& one, const std::vector<int>& other) const;
-  /// Of a link: its dimension and, within it, what translations of the devices leave alone (see `symmetry.hpp`).
+  /// Dimension of a link, and its class under translations of the devices (see `symmetry.hpp`).
   int dimension_of_link(int link) const;
   int local_link(int link) const;
-  /// The first device of those whose dimension has the link.
+  /// The first device of the link's instance of its dimension.
   int first_of_link(int link) const;
 
  private:
@@ -70,10 +69,10 @@ class Network {
   std::vector<int> strides_, bases_, per_instance_;
   std::vector<Link> links_;
   std::vector<Fault> faults_;
-  std::shared_ptr<const Network> healthy_;  ///< none: there are no faults
+  std::shared_ptr<const Network> healthy_;  ///< null: no faults
   int devices_ = 0, nodes_ = 0;
-  bool searched_ = false;                                   ///< routes by search: a graph, or a link failed
-  std::vector<std::vector<int>> before_;                    ///< source to node to the link it is reached by, -1: not
+  bool searched_ = false;                                   ///< routes by search: a graph, or a failed link
+  std::vector<std::vector<int>> before_;                    ///< per source and node: link that reaches it, -1: none
   std::map<std::pair<int, int>, std::vector<int>> stated_;  ///< routes that the graph lists
 };
 

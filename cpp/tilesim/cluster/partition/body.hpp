@@ -15,24 +15,24 @@
 
 namespace tilesim::partitioning {
 
-/// What the functions of one graph share.
+/// Data shared by the functions of one graph.
 struct Module {
   const Grid& grid;
   const Graph& source;
   const Spread& spread;
   Graph& out;
   std::vector<Inserted>& inserted;
-  std::map<std::int32_t, std::int32_t> copied{};  ///< functions that are the same on a device (comparators)
-  int made = 0;                                   ///< functions, for their names
+  std::map<std::int32_t, std::int32_t> copied{};  ///< functions that are equal on each device (comparators)
+  int made = 0;                                   ///< number of functions, for names
 
-  /// The function as it is in the local graph, with all it needs.
+  /// Copies a function with all functions that it calls to the local graph.
   std::int32_t copy_function(std::int32_t index);
 };
 
-/// What changes no combination: of an extreme the outermost number.
+/// The neutral element of a combiner; for an extreme the outermost number.
 double neutral_of(const std::string& combiner, DType dtype);
 
-/// Atoms of the only factor of an operand's axis, where it is divided.
+/// Atoms of the only factor of an operand's axis, if it is sharded.
 Atoms atoms_of(const Rule& rule, const Division& division, std::size_t operand, std::size_t axis);
 
 class Body {
@@ -57,15 +57,15 @@ class Body {
   // body_moves.cpp
   ValueId request(ValueId value, const Layout& layout, const Reason& reason);
   double price(ValueId value, const Layout& layout) const;
-  /// Of a value that is made of numbers alone (iota, one number broadcast), its operation's division in this layout.
+  /// For a value made of constants only (iota, a broadcast number): its operation's division in this layout.
   std::optional<Division> anywhere(ValueId value, const Layout& layout) const;
   ValueId apply(const Move& move, ValueId x, ValueId value, const Reason& reason);
   ValueId collective(const Move& move, ValueId x, ValueId value, const Reason& reason);
   ValueId shard_index(const Atoms& atoms, std::int64_t scale);
   ValueId sliced(ValueId x, std::size_t axis, const Atoms& atoms);
-  /// Elements beyond `extent` of an axis that `atoms` divide become `neutral`.
+  /// Replaces elements beyond `extent` of an axis sharded by `atoms` by `neutral`.
   ValueId masked(ValueId x, std::size_t axis, const Atoms& atoms, std::int64_t extent, double neutral);
-  /// x on the first of the devices that `atoms` tell apart, `neutral` on the others.
+  /// x on the first of the devices that differ in `atoms`, `neutral` on the others.
   ValueId once(ValueId x, const Atoms& atoms, double neutral = 0);
   ValueId number(double value, DType dtype);
   ValueId binary(Function function, ValueId a, ValueId b);
@@ -84,13 +84,13 @@ class Body {
   ValueId filled(const Borders& borders, const Halo& halo, const Atoms& atoms, ValueId x, ValueId fill);
 
   // body_joins.cpp
-  /// A part of `length` elements of a divided axis that is put together of parts of sources.
+  /// A part of `length` elements of a sharded axis, assembled from parts of sources.
   struct Assembly {
     std::size_t axis;
     std::int64_t length;
     const Atoms& atoms;
     std::vector<ValueId> sources;
-    std::vector<std::size_t> operands;  ///< that sources are parts of
+    std::vector<std::size_t> operands;  ///< operands that contain the sources
   };
   ValueId cut(ValueId x, std::size_t axis, std::int64_t from, std::int64_t to);
   ValueId together(std::vector<ValueId> pieces, std::size_t axis, const std::string& name);
@@ -173,8 +173,8 @@ class Body {
   std::size_t function_;
   Builder builder_;
   std::vector<std::vector<Version>> versions_;
-  std::vector<int> uses_;                   ///< of each value of the whole function
-  std::map<ValueId, std::size_t> numbers_;  ///< operations that are computed where their results are read
+  std::vector<int> uses_;                   ///< per value of the unsharded function
+  std::map<ValueId, std::size_t> numbers_;  ///< operations that are recomputed where their results are read
   std::map<std::pair<Atoms, std::int64_t>, ValueId> indices_;
   ValueId device_ = no_value;
 };

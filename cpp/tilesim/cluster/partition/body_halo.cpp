@@ -1,4 +1,5 @@
-// Borders of divided axes: pieces of neighbours' parts, put together with a device's own, and padding where axes end.
+// Borders of sharded axes: joins a device's part with pieces of its neighbours, and with padding at the ends of the
+// axis.
 #include <algorithm>
 #include <cstdlib>
 

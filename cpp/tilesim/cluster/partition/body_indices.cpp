@@ -1,4 +1,4 @@
-// Gathers and scatters whose indexed axes are divided: each device takes or writes the rows that it has.
+// Gathers and scatters with sharded indexed axes: each device reads or writes its own rows.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"

@@ -1,4 +1,4 @@
-// Parts put together of pieces: each device takes those that its part of a result is made of.
+// Assembles parts from pieces: each device gets the pieces of its part of a result.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"

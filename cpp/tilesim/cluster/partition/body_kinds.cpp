@@ -1,4 +1,4 @@
-// What a kind says in its attributes about extents, and kinds whose parts need more than the kind itself.
+// Adjusts extents in attributes of kinds, and writes kinds whose parts need further operations.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

@@ -1,4 +1,4 @@
-// Operations with functions, and borders of regions: layouts of what goes in and out.
+// Operations with functions, and borders of regions: layouts of inputs and outputs.
 #include <set>
 
 #include "tilesim/base/index.hpp"

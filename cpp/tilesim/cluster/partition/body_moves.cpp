@@ -1,4 +1,4 @@
-// Moves between layouts as operations.
+// Writes moves between layouts as operations.
 #include <algorithm>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Operations: which division each uses, its operands in that division, its results.
+// Writes operations: the division of each, its operands in that division, its results.
 #include <algorithm>
 #include <array>
 #include <limits>

@@ -1,5 +1,5 @@
-// Kinds that name places of a divided axis: each device takes or writes what falls on its part;
-// attentions whose queries or keys are divided.
+// Kinds with positions on a sharded axis: each device reads or writes the positions in its part; attentions with
+// sharded queries or keys.
 #include <algorithm>
 #include <limits>
 #include <numeric>

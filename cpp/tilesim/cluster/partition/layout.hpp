@@ -17,21 +17,21 @@ using Atoms = std::vector<int>;
 bool contains(const Atoms& atoms, int atom);
 bool is_prefix(const Atoms& shorter, const Atoms& longer);
 
-/// A mesh whose axes are cut into prime parts, so that every part of an axis is a list of them.
+/// A mesh whose axes are split into prime parts, so that every part of an axis is a list of them.
 class Grid {
  public:
-  /// Cuts where the parts of `shardings` begin and end. UserError where two of them overlap within an axis.
+  /// Splits at the boundaries of the parts of `shardings`. UserError if two of them overlap within an axis.
   Grid(const Mesh& mesh, std::span<const Sharding* const> shardings);
 
   const Mesh& mesh() const { return mesh_; }
   std::int64_t devices() const { return devices_; }
   std::int64_t parts(const Atoms& atoms) const;
   std::int64_t size(int atom) const { return atoms_[static_cast<std::size_t>(atom)].size; }
-  /// Which of `parts(atoms)` the place of the grid is.
+  /// The index among `parts(atoms)` of a place of the grid.
   std::int64_t index(std::int64_t place, const Atoms& atoms) const;
-  /// The same for every device, in the order of their numbers.
+  /// The same for every device, in order of their numbers.
   std::vector<std::int64_t> index_of_devices(const Atoms& atoms) const;
-  /// Devices that differ in `atoms` alone, in the order of their index, group after group.
+  /// Devices that differ only in `atoms`, in order of their index, group after group.
   std::vector<std::int64_t> groups(const Atoms& atoms) const;
   Atoms atoms(const std::vector<AxisPart>& parts) const;
   std::vector<AxisPart> axis_parts(const Atoms& atoms) const;
@@ -46,7 +46,7 @@ class Grid {
   std::vector<Atom> atoms_;
 };
 
-/// Atoms that divide each axis of a tensor, and those over which every device has a part of a combination.
+/// Atoms that shard each axis of a tensor, and atoms over which every device has a partial result.
 struct Layout {
   std::vector<Atoms> axes;
   Atoms partial;
@@ -57,7 +57,7 @@ struct Layout {
 
 Layout whole(std::size_t rank);
 Sharding to_sharding(const Grid& grid, const Layout& layout);
-/// Extent of an axis with the padding that makes all devices' parts alike: parts * ceil(extent / parts).
+/// Extent of an axis padded so that all devices' parts are equal: parts * ceil(extent / parts).
 std::int64_t padded(std::int64_t extent, std::int64_t parts);
 TensorType local_type(const Grid& grid, const TensorType& type, const Layout& layout);
 
@@ -66,19 +66,19 @@ TensorType local_type(const Grid& grid, const TensorType& type, const Layout& la
 struct Move {
   enum class Sort : std::uint8_t { pad, cut, slice, all_gather, all_to_all, permute, all_reduce, reduce_scatter };
   Sort sort = Sort::slice;
-  int axis = -1;       ///< that is padded, cut, divided (slice, scatter, target of all_to_all) or put together
-  int from_axis = -1;  ///< all_to_all: that is put together
+  int axis = -1;       ///< padded, cut, sharded (slice, scatter, target of all_to_all) or gathered axis
+  int from_axis = -1;  ///< all_to_all: gathered axis
   Atoms atoms{};       ///< of the group
   Layout before{}, after{};
-  std::int64_t extent = 0;  ///< pad, cut: of the local axis afterwards
-  double bytes = 0;         ///< sent by a device
-  bool settled = false;     ///< after it the tensor is padded just as its layout says
+  std::int64_t extent = 0;  ///< pad, cut: local extent of the axis afterwards
+  double bytes = 0;         ///< bytes sent per device
+  bool settled = false;     ///< the tensor is then padded as its layout requires
 };
 
-/// Moves from `from` to `to`, which has no partial results.
+/// Moves from `from` to `to`; the latter has no partial results.
 std::vector<Move> moves(const Grid& grid, const TensorType& type, const Layout& from, const Layout& to);
 double wire_bytes(const std::vector<Move>& moves);
-/// Source and target device of every pair of a permutation of whole parts.
+/// Source and target device of every pair of a permutation of full parts.
 std::vector<std::int64_t> permute_pairs(const Grid& grid, const Layout& from, const Layout& to);
 
 }  // namespace tilesim::partitioning

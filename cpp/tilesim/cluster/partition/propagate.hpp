@@ -13,48 +13,47 @@ struct Spread {
   std::vector<std::vector<Rule>> rules;      ///< by function and operation
 };
 
-/// From the shardings that values of the graph carry. Given axes never change, open ones may be divided further.
+/// Propagates the shardings of the graph's values. Given axes never change; open ones may be sharded further.
 Spread propagate(const Grid& grid, const Graph& graph);
 
 // prepare.cpp: changes of a whole graph before it is divided.
 
-/// A slice of padding is less padding: a sequence that is shifted keeps its extent, and so its even parts.
+/// Turns a slice of a pad into less padding: a shifted sequence keeps its extent, and with it even parts.
 void join_slices_of_pads(GraphFunction& function);
 
-/// Pieces without elements are put together with nothing.
+/// Removes empty operands of joins.
 void leave_out_empty_pieces(GraphFunction& function);
 
-/// State that a loop copies from trip to trip is the same value, and does not change its layout.
+/// Treats state that a loop copies unchanged as one value, so that its layout does not change.
 void pass_state_on(Graph& graph);
 
-/// Whether a constant is divided as its readers are; small buffers stand whole on every device.
+/// Whether a constant is sharded like its readers; small buffers stay unsharded on every device.
 bool is_parameter(const Weight& weight);
 
-/// Parameters in loops and branches become state and operands of these, so that they are divided as those of the entry
-/// function are. Functions that several operations call keep theirs, and so do graphs with regions of devices' own
-/// tensors.
+/// Turns parameters in loops and branches into state and operands of these, so that they are sharded like those of the
+/// entry function. Not in functions with several callers, nor in graphs with manual regions.
 void lift_from_loops(Graph& graph);
 
-/// What is put together along a divided axis reads slices of divided values where they come from; operands of which
-/// each device has all, or which have fewer elements than there are parts, are taken whole.
+/// Joins along a sharded axis read slices of sharded values at their source; operands present in full on each device,
+/// or with fewer elements than parts, are taken as a whole.
 void take_slices_into_joins(const Grid& grid, Graph& graph, Spread& spread);
 
 // manual.cpp: regions whose tensors are a device's own over some axes of the mesh.
 
-/// A call at the border of a region, in the role "full_to_shard" or "shard_to_full".
+/// A call at the border of a manual region, in the role "full_to_shard" or "shard_to_full".
 struct Crossing {
   bool enters = true;
-  std::vector<Atoms> axes;  ///< that divide each axis of the whole tensor into the devices' own ones
-  Atoms own;                ///< all atoms over which tensors in the region are a device's own
+  std::vector<Atoms> axes;  ///< that shard each axis of the full tensor into per-device tensors
+  Atoms own;                ///< all atoms over which tensors in the region are per-device
 };
 bool crosses(const Op& op);
 std::optional<Crossing> crossing_of(const Grid& grid, const Graph& graph, const Op& op);
 
-/// Atoms over which each value is a device's own, by function and value; empty outside of regions. Unsupported for an
-/// operation between devices that is in no region, or that leaves a region's axes.
+/// Atoms over which each value is per-device, by function and value; empty outside of regions. Unsupported for an
+/// operation between devices that is in no region, or that uses axes outside its region.
 std::vector<std::vector<Atoms>> own_atoms(const Grid& grid, const Graph& graph);
 
-/// Layouts beyond a border, where they pass it without moves: atoms of `inside` that divide parts of equal size.
+/// Layouts across a border that they pass without moves: atoms of `inside` that split parts of equal size.
 Layout inside_of(const Grid& grid, const Crossing& crossing, const Shape& inside, const Layout& layout);
 Layout outside_of(const Crossing& crossing, const Layout& inside);
 

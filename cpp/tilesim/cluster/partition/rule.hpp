@@ -13,47 +13,47 @@ namespace tilesim::partitioning {
 
 struct Factor {
   enum class Sort : std::uint8_t {
-    parallel,  ///< results are divided as operands are
-    reduced,   ///< every device has a part of a combination
-    whole,     ///< every device needs all of it
+    parallel,  ///< results are sharded like operands
+    reduced,   ///< every device has a partial result
+    whole,     ///< every device needs the full axis
   };
   std::string name;
   std::int64_t extent = 1;
   Sort sort = Sort::parallel;
-  bool uneven = true;    ///< may be divided into parts of which the last ones are padded
-  std::string combiner;  ///< reduced: of the parts
-  bool instead = false;  ///< stands for the factor before it in an axis's list, where that one is not divided
+  bool uneven = true;    ///< the last parts may be padded
+  std::string combiner;  ///< reduced: combiner of the parts
+  bool instead = false;  ///< replaces the previous factor of an axis's list, if that is not sharded
   std::string why;       ///< whole: the reason
 };
 
-/// Factors of each axis, major first; what is left of an axis is whole.
+/// Factors of each axis, major first; the rest of an axis is unsharded.
 using AxisFactors = std::vector<std::vector<int>>;
 
-/// An axis of an operand that is read at shifted places: element i of `factor` reads from step * i + constant on, up to
-/// `reach` further; where there are holes between the elements of the axis, in places with holes.
+/// An operand axis that is read at shifted positions: element i of `factor` reads from step * i + constant on, up to
+/// `reach` further, in positions that include holes between elements of the axis.
 struct Halo {
   std::size_t operand = 0, axis = 0;
   int factor = 0;
   std::int64_t step = 1, constant = 0, reach = 0;
-  std::int64_t divisor = 1;  ///< places from one element to the next
+  std::int64_t divisor = 1;  ///< positions per element
   std::int64_t extent = 1;   ///< elements of the axis
   bool sums = false;         ///< results are sums over the factor
 };
 
-/// What an operand gives to what is put together along an axis: its elements `from` to `to`, from `place` on.
+/// Elements `from` to `to` of an operand of a join, placed from `place` on.
 struct Stretch {
   std::int64_t from = 0, to = 0, place = 0;
-  std::int64_t extent = 0;  ///< of the operand's axis
-  bool divided = true;      ///< along with the result; else each device has all of it
-  std::size_t same = 0;     ///< the first operand that is the same value
+  std::int64_t extent = 0;  ///< extent of the operand's axis
+  bool divided = true;      ///< sharded with the result; else full on each device
+  std::size_t same = 0;     ///< first operand with the same value
 };
 
-/// Operands put together along an axis: each device gets the pieces of its part of the result.
+/// Operands joined along an axis: each device receives the pieces of its part of the result.
 struct Join {
-  int factor = -1;  ///< none: -1
+  int factor = -1;  ///< -1: none
   std::size_t axis = 0;
   std::int64_t extent = 0;
-  bool settled = false;  ///< it is known which operands are divided; before, short ones say nothing
+  bool settled = false;  ///< known which operands are sharded; before that, short ones do not propagate
   std::vector<Stretch> stretches{};
 };
 
@@ -62,45 +62,47 @@ struct Rule {
   std::vector<AxisFactors> operands, results;
   std::vector<Halo> halos;
   Join join{};
-  int scan = -1;         ///< the factor along which a kind accumulates: a device goes on from those before it
-  int keys = -1;         ///< of an attention: devices have parts of them, and what they attend to is weighed and summed
-  int ordered = -1;      ///< an axis of all tensors that each device needs whole, and that is divided again behind it
-  Atoms own;             ///< over these the tensors are a device's own: they divide nothing
-  bool product = false;  ///< passes divisions on only after the others have
-  std::string why;       ///< nothing may be divided: the reason
+  int scan = -1;         ///< factor along which a kind accumulates: a device continues from the previous ones
+  int keys = -1;         ///< of an attention: devices have parts of the keys, and combine their weighted results
+  int ordered = -1;      ///< an axis of all tensors that each device needs in full, and that is sharded again
+                         ///< afterwards
+  Atoms own;             ///< the tensors are per-device over these: they shard no axis
+  bool product = false;  ///< propagates only after other operations
+  std::string why;       ///< why no axis may be sharded
 };
 
 Rule rule_of(const GraphFunction& function, const Op& op);
-/// Whether a reduction finds where an extreme is.
+/// Whether a reduction returns the position of an extreme.
 bool is_place(const std::string& combiner);
-/// Whether padding can be given the combiner's neutral element in this dtype.
+/// Whether padding can hold the combiner's neutral element in this dtype.
 bool has_neutral(const std::string& combiner, DType dtype);
 
 /// Atoms of each factor of an operation.
 using Division = std::vector<Atoms>;
-/// What a tensor's layout says about factors: atoms that divide them, as far as the rule lets them.
+/// Reads atoms that shard factors from a tensor's layout, as far as the rule allows.
 void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, const Layout& layout,
                    Division& division);
-/// Takes away what some tensor cannot have: a minor factor of an axis whose major ones are not divided to the end.
+/// Removes impossible shardings: of a minor factor of an axis whose major ones are not fully sharded.
 void make_possible(const Grid& grid, const Rule& rule, Division& division);
 /// Layout of a tensor under a division (without partial results).
 Layout layout_of(const Grid& grid, const Rule& rule, const AxisFactors& axes, const Division& division);
 
 namespace rules_of_kinds {
 using Types = std::vector<const TensorType*>;
-/// Rules of kinds whose access is not affine, by what their attributes say. False: the kind has none here.
+/// Rules of kinds without affine access, from their attributes. False: the kind is not among them.
 bool special(const GraphFunction& function, const Op& op, Rule& rule);
-/// Parts of an attention's keys: each device attends to its own.
+/// Parts of an attention's keys: each device attends to its part.
 void divides_keys(const Op& op, const Types& types, Rule& rule);
-/// Whether the keys that a query of an attention meets depend on its place.
+/// Whether the keys visible to a query of an attention depend on its position.
 bool sees_by_place(const Op& op);
-/// Parts of an axis of which a short piece is taken: each device gives what it has of the piece, and zeros.
+/// Short pieces of a sharded axis: each device contributes its elements of the piece, and zeros.
 int pieces(Rule& rule, std::size_t axis, std::int64_t extent, DType dtype);
-/// Operands of a concat stand in its result from their places on.
+/// Positions of a concat's operands in its result.
 void joins(const GraphFunction& function, const Op& op, Rule& rule);
-/// Running sums and extremes along a divided axis, where a device that takes none of another's total can say so.
+/// Running sums and extremes along a sharded axis, if a neutral element exists for devices that take no other's total.
 void scans(const GraphFunction& function, const Op& op, Rule& rule);
-/// Batch axes that components of index vectors only number: by axis of what is indexed, those of the indices.
+/// Batch axes that components of index vectors only enumerate: from an axis of the indexed tensor to that of the
+/// indices.
 std::map<std::int64_t, std::size_t> numbered_axes(const GraphFunction& function, const Op& op);
 }  // namespace rules_of_kinds
 

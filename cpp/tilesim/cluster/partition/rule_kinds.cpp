@@ -1,4 +1,4 @@
-// Rules of kinds whose domain says nothing about single axes: by their attributes.
+// Rules of kinds whose domain does not describe single axes, from their attributes.
 #include <algorithm>
 #include <map>
 #include <numeric>

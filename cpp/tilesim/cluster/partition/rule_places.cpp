@@ -1,4 +1,4 @@
-// What rules ask of kinds that name places: pieces of an axis, indices that number one, queries that see by place.
+// Properties of kinds with positions: pieces of an axis, indices that enumerate one, queries that see by position.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"

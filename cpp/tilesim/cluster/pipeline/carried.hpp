@@ -9,20 +9,20 @@
 
 namespace tilesim::cluster {
 
-/// Where the chunks of a model lie. Place: chunk x stages + stage.
+/// The stages of a model's chunks. Place: chunk x stages + stage.
 struct Places {
   int stages = 1, chunks = 1;
-  std::vector<int> before, after;  ///< per place the one that a micro-batch comes from, goes to; -1: none
+  std::vector<int> before, after;  ///< per place: previous and next place of a micro-batch; -1: none
 
   std::size_t size() const { return before.size(); }
 };
 
-/// An order whose passes are listed behind those that they wait for; made once, it is carried out for many steps.
+/// An order with each pass after those that it waits for; built once, executed for many steps.
 class Carried {
  public:
   Carried(const PassOrder& order, const Places& places, int micros);
 
-  /// Passes of each stage that come to be done: fewer than it has where stages wait for each other.
+  /// Number of passes of each stage that complete: fewer than all if stages wait for each other.
   const std::vector<int>& reached() const { return reached_; }
   std::size_t passes() const { return items_.size(); }
   int stages() const { return stages_; }
@@ -34,29 +34,29 @@ class Carried {
   void run(std::span<const std::int64_t> times, std::size_t steps, std::int64_t transfer,
            std::span<std::int64_t> begins, std::span<std::int64_t> ends) const;
 
-  /// Of one step, when each pass ends, one stage behind the other.
+  /// End of each pass in one step, stage after stage.
   std::vector<std::int64_t> ends(std::span<const std::int64_t> times, std::int64_t transfer) const;
 
  private:
-  /// A pass: its row of the table of times, and where what it waits for and what it tells the next lie; -1: nothing.
+  /// A pass: its row in the table of times, and the slots of the result that it waits for and of its result; -1: none.
   struct Item {
     std::int32_t row, waits, tells;
     std::uint16_t stage;
-    bool first, sends;  ///< of its stage; to another stage
+    bool first, sends;  ///< first of its stage; sends to another stage
   };
   friend class Listing;
 
-  /// Steps from `at` on, `count` of them; `checked`: sums may leave 63 bits.
+  /// Runs `count` steps from `at` on; `checked`: sums may exceed 63 bits.
   template <std::size_t lanes, bool checked>
   void block(std::span<const std::int64_t> times, std::size_t steps, std::size_t at, std::size_t count,
              std::int64_t transfer, std::span<std::int64_t> begins, std::span<std::int64_t> ends) const;
-  /// Whether no sum of times can leave 63 bits: passes one behind the other do not.
+  /// Whether no sum of times can exceed 63 bits: checks the sum of consecutive passes.
   bool bounded(std::span<const std::int64_t> times, std::size_t steps, std::int64_t transfer) const;
 
   int stages_;
   std::size_t rows_;
-  std::vector<std::int64_t> counts_;  ///< passes of each row
-  std::size_t slots_ = 0;             ///< what is told and not yet waited for, at most
+  std::vector<std::int64_t> counts_;  ///< number of passes per row
+  std::size_t slots_ = 0;             ///< most results sent but not yet received
   std::vector<Item> items_;
   std::vector<int> reached_;
 };

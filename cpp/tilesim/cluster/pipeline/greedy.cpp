@@ -1,5 +1,5 @@
-// Orders that a rule of wishes makes. A weight gradient is the last wish: it fills what would be a bubble, or makes
-// room for a micro-batch.
+// Greedy orders by a list of wishes. A weight gradient is the last wish: it fills a bubble, or makes space for a
+// micro-batch.
 #include <algorithm>
 #include <optional>
 

@@ -9,7 +9,7 @@ namespace tilesim::cluster {
 
 enum class PassKind : std::uint8_t { forward, input_gradient, weight_gradient, backward };
 
-/// A pass of one chunk of a stage; `backward` is both gradients at once.
+/// A pass of one chunk of a stage; `backward` computes both gradients at once.
 struct Pass {
   PassKind kind = PassKind::forward;
   std::uint16_t chunk = 0;
@@ -21,12 +21,12 @@ struct Pass {
 /// The passes of each stage.
 using PassOrder = std::vector<std::vector<Pass>>;
 
-/// The order of a named schedule, for equal parts. InternalError for a name that there is not; whether the schedule can
-/// divide these sizes is asked before.
+/// The order of a named schedule, for equal parts. InternalError for an unknown name; callers check whether the
+/// schedule supports these sizes.
 PassOrder pass_order(const std::string& schedule, int stages, int micros, int chunks);
 
-/// Each stage takes the first pass of a list of wishes (kind, chunk) that it can; passes take one unit of time each,
-/// and a stage holds up to `most` chunks. Chunk 1 goes up the stages.
+/// Greedy order: each stage runs the first possible pass of a list of wishes (kind, chunk); passes take one time unit,
+/// and a stage holds up to `most` chunks. Chunk 1 runs up the stages.
 struct Wish {
   PassKind kind;
   int chunk;

@@ -62,11 +62,11 @@ class TypedCompute {
   const NodeValue& value_at(const VectorNode& node) const {
     return value_at(static_cast<int>(&node - compute_.nodes.data()));
   }
-  Held total(std::size_t output) const { return totals_[output]; }  ///< in which it is combined
+  Held total(std::size_t output) const { return totals_[output]; }     ///< in which it is combined
   bool bounded(std::size_t output) const { return bounded_[output]; }  ///< its neutral element is compared too
-  bool real() const { return real_; }                      ///< floats are f64
-  int bits() const { return bits_; }                       ///< width of the widest value
-  const std::string& inexact() const { return inexact_; }  ///< why values may differ; empty: they do not
+  bool real() const { return real_; }                                  ///< floats are f64
+  int bits() const { return bits_; }                                   ///< width of the widest value
+  const std::string& inexact() const { return inexact_; }              ///< why values may differ; empty: they do not
 
  private:
   enum class Kind : std::uint8_t { floating, integer };
