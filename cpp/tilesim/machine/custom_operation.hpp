@@ -10,24 +10,24 @@
 
 namespace tilesim {
 
-/// Read from any thread.
+/// A user-defined operation; methods may be called from any thread.
 class CustomOperation {
  public:
   virtual ~CustomOperation() = default;
-  /// Fills the results, whose types are those of the graph.
+  /// Computes the results, which have the types of the graph.
   virtual void evaluate(const std::vector<Array>& operands, std::vector<Array>& results) const = 0;
-  /// Of the kernel on a core of the machine that does nothing else; of arrays the types alone matter.
+  /// Cycles of the kernel on an otherwise idle core of the machine; only the types of the arrays matter.
   virtual std::int64_t cycles(const Machine& machine, const std::vector<Array>& operands,
                               const std::vector<Array>& results) const = 0;
   /// "vector", or a separate unit.
   virtual std::string queue() const = 0;
 };
 
-/// The process knows operations by name; a later one of a name takes the place of the earlier one.
+/// Registers an operation of the process under a name; replaces an earlier one of that name.
 void declare_operation(const std::string& name, std::shared_ptr<const CustomOperation> operation);
-/// Null where none is called so.
+/// Null for an unknown name.
 std::shared_ptr<const CustomOperation> find_operation(const std::string& name);
-/// Throws UserError where none is called so, with the nearest.
+/// Throws UserError for an unknown name, with the nearest one.
 std::shared_ptr<const CustomOperation> declared_operation(const std::string& name, const std::string& place);
 
 }  // namespace tilesim

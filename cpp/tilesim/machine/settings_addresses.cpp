@@ -1,4 +1,4 @@
-// Settings of how addresses fall on channels and banks.
+// Settings of the mapping from addresses to channels and banks.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

@@ -1,4 +1,4 @@
-// What the table of settings gives beside the parser: JSON schema and documentation.
+// JSON schema and documentation, generated from the table of settings.
 #include <array>
 
 #include "tilesim/base/error.hpp"

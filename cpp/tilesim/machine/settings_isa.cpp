@@ -1,4 +1,4 @@
-// Settings of a core as instructions see it: `core.isa`.
+// Settings of a core at instruction level: `core.isa`.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

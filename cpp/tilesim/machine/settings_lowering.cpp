@@ -1,4 +1,4 @@
-// Settings of the lowering profile. A machine may lack each section; a setting of it makes the section.
+// Settings of the lowering profile. Each section is optional; setting one of its values creates it.
 #include "tilesim/machine/settings.hpp"
 #include "tilesim/machine/settings_text.hpp"
 

@@ -1,5 +1,4 @@
-// Settings of chips of several cores: networks, memory in regions (chiplets, each with its channels and cores),
-// multicast.
+// Settings of multi-core chips: networks, memory regions (chiplets, each with its channels and cores), multicast.
 #include <algorithm>
 #include <bit>
 

@@ -15,8 +15,8 @@ namespace tilesim {
 struct Share {
   struct Core {
     explicit Core(const CoreSpec& spec);
-    std::int64_t count;         ///< cores at work; contexts, if each counts as a core
-    ScratchpadSpec scratchpad;  ///< this core's, or this context's part of it
+    std::int64_t count;         ///< working cores; contexts, if each counts as a core
+    ScratchpadSpec scratchpad;  ///< of this core, or this context's part of it
     const Clock& clock;
     const ArraySpec& array;
     const VectorSpec& vector;
@@ -34,7 +34,7 @@ struct Share {
     std::int64_t latency_cycles, port_bytes_per_cycle, buffer_bytes, ports_per_core, flit_bytes;
     std::int64_t region_latency_cycles;
     std::int64_t region_bytes_per_cycle;  ///< part of a link between regions
-    bool multicast;                       ///< whether the sharing cores can multicast to each other
+    bool multicast;                       ///< whether these cores can multicast to each other
   };
   struct Memory {
     explicit Memory(const MemorySpec& spec);
@@ -43,7 +43,7 @@ struct Share {
     std::int64_t latency_ps, burst_bytes, interleave_bytes, buffer_bytes, channels, regions;
     const std::string &placement, &channel_hash;
   };
-  /// Some of the cores of a machine with several core types: their common features, and the types. None: all are alike.
+  /// Cores of a machine with several core types: their common features, and the types. Null: all cores are equal.
   struct Cores {
     CoreSpec core;
     std::vector<CoreSort> sorts;
@@ -61,7 +61,7 @@ struct Share {
   const Machine& whole;
   const std::string& name;
   Core core;
-  std::span<const CoreSort> sorts;  ///< empty: all cores are alike
+  std::span<const CoreSort> sorts;  ///< empty: all cores are equal
   Network network;
   Memory memory;
   const LayoutSpec& layout;

@@ -13,23 +13,23 @@
 
 namespace tilesim {
 
-/// How often something happened that takes energy. Engine and closed forms count; what one takes is a table's matter.
+/// Number of events that consume energy. Engine and closed forms count; a table gives the energy per event.
 struct Count {
   std::string part;       ///< arrays | vector unit | scratchpad | cache | memory | network | static | host | link
-  std::string item;       ///< what happened: "multiply-adds", "memory bytes", "DRAM activations", ...
-  std::string level;      ///< of a memory; empty elsewhere
-  std::string operation;  ///< the kernel that caused it; empty: what belongs to none
+  std::string item;       ///< the event: "multiply-adds", "memory bytes", "DRAM activations", ...
+  std::string level;      ///< level of a memory; empty for others
+  std::string operation;  ///< the kernel that caused it; empty: no kernel
   double number = 0;
   friend bool operator==(const Count&, const Count&) = default;
 };
 
-/// What one of an item takes.
+/// Energy per event of an item.
 struct EnergyRate {
   std::string item;
   double femtojoules = 0;
   bool known = true;
-  bool events = true;     ///< whole ones; time has fractions
-  std::string part = {};  ///< row of the energy that it is told under; empty: one of the item's name
+  bool events = true;     ///< counts are integers; false for time, which has fractions
+  std::string part = {};  ///< row that reports its energy; empty: that of the item's name
 };
 
 /// Energy of an item over the whole run.
@@ -40,17 +40,17 @@ struct EnergyPart {
   bool known = true;
 };
 
-/// Counts times the table, in the table's order; items that did not happen too, items without a rate not.
+/// Counts multiplied by the table, in the table's order; includes items with count 0, not items without a rate.
 std::vector<EnergyPart> energy_of(std::span<const Count> counts, std::span<const EnergyRate> table);
 
-/// One count per kernel, and one for what is left of the total, where something is.
+/// One count per kernel, and one for the remainder of the total, if any.
 struct Caused {
   std::string operation;
   double number = 0;
 };
 void add_counts(std::vector<Count>& counts, const Count& total, std::span<const Caused> operations);
 
-/// One more of what may be there already, with the same part, item, level and operation.
+/// Adds a count to an existing one with the same part, item, level and operation.
 class CountSums {
  public:
   void add(const Count& count);
@@ -62,8 +62,8 @@ class CountSums {
   std::map<Key, std::size_t> place_;
 };
 
-/// One object per part, item and level, in the order of their first counts: pairs of operation and number, and `rest`,
-/// what belongs to none. The way back gives the same counts, those of a part, item and level together.
+/// One object per part, item and level, in order of their first counts: pairs of operation and number, and `rest` for
+/// counts without an operation. Reading it gives the same counts, grouped by part, item and level.
 Json counts_json(std::span<const Count> counts);
 std::vector<Count> read_counts(const Json& json);
 

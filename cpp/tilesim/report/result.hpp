@@ -24,7 +24,7 @@ struct UnitUse {
   std::int64_t core = 0;
   std::int64_t cycles[unit_state_count] = {};  ///< per UnitState
   std::int64_t operations = 0;
-  std::int64_t bytes = 0;  ///< moved (load, store, channel, link, send)
+  std::int64_t bytes = 0;  ///< bytes moved (load, store, channel, link, send)
   double work = 0;         ///< multiply-adds (array) or element operations (vector)
 };
 
@@ -33,15 +33,15 @@ struct OperationUse {
   std::string name;                    ///< kernel
   std::vector<std::string> operation;  ///< names of the graph operations that it computes
   std::int64_t count = 0;              ///< executions (calls, loop trips)
-  std::int64_t start = 0, finish = 0;  ///< of the first and last execution
+  std::int64_t start = 0, finish = 0;  ///< in core cycles: start of the first, finish of the last execution
   std::int64_t cycles = 0;             ///< sum of finish - start over executions, including overlap with other kernels
   std::int64_t exclusive = 0;          ///< share of the total time attributed to it; the shares add up to the total
-  std::int64_t load_bytes = 0, store_bytes = 0;  ///< bursts moved
+  std::int64_t load_bytes = 0, store_bytes = 0;  ///< bytes in full bursts
   double multiply_adds = 0, vector_operations = 0;
   std::int64_t array_busy = 0, vector_busy = 0, memory_busy = 0,
-               launch = 0;  ///< summed busy cycles: longest array, vector unit, memory
+               launch = 0;  ///< sum of busy cycles: busiest array, vector unit, memory
   std::string bound;        ///< "compute" | "vector" | "memory" | "network" | "dma" | "launch" | "latency"
-  double bound_share = 0;   ///< busy share of the bounding part within the kernel's time
+  double bound_share = 0;   ///< busy share of the limiting part within the kernel's time
 };
 
 /// One busy interval of a timeline. Intervals are recorded on request, up to a stated number.
@@ -64,34 +64,34 @@ struct Result {
   std::int64_t hertz = 1;
   std::int64_t tile_operations = 0, events = 0;
   std::int64_t memory_read_bytes = 0, memory_written_bytes = 0, network_bytes = 0;
-  /// Memory of several regions: bytes from and to the core's own region, and the others; 0 where there is one.
+  /// Memory of several regions: bytes between cores and their own region, and other regions; 0 for one region.
   std::int64_t memory_local_bytes = 0, memory_remote_bytes = 0;
-  /// With banks and with routers, channels move other bytes than were read and written: bytes of the channels = read +
+  /// With banks or routers, bytes of channels differ from those read and written: bytes of the channels = read +
   /// written + padding - merged - forwarded.
-  std::int64_t memory_merged_bytes = 0;     ///< of writes merged into a burst that was waiting
-  std::int64_t memory_forwarded_bytes = 0;  ///< of reads that a waiting write answered
-  std::int64_t memory_padding_bytes = 0;    ///< of whole bursts beyond the requested bytes
+  std::int64_t memory_merged_bytes = 0;     ///< bytes of writes merged into a waiting burst
+  std::int64_t memory_forwarded_bytes = 0;  ///< bytes of reads served by a waiting write
+  std::int64_t memory_padding_bytes = 0;    ///< bytes of full bursts beyond the requests
   std::int64_t on_chip_bytes = 0;           ///< moved between tiles and resident values in the scratchpad
   double multiply_adds = 0, vector_operations = 0;
   std::string bottleneck;  ///< "compute" | "vector" | "memory" | "network" | "dma" | "launch" | "latency"
   double bottleneck_share = 0;
   std::vector<UnitUse> units;
   std::vector<OperationUse> operations;
-  std::vector<JobUse> jobs;   ///< where there are several
-  std::vector<Count> counts;  ///< by operation: events that take energy, and wasted bytes and work
+  std::vector<JobUse> jobs;   ///< if there are several
+  std::vector<Count> counts;  ///< by operation: events that consume energy, and wasted bytes and work
   std::vector<EnergyPart> energy;
   std::vector<std::string> approximations;      ///< how components were modelled, and features left out
   std::map<std::string, std::string> fidelity;  ///< part -> level
   std::map<std::string, std::string> hashes;    ///< program, machine
-  std::map<std::string, std::string> versions;  ///< of the software that produced the result; empty: not stated
-  /// Tensors whose values loops or addresses have read -> "given", "computed from ...", "default: ...".
+  std::map<std::string, std::string> versions;  ///< versions of the software used; empty: not stated
+  /// Tensors whose values loops or addresses read -> "given", "computed from ...", "default: ...".
   std::map<std::string, std::string> data_sources;
-  std::map<std::string, std::string> options;  ///< of the call, those that the user gave
-  std::vector<std::string> labels;             ///< of intervals
+  std::map<std::string, std::string> options;  ///< options of the call that the user gave
+  std::vector<std::string> labels;             ///< labels of intervals
   std::vector<Interval> intervals;
   std::int64_t intervals_dropped = 0;
-  std::string lowering;  ///< "native" or "best"; empty: not known
-  std::string setting;   ///< dtype, batch and sizes of the network; empty: not known
+  std::string lowering;  ///< "native" or "best"; empty: unknown
+  std::string setting;   ///< dtype, batch and sizes of the model; empty: unknown
   Json bounds;           ///< lower bounds of the workload; null: unknown
   Json memory;           ///< bytes of each channel over time, commands of each bank; null: not recorded
   Json cache;            ///< counts of the cache before the channels, in total and per tensor; null: none
@@ -102,8 +102,8 @@ struct Result {
   double seconds() const { return static_cast<double>(cycles) / static_cast<double>(hertz); }
   Json to_json() const;  ///< schema "tilesim.result", version 2; version 1 is read too
   static Result from_json(const Json& json);
-  /// Hash over all integers that timing decides (not versions, textual settings or file names). It is equal on all
-  /// hosts and builds.
+  /// Hash over all integers that timing determines (without versions, textual settings and file names). It is equal on
+  /// all hosts and builds.
   std::string timing_hash() const;
 };
 
