@@ -35,7 +35,7 @@ namespace tilesim::analytic {
 struct AttentionConstants { TILESIM_CONSTANT_FIELDS(TILESIM_ATTENTION_CONSTANTS) };
 std::span<const ConstantInfo<AttentionConstants>> attention_constants();
 
-/// One call. Queries are the last ones of the keys of each sequence; window: keys that one sees at most, 0: all.
+/// An attention call. Queries are the last positions of each sequence; window: most keys that one sees, 0: all.
 struct AttentionCase {
   double batch, queries, keys, heads, key_heads, depth, window;
   bool causal = true;
@@ -49,16 +49,16 @@ std::span<const std::string_view> attention_term_names();
 struct AttentionModel {
   double units = 1, clock = 1e9, memory_bytes_per_second = 1e11;
   double flops_per_second = 1e12;  ///< of the arithmetic, all units
-  double cache_bytes = 2;          ///< of an element of keys and values
+  double cache_bytes = 2;          ///< bytes per element of keys and values
   AttentionConstants constants;
-  /// Blocks of queries and keys, and depths of heads, are filled up to those of a library's kernels; else a program's
-  /// tiles are as large as the operands.
+  /// Pads blocks of queries and keys, and head depths, to those of a library's kernels; otherwise tiles fit the
+  /// operands.
   bool padded = true;
 
   AttentionTerms predict(const AttentionCase& call) const;
 };
 
-/// A library's kernels: one query is served by that of decode or by that of prefill, whichever is faster.
+/// A library's kernels: a single query uses the decode or the prefill kernel, whichever is faster.
 struct AttentionCall {
   AttentionModel prefill, decode;
 

@@ -15,10 +15,10 @@ struct ConstantInfo {
 };
 
 #define TILESIM_CONSTANT_FIELD(name, value, low, high, unit) double name = value;
-/// Fields of a struct from X(name, default, lowest, highest, unit).
+/// Defines fields of a struct from X(name, default, lowest, highest, unit).
 #define TILESIM_CONSTANT_FIELDS(TABLE) TABLE(TILESIM_CONSTANT_FIELD)
 
-/// x^p; the exponents at which overlapping terms often stand are exact.
+/// x^p, exact for common exponents of overlapping terms.
 inline double power(double x, double p) {
   if (p == 1) return x;
   if (p == 2) return x * x;
@@ -26,7 +26,7 @@ inline double power(double x, double p) {
   return std::pow(x, p);
 }
 
-/// Terms of which the longest hides the others the more, the larger the exponent p is. NaN where all are 0.
+/// Combines terms; the larger the exponent p, the more the longest hides the others. NaN if all are 0.
 inline double overlapped(double a, double b, double c, double longest, double p) {
   return longest * power(power(a / longest, p) + power(b / longest, p) + power(c / longest, p), 1 / p);
 }

@@ -15,7 +15,7 @@
 
 namespace tilesim::analytic {
 
-/// Beside those of products. X(name, default, lowest, highest, unit)
+/// Constants in addition to those of products. X(name, default, lowest, highest, unit)
 #define TILESIM_CONVOLUTION_CONSTANTS(X)                                         \
   X(taps_share, 0.9, 0.05, 1.0, "rate of an implicit product over a plain one")  \
   X(winograd, 1.3, 1.0, 8.0, "time of the transformed products over plain ones") \
@@ -29,18 +29,18 @@ std::span<const ConstantInfo<ConvolutionConstants>> convolution_constants();
 struct ConvolutionCase {
   double batch, channels, filters, size, kernel, stride, padding;
 
-  double outputs() const;  ///< extent; not above 0 where the kernel is larger than the padded input
+  double outputs() const;  ///< extent; at most 0 if the kernel exceeds the padded input
 };
 
 enum class ConvolutionTerm : std::uint8_t { direct, winograd2, winograd4, layout, total };
 inline constexpr std::size_t convolution_term_count = 5;
-/// Seconds of each way (infinite where it does not apply), of changes of layout, and of the fastest with these.
+/// Seconds of each algorithm (infinite if not applicable), of layout changes, and of the fastest including these.
 using ConvolutionTerms = std::array<double, convolution_term_count>;
 std::span<const std::string_view> convolution_term_names();
 
 struct ConvolutionModel {
-  GemmModel direct, plain;      ///< of the implicit product (at its share of the rate), and of any other
-  double bytes_per_second = 1;  ///< that transforms and changes of layout see
+  GemmModel direct, plain;      ///< of the implicit product (at its share of the rate); of any other
+  double bytes_per_second = 1;  ///< bandwidth of transforms and layout changes
   ConvolutionConstants constants;
 
   ConvolutionTerms predict(const ConvolutionCase& shape) const;

@@ -19,7 +19,7 @@
 
 namespace tilesim::analytic {
 
-/// What the specification of a device says, for one scheme.
+/// The specification of a device for one scheme.
 struct GemmHardware {
   double units = 1;
   double clock = 1e9;              ///< Hz
@@ -28,28 +28,28 @@ struct GemmHardware {
   double cache_bytes = 0;               ///< last level shared by all units
   double cache_bytes_per_clock = 1024;  ///< of that level, all units
   double near_bytes = 0;              ///< of a nearer level that holds whole products (second cache of a CPU); 0: none
-  double near_bytes_per_clock = 0;    ///< of that level, all units
-  double block_bytes = 0;             ///< of a scratchpad in which software keeps a block of the result; 0: a cache
-  double lane_flops_per_clock = 256;  ///< of one unit's ordinary lanes, at most the scheme's own rate
+  double near_bytes_per_clock = 0;    ///< rate of that level, all units
+  double block_bytes = 0;             ///< scratchpad in which software keeps a block of the result; 0: a cache
+  double lane_flops_per_clock = 256;  ///< of one unit's ordinary lanes, at most the scheme's rate
 };
 
-/// Bytes per element, and how the benchmark walks over weights.
+/// Bytes per element, and the benchmark's use of weights.
 struct GemmScheme {
-  double activation_bytes = 2;  ///< as the product reads them
+  double activation_bytes = 2;  ///< as read by the product
   double weight_bytes = 2;
   double output_bytes = 2;
   double cast_bytes = 0;    ///< read and written per activation by a cast kernel before the product; 0: none
-  double weight_sets = 1;   ///< distinct weights that repeated calls walk over; negative: at most so many, as many as
-                            ///< fill the cache
-  bool widens = false;      ///< weights are widened or packed by the product's own loop
-  bool warm = true;         ///< false: nothing of the operands is in the cache
+  double weight_sets = 1;   ///< distinct weights that repeated calls cycle through; negative: the number that fills the
+                            ///< cache, at most its magnitude
+  bool widens = false;      ///< the product's own loop widens or packs weights
+  bool warm = true;         ///< false: no operand is in the cache
   double packs_beyond = 0;  ///< multiply-adds up to which nothing is widened or packed
-  double calls = 1000;      ///< of one product after another, after which its time is taken
+  double calls = 1000;      ///< number of consecutive products before the time is taken
   double host = 0;          ///< s that the host takes per call beside the device, where no graph is replayed
-  bool rules = false;       ///< the library chooses by rules of thumb, not by timing every kernel (see GemmKernel)
+  bool rules = false;       ///< the library chooses by heuristics instead of timing every kernel (see GemmKernel)
 };
 
-/// The few constants of a family and scheme. X(name, default, lowest, highest, unit)
+/// The constants of a family and scheme. X(name, default, lowest, highest, unit)
 #define TILESIM_GEMM_CONSTANTS(X)                                                                    \
   X(launch, 2e-6, 0.0, 1e-3, "s per kernel")                                                         \
   X(efficiency, 0.85, 0.01, 1.0, "share of the peak rate at a large tile")                           \
@@ -123,7 +123,7 @@ struct GemmModel {
 
   /// Throws UserError for a model without kernels or with values out of range.
   void check() const;
-  /// `batch` products of [m, k] by [k, n]. Infinite total: no kernel serves the shape.
+  /// Times of `batch` products of [m, k] by [k, n]. The total is infinite if no kernel supports the shape.
   GemmTerms predict(double batch, double m, double n, double k) const;
 };
 

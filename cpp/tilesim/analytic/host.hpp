@@ -12,17 +12,17 @@ namespace tilesim::analytic {
 
 struct HostCosts {
   std::vector<std::pair<std::string, double>> seconds;  ///< by operation of the entry, in order
-  std::set<std::string> notes;                          ///< behind the operation's name, or its kind
-  std::set<FormKey> missing;                            ///< as of Costs
+  std::set<std::string> notes;                          ///< printed after the operation's name or kind
+  std::set<FormKey> missing;                            ///< as in Costs
 };
 
-/// A device as a host: the closed form of each operation, and no less than its peak rates allow. What has no closed
-/// form is a stream at stated rates; a loop whose length only data know counts one trip.
+/// A device as a host: the closed form of each operation, bounded by its peak rates. An operation without a closed form
+/// is a stream at stated rates; a loop with a data-dependent length counts one trip.
 struct HostModel {
   OperationModel forms;
   double matrix_flops_per_second = 1;  ///< of any dtype
-  std::map<DType, double> vector;      ///< operations per second by dtype, every one
-  std::string unit = "core";           ///< what its units are called
+  std::map<DType, double> vector;      ///< operations per second for every dtype
+  std::string unit = "core";           ///< name of its units
 
   HostCosts price(const Graph& graph) const;
 };

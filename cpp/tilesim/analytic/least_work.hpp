@@ -8,13 +8,13 @@
 
 namespace tilesim::analytic {
 
-/// `batch` products of [m, k] by [k, n]. Convolutions: outputs by channels x taps, a product for each group.
+/// `batch` products of [m, k] by [k, n]. Convolutions: outputs by channels x taps, one product per group.
 struct LeastProduct {
   DType dtype = DType::f32;
   double batch = 1, m = 0, n = 0, k = 0;
-  bool packs = false;  ///< products of a batch may lie side by side in an array: groups of a convolution
-  double overlap = 1;  ///< how often neighbouring windows read one element: kernel area over stride area
-  double visible = 1;  ///< share of its multiply-adds that is not hidden (causality, windows of attention)
+  bool packs = false;  ///< products of a batch may share an array: groups of a convolution
+  double overlap = 1;  ///< number of adjacent windows that read an element: kernel area over stride area
+  double visible = 1;  ///< share of unmasked multiply-adds (causality, windows of attention)
   double multiply_adds() const { return batch * m * n * k * visible; }
 };
 
@@ -24,11 +24,11 @@ using LeastFunctions = std::array<double, 4>;
 struct LeastWork {
   std::vector<LeastProduct> products;
   LeastFunctions functions{};
-  DType dtype = DType::f32;  ///< that the functions work on
+  DType dtype = DType::f32;  ///< type on which the functions work
 };
 
-/// Of one operation that runs no functions of the graph. `known`: which values follow from constants alone, so that
-/// whatever is made of them may be made beforehand.
+/// Least work of one operation that does not run functions of the graph. `known`: values that follow from constants
+/// only; results computed from them may be precomputed.
 LeastWork least_work(const Graph& graph, const GraphFunction& function, const Op& op, const std::vector<bool>& known);
 
 }  // namespace tilesim::analytic

@@ -14,7 +14,7 @@ namespace tilesim::analytic {
 /// Lower bound of one operation: the least time that each part of the machine needs for it.
 struct BoundRow {
   std::string name, kind;
-  double count = 1;          ///< how often it runs
+  double count = 1;          ///< number of executions
   double multiply_adds = 0;  ///< of all runs, without the masked pairs of attention
   double array_seconds = 0, vector_seconds = 0;
 };
@@ -31,10 +31,10 @@ struct LowerBound {
   std::string_view part() const;
 };
 
-/// Calls and loops run as often as the graph says; a loop whose length only data know, and a branch, count for nothing.
-/// Rows of experts may all meet one matrix; caches of attentions whose lengths are not `known` may be empty.
+/// Calls and loops count as often as the graph states; branches and loops with a data-dependent length count as zero.
+/// All rows of experts may use one matrix; caches of attentions without `known` lengths may be empty.
 LowerBound lower_bound(const Graph& graph, const Machine& machine, const AttentionData& known = {});
-/// Of a device described only by its rates: no memory on its chip, no whole tiles.
+/// For a device described only by its rates: without on-chip memory and whole tiles.
 LowerBound lower_bound(const Graph& graph, const Device& device, const AttentionData& known = {});
 
 }  // namespace tilesim::analytic

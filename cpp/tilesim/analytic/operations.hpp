@@ -53,9 +53,9 @@ struct Cost {
   std::string name, kind;
   double seconds = 0;
   std::vector<std::pair<std::string_view, double>> terms = {};  ///< seconds
-  double bytes = 0, flops = 0;                                  ///< as the graph counts them
+  double bytes = 0, flops = 0;                                  ///< by the graph's counts
   std::string scheme = {}, model = {};
-  std::optional<double> hits = {}, occupancy = {};  ///< shares, where they are modelled
+  std::optional<double> hits = {}, occupancy = {};  ///< shares, if modelled
   std::optional<Lacking> lacking = {};
 
   /// The longest term, the first of equal ones; "none" if nothing takes time.
@@ -66,14 +66,14 @@ struct Costs {
   std::vector<Cost> rows;
   std::set<std::string> notes;  ///< what was approximated
   std::set<FormKey> missing;    ///< required forms without constants; if any, the rows are invalid
-  std::map<std::tuple<Form, DType, double, double, double, double>, GemmTerms> products;  ///< layers are alike
-  const Cost* refused() const;  ///< the first operation that the device cannot run; null: none
+  std::map<std::tuple<Form, DType, double, double, double, double>, GemmTerms> products;  ///< equal layers reuse them
+  const Cost* refused() const;  ///< the first operation that the device cannot run, or null
 };
 
 /// The closed-form model of one device under a quantization scheme and a library.
 struct OperationModel {
   double units = 1, memory_bytes_per_second = 1e11;
-  bool convolves = false;         ///< its library has separate convolutions
+  bool convolves = false;         ///< the library has separate convolutions
   std::map<DType, double> lanes;  ///< operations per second of ordinary lanes
   StreamConstants copy, softmax, norm;
   std::map<FormKey, std::variant<ProductForm, Lacking>> products;

@@ -34,19 +34,19 @@ inline constexpr std::size_t stream_term_count = 5;
 using StreamTerms = std::array<double, stream_term_count>;  ///< seconds
 std::span<const std::string_view> stream_term_names();
 
-/// What a call streams, by the graph's own counts: nothing is in the cache.
+/// Data streamed by a call, by the graph's counts: none is in the cache.
 struct StreamWork {
   double bytes = 0, operations = 0;
-  double rows = 0;     ///< 0: not row by row
+  double rows = 0;     ///< 0: not row-wise
   bool launch = true;  ///< a separate kernel
 };
 
-/// A call by its extents.
+/// A call described by its extents.
 struct StreamCall {
   double rows, width;     ///< elements of a row
-  double tensors, bytes;  ///< read and written, and of an element of each
+  double tensors, bytes;  ///< number read and written; bytes per element of each
   double operations;      ///< per element
-  bool by_row = false;    ///< softmax, normalization: each row on its own
+  bool by_row = false;    ///< softmax, normalization: rows are independent
 };
 
 struct StreamModel {
@@ -55,7 +55,7 @@ struct StreamModel {
   double lanes_per_second = 1e12;                           ///< operations of ordinary lanes, all units
   StreamConstants constants;
 
-  /// Repeated calls, whose tensors stay in the cache as far as they fit.
+  /// Time of repeated calls, with tensors in the cache as far as they fit.
   StreamTerms repeated(const StreamCall& call) const;
   StreamTerms once(const StreamWork& work) const;
 };

@@ -13,9 +13,9 @@ namespace tilesim {
 class Array {
  public:
   Array() = default;
-  /// Owning and zero-filled.
+  /// Owns zero-filled memory.
   Array(DType dtype, Shape shape);
-  /// Refers to `data`; `keeper` holds it alive. `data` is row-major and at least host_bytes(dtype) * count long.
+  /// Refers to `data`, row-major and at least host_bytes(dtype) * count long; `keeper` keeps it alive.
   Array(DType dtype, Shape shape, void* data, std::shared_ptr<void> keeper);
 
   DType dtype() const { return dtype_; }

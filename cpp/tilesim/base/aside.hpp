@@ -7,12 +7,12 @@
 
 namespace tilesim {
 
-/// Runs the work in a thread that nobody waits for, or here where there can be no thread. It must not touch what ends
-/// with the process.
+/// Runs the work in a detached thread, or in this thread if none can be created. It must not use objects that end with
+/// the process.
 void run_aside(std::function<void()> work);
 
-/// Holds a value that is freed in a separate thread if it is `large`: who has interrupted the call does not wait
-/// seconds for it.
+/// Holds a value that is freed in a separate thread if it is `large`, so that an interrupted call returns without
+/// waiting seconds for it.
 template <class T>
 std::shared_ptr<T> freed_aside(T value, bool large) {
   if (!large) return std::make_shared<T>(std::move(value));

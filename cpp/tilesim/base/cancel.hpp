@@ -20,20 +20,20 @@ class CancelToken {
   std::function<void(double)> progress;
   void set_fraction(double fraction) { fraction_ = fraction; }
 
-  /// Called from poll() with the parts that are done and all of them, once a loop has said so; may be empty.
+  /// Called from poll() with the number of completed parts and of all parts, after a loop has set them; may be empty.
   std::function<void(std::int64_t, std::int64_t)> counted;
-  /// Several runs follow, of so many parts in all; 0: each run counts its own.
+  /// Announces several runs with this many parts in total; 0: each run counts separately.
   void expect(double parts);
-  /// A run of so many parts begins, behind those that are done.
+  /// Begins a run of this many parts, after those completed so far.
   void begin(double parts);
-  /// Of the run: parts that are done.
+  /// Sets the completed parts of the run.
   void at(std::int64_t done) { done_ = before_ + done; }
 
  private:
   std::atomic<bool> requested_{false};
   std::int64_t last_check_ns_ = 0;
   double fraction_ = -1;
-  std::int64_t expected_ = 0, before_ = 0, run_ = 0, done_ = 0, total_ = 0;  ///< parts
+  std::int64_t expected_ = 0, before_ = 0, run_ = 0, done_ = 0, total_ = 0;  ///< numbers of parts
 };
 
 }  // namespace tilesim

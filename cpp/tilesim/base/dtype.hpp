@@ -46,29 +46,29 @@ enum class DType : std::uint8_t {
   bf16_2of4,
   i8_2of4,
 };
-inline constexpr int dtype_count = 30;  ///< of tensors; those of patterns come behind
+inline constexpr int dtype_count = 30;  ///< tensor types; pattern types follow
 inline constexpr int pattern_count = 4;
 
 enum class DTypeClass : std::uint8_t { floating, signed_integer, unsigned_integer, boolean, complex, pattern };
 
 /// Bits of one element as stored in a memory (4 for i4; 8 for bool, i2, u2 and floats of 6 bits; 64 for c64).
 int bits(DType dtype);
-/// Bits that its value has: 2 for i2, 6 for f6e2m3fn, else as stored.
+/// Bits of its value: 2 for i2, 6 for f6e2m3fn, else as stored.
 int value_bits(DType dtype);
 /// Bytes of one element in a host Array: sub-byte types take one byte each, as in ml_dtypes.
 int host_bytes(DType dtype);
-/// Bytes that `count` densely packed elements take in a memory: ceil(count * bits / 8).
+/// Bytes of `count` densely packed elements in a memory: ceil(count * bits / 8).
 std::int64_t packed_bytes(DType dtype, std::int64_t count);
-/// An element of a 2:4 type is eight neighbours of the plain type, of which every four have two values at most: four
-/// values, then a byte with the place of each in its four, two bits each, the first in the low ones.
+/// An element of a 2:4 type stands for eight adjacent ones of the plain type, of which every four have at most two
+/// nonzeros: four values, then a byte with the position of each in its four, two bits each, the first in the low bits.
 inline constexpr std::int64_t pattern_neighbours = 8, pattern_values = 4;
 bool is_two_of_four(DType dtype);
-/// The 2:4 type of a plain one, which is returned itself where it has none; and back.
+/// The 2:4 type of a plain type, or the type itself if it has none; and the inverse.
 DType two_of_four(DType plain);
 DType plain_of(DType dtype);
 
 DTypeClass dtype_class(DType dtype);
-/// Of a complex dtype that of its two parts, real before imaginary; any other itself.
+/// The type of the parts of a complex dtype, real before imaginary; other dtypes are returned unchanged.
 DType part_of(DType dtype);
 bool is_complex(DType dtype);
 bool is_float(DType dtype);
@@ -78,7 +78,7 @@ bool is_integer(DType dtype);          ///< signed or unsigned, without bool
 std::string_view name(DType dtype);
 /// Canonical name or alias ("bfloat16", "fp32", "float32", "int8", ...). Throws UserError with a suggestion.
 DType parse_dtype(std::string_view text);
-/// The same of what programs hold: 2:4 types by their names too.
+/// The same for the types of programs: also accepts 2:4 types.
 DType parse_held_dtype(std::string_view text);
 std::vector<std::string> dtype_names();
 

@@ -38,7 +38,7 @@ class Unsupported : public UserError {
   using UserError::UserError;
 };
 
-/// A bug of ours: carries the state that broke the invariant.
+/// A bug of Tilesim, with the state that broke the invariant.
 class InternalError : public Error {
  public:
   using Error::Error;
@@ -50,7 +50,7 @@ class Cancelled : public Error {
   Cancelled() : Error("cancelled") {}
 };
 
-/// Of `candidates` the shortest that begins with `word`, else the nearest by edit distance; empty: nothing is close.
+/// The shortest candidate that starts with `word`, else the nearest by edit distance; empty if none is close.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 /// "a, b, c" for messages.

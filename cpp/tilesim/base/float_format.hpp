@@ -29,7 +29,7 @@ inline constexpr FloatFormat format_f32{23, -126, 0x7F7F'FFFF, 0x7F80'0000, 0x7F
 inline constexpr FloatFormat format_f16{10, -14, 0x7BFF, 0x7C00, 0x7E00, 0x8000, true};
 inline constexpr FloatFormat format_bf16{7, -126, 0x7F7F, 0x7F80, 0x7FC0, 0x8000, true};
 
-/// The formats of up to a byte. f8e8m0fnu, which has neither sign nor mantissa, is not among them.
+/// The formats of at most a byte, except f8e8m0fnu, which has neither sign nor mantissa.
 struct NarrowFormat {
   DType dtype;
   FloatFormat format;
@@ -67,7 +67,7 @@ constexpr std::uint32_t special_code(const FloatFormat& format, std::uint32_t si
   return sign | format.not_a_number;
 }
 
-/// What a magnitude beyond the largest finite number becomes; `infinite` tells a true infinity from a large number.
+/// Code for a magnitude beyond the largest finite number; `infinite`: it is a true infinity.
 constexpr std::uint32_t overflow_code(const FloatFormat& format, std::uint32_t sign, bool infinite, Rounding rounding,
                                       Overflow overflow) {
   if (overflow == Overflow::saturate || (rounding == Rounding::toward_zero && !infinite)) return sign | format.largest;

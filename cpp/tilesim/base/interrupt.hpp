@@ -7,7 +7,7 @@
 
 namespace tilesim {
 
-/// Makes a token the one of this thread's call until the scope ends; scopes nest. Null: what is inside is not polled.
+/// Makes a token the current one of this thread's call until the scope ends; scopes nest. Null: disables polling.
 class CancelScope {
  public:
   explicit CancelScope(CancelToken* token);
@@ -25,8 +25,8 @@ extern constinit thread_local std::int64_t left;  ///< units until the next poll
 void poll();
 }  // namespace interrupt
 
-/// Counts work of this thread, in steps of some nanoseconds (an element, a token of a text, an operand), and polls the
-/// call's token every 65,536 of them. Throws Cancelled: what is half done must be the caller's own copy. Not for
+/// Counts work of this thread in units of some nanoseconds (an element, a token of a text, an operand), and polls the
+/// call's token every 65,536 units. Throws Cancelled: unfinished results must be private to the caller. Not for
 /// destructors.
 inline void worked(std::int64_t units) {
   if ((interrupt::left -= units) < 0) interrupt::poll();

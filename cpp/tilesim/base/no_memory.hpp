@@ -7,7 +7,7 @@
 
 namespace tilesim {
 
-/// Thrown where elements cannot be allocated; the text says dtype, shape, bytes, and by `naming` which tensor.
+/// Thrown if elements cannot be allocated; the text has dtype, shape, bytes, and through `naming` the tensor.
 class OutOfMemory : public std::bad_alloc {
  public:
   explicit OutOfMemory(std::string text) : text_(std::move(text)) {}
@@ -17,7 +17,7 @@ class OutOfMemory : public std::bad_alloc {
   std::string text_;
 };
 
-/// Runs `call`; puts `place` before the text of what it throws for lack of memory, unless a caller within did so.
+/// Runs `call`; prefixes the text of an out-of-memory exception with `place`, unless an inner caller has done so.
 template <class Call>
 auto naming(const std::string& place, Call&& call) {
   try {

@@ -5,7 +5,7 @@
 
 namespace tilesim {
 
-/// Whether `wide` holds every value of `narrow`, a float or integer of 8 bits or fewer; false for any other.
+/// Whether `wide` represents every value of `narrow`, a float or integer of at most 8 bits; false for other types.
 bool holds_narrow(DType wide, DType narrow);
 
 }  // namespace tilesim

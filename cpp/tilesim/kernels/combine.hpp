@@ -9,11 +9,11 @@
 
 namespace tilesim::kernels {
 
-/// What sums of T run in. Floats are rounded to the result's dtype once, at the end.
+/// The type for sums of T. Floats are rounded to the result's dtype once, at the end.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, std::int64_t>, std::int64_t, double>;
 
-/// NaN of either operand wins; -0 lies below +0, so that the order of operands makes no difference.
+/// NaN in either operand wins; -0 is less than +0, so that the result does not depend on the order of operands.
 template <class T>
 T larger(T a, T b) {
   if constexpr (std::is_floating_point_v<T>)

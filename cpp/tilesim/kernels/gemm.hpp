@@ -18,9 +18,9 @@ void gemm(const Call& call, const GemmShape& shape, const double* a, const doubl
 void gemm(const Call& call, const GemmShape& shape, const std::uint32_t* a, const std::uint32_t* b, std::uint32_t* c);
 void gemm(const Call& call, const GemmShape& shape, const std::uint64_t* a, const std::uint64_t* b, std::uint64_t* c);
 
-/// What products of `a` and `b` with result `result` accumulate in: f32, f64, i32 or i64.
+/// The accumulation type of products of `a` and `b` with result `result`: f32, f64, i32 or i64.
 DType accumulator(const Call& call, DType a, DType b, DType result);
-/// A product's operand in the accumulator's type, rounded first as `numerics` wants it.
+/// A product's operand in the accumulator's type, first rounded as in `numerics`.
 Array product_operand(const Call& call, const Array& x, DType accumulator);
 /// Calls f with a value of the scalar type of an accumulator (unsigned for integers).
 template <class F>

@@ -56,7 +56,7 @@ decltype(auto) with_float(Compute compute, F&& f) {
 /// 8 or 16).
 void strided_copy(const Shape& extents, const std::byte* from, const Shape& from_strides, std::byte* to,
                   const Shape& to_strides, int bytes);
-/// Axis i of the result is axis permutation[i] of `x`; `x` itself where nothing moves.
+/// Axis i of the result is axis permutation[i] of `x`; returns `x` if no axis moves.
 Array permuted(const Array& x, const std::vector<std::int64_t>& permutation);
 /// numpy broadcasting to `shape`.
 Array broadcasted(const Array& x, const Shape& shape);
@@ -87,7 +87,7 @@ Results reverse(const Call& call);
 Results pad(const Call& call);
 Results concat(const Call& call);
 Results iota(const Call& call);
-Results softmax(const Call& call);  ///< log_softmax too
+Results softmax(const Call& call);  ///< includes log_softmax
 Results normalize(const Call& call);
 Results batch_norm(const Call& call);
 Results attention(const Call& call);

@@ -25,7 +25,7 @@ struct EvaluateOptions {
   /// Called after each operation of the entry function and of inlined calls with its results (for per-operation
   /// comparison).
   std::function<void(const GraphFunction&, const Op&, const std::vector<Array>&)> observe;
-  /// Called after each loop, wherever it stands, with the trips that it made.
+  /// Called after each loop, also in nested functions, with its number of trips.
   std::function<void(const GraphFunction&, const Op&, std::int64_t)> loops;
 };
 
@@ -38,9 +38,9 @@ bool has_kernel(Kind kind);
 
 /// Deterministic inputs for a graph: floats uniform in [-1, 1], integer inputs small and legal as indices, bool random.
 std::vector<Array> random_inputs(const Graph& graph, std::int64_t seed, CancelToken* cancel = nullptr);
-/// What the integers among them lie in, [first, second), input by input; of other inputs too, without meaning.
+/// The range [first, second) of integer inputs, input by input; other inputs have an entry without meaning.
 std::vector<std::pair<std::int64_t, std::int64_t>> random_ranges(const Graph& graph);
-/// One of them: input `index`, of a graph that need not be at hand.
+/// One of these inputs: number `index`, without a graph.
 Array random_input(const TensorType& type, std::size_t index, std::pair<std::int64_t, std::int64_t> range,
                    std::int64_t seed, CancelToken* cancel = nullptr);
 

@@ -1,4 +1,4 @@
-// Operations of the user's, by the meaning that they were declared with.
+// User-defined operations, by their declared definition.
 #include "tilesim/kernels/kernel.hpp"
 #include "tilesim/machine/custom_operation.hpp"
 

@@ -1,4 +1,4 @@
-// Deterministic inputs: element i of input n is a function of (seed, n, i) alone.
+// Deterministic inputs: element i of input n depends only on (seed, n, i).
 #include <algorithm>
 #include <cstdint>
 #include <limits>

@@ -1,4 +1,4 @@
-// rotary: pairs of elements of the last axis turn by an angle; rounded once.
+// rotary: rotates pairs of elements of the last axis by an angle; rounded once.
 #include "tilesim/kernels/kernel.hpp"
 
 namespace tilesim::kernels {

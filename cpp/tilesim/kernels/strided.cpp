@@ -1,4 +1,4 @@
-// Copies between strided views: what every kind that only moves data comes down to.
+// Copies between strided views, for all kinds that only move data.
 #include <algorithm>
 #include <array>
 #include <cstring>

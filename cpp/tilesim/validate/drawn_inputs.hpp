@@ -11,7 +11,7 @@
 
 namespace tilesim::validate {
 
-/// `inputs` with values drawn as `patterns` say, by tensor name; what is to be kept, and 2:4 weights, as they are.
+/// `inputs` with values drawn by `patterns`, by tensor name; kept inputs and 2:4 weights are unchanged.
 std::map<std::string, Array> drawn_inputs(const Graph& graph, const program::Program& program, const Patterns& patterns,
                                           const std::map<std::string, Array>& inputs);
 

@@ -9,7 +9,7 @@
 
 namespace tilesim::validate {
 
-/// A value of the reference and the largest deviation from it, element by element.
+/// A reference value and its maximum deviation, element by element.
 struct Bounded {
   Array value;
   Array error;  ///< f64, of the value's shape; empty: the same bits

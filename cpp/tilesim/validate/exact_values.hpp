@@ -27,19 +27,19 @@ struct Pattern {
 /// Per function and value. `tensors`: names of the program's tensors. Values of bodies of loops and branches are kept.
 struct Patterns {
   std::vector<std::vector<Pattern>> values;
-  std::vector<bool> frozen;  ///< per function: all of its values are as the reference computes them
+  std::vector<bool> frozen;  ///< per function: all values stay as the reference computes them
 };
 Patterns patterns_of(const Graph& graph, const std::set<std::string>& tensors);
 
-/// Whether the result is elements or bits of the first operand, so that a program need not store it.
+/// Whether the result consists of elements or bits of the first operand, so that a program need not store it.
 bool is_view(const Op& op);
 
-/// The values, a function of pattern, type and name alone.
+/// The drawn values, which depend only on pattern, type and name.
 Array drawn(const Pattern& pattern, DType dtype, const Shape& shape, const std::string& name);
 
-/// The reference of the constant that a value is; empty: it is none.
+/// The reference name of a value that is a constant; empty for others.
 std::string constant_of(const GraphFunction& function, ValueId value);
-/// Weights whose zeros programs count on, by reference.
+/// References of weights whose zeros programs use.
 std::set<std::string> with_known_zeros(const Graph& graph);
 /// `other`, of the same type, with zeros where the given array has them.
 Array with_zeros_of(const Array& given, const Array& other);

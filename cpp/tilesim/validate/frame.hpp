@@ -27,7 +27,7 @@ class Frame {
     std::map<std::string, DType> stored;  ///< types of the program's tensors, by name
     CancelToken* cancel;
 
-    /// The vector unit multiplies operands as they are.
+    /// The vector unit multiplies operands without rounding.
     const Numerics& numerics_of(const Op& op) const {
       static const Numerics exact = exact_numerics();
       if (op.kind != Kind::contract && op.kind != Kind::convolution) return numerics;
@@ -54,7 +54,7 @@ class Frame {
     rounds_[at(id)] = std::move(rounds);
   }
 
-  /// What operations gave before on the same operands: only their bounds are computed.
+  /// Sets results that operations gave before on the same operands: only their bounds are computed.
   void set_results(const std::map<ValueId, Array>* results) { results_ = results; }
 
   const Bounded& value(ValueId id) {
@@ -62,7 +62,7 @@ class Frame {
     return values_[at(id)];
   }
 
-  /// The first operation behind a computed value that rounds; empty where none does.
+  /// The first rounding operation on which a value depends; empty if none rounds.
   const std::string& rounds(ValueId id) const { return rounds_[at(id)]; }
 
  private:
@@ -80,8 +80,8 @@ class Frame {
     return evaluate_op(shared_.graph, function_, op, arrays, shared_.numerics_of(op));
   }
 
-  /// What nothing but products reads may lie in memory in the type that arrays multiply; a product on the vector unit
-  /// then reads it so too.
+  /// A value that only products read may be in memory in the arrays' operand type; a product on the vector unit then
+  /// reads that type too.
   Array as_stored(ValueId id, const Bounded& operand) const {
     while (producer_[at(id)] >= 0 && is_view(function_.ops[at(producer_[at(id)])]))
       id = function_.ops[at(producer_[at(id)])].operands[0];
@@ -128,7 +128,7 @@ class Frame {
     }
   }
 
-  /// Deviations are carried from trip to trip.
+  /// Carries deviations from trip to trip.
   void loop(const Op& op, std::vector<Bounded> state) {
     const auto run = [&](std::size_t which) {
       const GraphFunction& callee = shared_.graph.functions[static_cast<std::size_t>(op.functions[which])];

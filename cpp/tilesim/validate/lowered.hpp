@@ -12,12 +12,12 @@
 
 namespace tilesim::validate {
 
-/// A lowered graph whose weights are plain numbers: none is stored in a pattern.
+/// A lowered graph with plain weights: none has a pattern type.
 class PlainWeights {
  public:
   explicit PlainWeights(const Graph& lowered) : graph_(lowered), patterns_(expand_two_of_four(graph_)) {}
   const Graph& graph() const { return graph_; }
-  /// A weight from what the program gets for it.
+  /// A plain weight, from the program's input for it.
   Array unpacked(const std::string& weight, const Array& given) const;
 
  private:
@@ -25,10 +25,10 @@ class PlainWeights {
   std::map<std::string, TwoOfFour> patterns_;
 };
 
-/// Operations whose kernels have no product on an array.
+/// Operations of kernels without a product on an array.
 std::set<std::string> off_array(const program::Program& program);
 
-/// By function (empty: the main body) and tensor: how many kernels store to it.
+/// By function (empty: the main body) and tensor: number of kernels that store it.
 using Storing = std::map<std::pair<std::string, std::string>, std::int64_t>;
 Storing storing_kernels(const program::Program& program);
 

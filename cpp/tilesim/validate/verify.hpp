@@ -24,11 +24,11 @@ struct Comparison {
   double ratio = 0;          ///< largest error / bound; infinite where a bound is 0 and bits differ, or sizes do
   double scale = 0;          ///< largest magnitude of the reference
   std::int64_t worst = 0;    ///< row-major position of the largest ratio
-  bool ok = true;            ///< every element within its bound, in both runs
-  bool exact = false;        ///< the second run asked for the same bits
+  bool ok = true;            ///< whether every element is within its bound, in both runs
+  bool exact = false;        ///< the second run required equal bits
   double integer_error = 0;  ///< second run: |tiled - reference| where error / bound is largest
   double integer_ratio = 0;  ///< second run: largest error / bound
-  std::string rounds;        ///< what keeps the second run from asking for the same bits; empty: nothing
+  std::string rounds;        ///< why the second run does not require equal bits; empty: it does
 };
 
 /// `prepared`: the graph that lowering worked on. `inputs`: arrays by tensor name for roles input, weight, state.

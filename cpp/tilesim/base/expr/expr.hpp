@@ -123,7 +123,7 @@ class CompiledExpr {
   enum class Code : std::uint8_t;
   struct Step {
     Code code;
-    std::int32_t first;  ///< of the terms of an affine part; tensor of a read; where a skip goes
+    std::int32_t first;  ///< first term of an affine part; tensor of a read; target of a skip
     std::int32_t count;
     std::int64_t value;
   };

@@ -1,4 +1,4 @@
-// What an expression says: its symbols, its value under an assignment, and an interval around its values.
+// Queries on an expression: its symbols, its value under an assignment, and an interval around its values.
 #include <algorithm>
 #include <limits>
 

@@ -84,7 +84,7 @@ enum class Function : std::uint8_t {
 };
 inline constexpr int function_count = static_cast<int>(Function::fma) + 1;
 
-/// What a unit needs to compute it: `move` costs no arithmetic, `simple` one lane operation (add, compare, select),
+/// The unit cost of a function: `move` needs no arithmetic, `simple` one lane operation (add, compare, select),
 /// `multiply`, `divide` (division, roots), `transcendental` (special function unit).
 enum class FlopClass : std::uint8_t { move, simple, multiply, divide, transcendental };
 
@@ -101,12 +101,12 @@ const FunctionInfo& info(Function function);
 Function parse_function(std::string_view name);
 std::vector<std::string> function_names();
 
-/// Scalar meaning. Kernels and tile computes call these, or vectorized forms that agree to the last bit or two.
+/// Scalar definition. Kernels and tile computes call these, or vectorized forms that agree up to the last bit or two.
 /// NaN propagates through maximum, minimum, clamp and relu, as in numpy's maximum. Integer division truncates toward
-/// zero (as StableHLO's); remainder has the sign of the dividend; floor_divide rounds down.
+/// zero (as in StableHLO); remainder has the sign of the dividend; floor_divide rounds down.
 float evaluate(Function function, const float* operands);
 double evaluate(Function function, const double* operands);
-std::int64_t evaluate(Function function, const std::int64_t* operands);  ///< UserError where it has no integer meaning
+std::int64_t evaluate(Function function, const std::int64_t* operands);  ///< UserError if undefined for integers
 
 enum class Combiner : std::uint8_t { add, multiply, maximum, minimum, logical_and, logical_or };
 std::string_view name(Combiner combiner);

@@ -7,10 +7,10 @@
 
 namespace tilesim {
 
-/// `operands` are in 64 bits, those of u64 the same bits; `dtype` is theirs (comparisons only ask whether it is u64).
-/// By it bits are counted, and numbers without a sign ordered and divided. Shifts by a negative amount, or by the width
-/// and more, leave nothing but the sign. The result is one modulo 2^64: whoever stores it wraps; that of bool is 0 or
-/// 1. UserError where the function has no integer meaning, or divides by zero.
+/// `operands` have 64 bits (u64: the same bits); `dtype` is their type and determines bit counts and unsigned
+/// comparison and division. Shifts by a negative amount, or by at least the width, leave only the sign. The result is
+/// modulo 2^64, and wraps when stored; for bool it is 0 or 1. UserError if the function is undefined for integers, or
+/// divides by zero.
 std::int64_t evaluate(Function function, const std::int64_t* operands, DType dtype);
 
 }  // namespace tilesim

@@ -86,7 +86,7 @@ class Json {
   friend class JsonHandler;
 };
 
-/// Reads an object's keys one by one; `finish()` fails on any key that nobody asked for (with the nearest spelling).
+/// Reads an object's keys one by one; `finish()` fails on any key that was not read (with the nearest spelling).
 class ObjectReader {
  public:
   explicit ObjectReader(const Json& object);  ///< fails unless it is an object

@@ -9,7 +9,7 @@
 
 namespace tilesim {
 
-/// A list of names, or what files of an older version have instead: a text of names joined by "+".
+/// A list of names; files of an older version have one text of names joined by "+".
 inline std::vector<std::string> names_of(const Json& json) {
   std::vector<std::string> names;
   if (json.kind() != Json::Kind::string) {

@@ -1,4 +1,4 @@
-// Reading JSON text. The grammar is nlohmann's (SAX); places, duplicates and ranges are checked here.
+// Reads JSON text. nlohmann's parser (SAX) defines the grammar; this file checks places, duplicates and ranges.
 #include <cmath>
 #include <iterator>
 #include <memory>

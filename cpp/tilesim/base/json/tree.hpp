@@ -9,7 +9,7 @@ namespace tilesim {
 
 bool has_many_values(const Json& json);
 
-/// Holds a value; one of very many values is freed in a separate thread (base/aside.hpp).
+/// Holds a value; a value with very many elements is freed in a separate thread (base/aside.hpp).
 std::shared_ptr<const Json> json_tree(Json json);
 
 }  // namespace tilesim

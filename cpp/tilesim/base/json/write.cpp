@@ -1,4 +1,4 @@
-// Writing JSON text: what reads back to an equal value, as UTF-8.
+// Writes JSON text in UTF-8 that reads back to an equal value.
 #include <charconv>
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// All devices of a graph side by side: what each computes, and their communication.
+// Runs all devices of a graph in parallel steps, with their communication.
 #include <algorithm>
 #include <cstring>
 #include <map>

@@ -7,9 +7,9 @@
 
 namespace tilesim {
 
-/// Runs the entry function on several devices in lockstep, each with separate inputs; operations between devices pass
-/// tensors among them, and combine them in the order of their group. device_index is the number of the device. Devices
-/// must agree on trips and branches that have such operations in them: UserError.
+/// Runs the entry function on several devices in lockstep, each with separate inputs; operations between devices
+/// exchange tensors, and combine them in the order of their group. device_index is the number of the device. UserError
+/// if devices differ in trips or branches that contain such operations.
 std::vector<std::vector<Array>> evaluate_devices(const Graph& graph, const std::vector<std::vector<Array>>& inputs,
                                                  const EvaluateOptions& options = {});
 
