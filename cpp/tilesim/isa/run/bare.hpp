@@ -7,8 +7,8 @@
 
 namespace tilesim::isa {
 
-/// The subset of the privileged architecture that the public unit tests need: machine and user mode; registers of
-/// delegation, protection and translation hold what is written and have no effect.
+/// The subset of the privileged architecture for the public unit tests: machine and user mode; registers of delegation,
+/// protection and translation keep their values without effect.
 class Bare : public Environment {
  public:
   Bare();

@@ -15,16 +15,16 @@ namespace tilesim::isa {
 class InstructionSet;
 
 struct Block {
-  Address begin = 0, end = 0;  ///< end: of the instruction that follows the last
+  Address begin = 0, end = 0;  ///< end: address after the last instruction
   std::vector<Op> ops;
-  std::uint64_t work = 0;  ///< for polls: instructions, vector ones as more
-  Block* next[2] = {};     ///< those that followed lately
+  std::uint64_t work = 0;  ///< for polls: instructions, with a larger weight for vector ones
+  Block* next[2] = {};     ///< recent successors
 };
 
 class Blocks {
  public:
   explicit Blocks(std::uint32_t vlen) : vector_work_(std::max<std::uint64_t>(64, vlen / 16)) {}
-  /// The block at `pc`, decoded if it was not. Throws Trap where nothing can be fetched: then at its first instruction.
+  /// The block at `pc`, decoded if necessary. Throws Trap at its first instruction if nothing can be fetched there.
   Block* at(const InstructionSet& set, Memory& memory, Address pc);
   void clear();
 
@@ -34,7 +34,7 @@ class Blocks {
   std::unordered_map<Address, std::unique_ptr<Block>> blocks_;
   std::uint64_t version_ = 0;
   const Memory* memory_ = nullptr;
-  std::uint64_t vector_work_;  ///< of a vector instruction; long registers take longer
+  std::uint64_t vector_work_;  ///< of a vector instruction, by register length
 };
 
 }  // namespace tilesim::isa

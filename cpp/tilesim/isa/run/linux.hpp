@@ -12,17 +12,17 @@
 
 namespace tilesim::isa {
 
-/// Where the parts of a process lie.
+/// Address layout of a process.
 inline constexpr Address stack_top = 0x40'0000'0000, stack_bytes = 8 << 20, mmap_from = 0x20'0000'0000;
 
-/// Where a standard stream goes: its bytes are kept, it is the process's own, or none exists.
+/// Destination of a standard stream: a kept text, the process's own stream, or none.
 enum class Stream : std::uint8_t { kept, own, closed };
 
 struct LinuxOptions {
   std::string root;                 ///< files below it may be opened; empty: none
   std::uint64_t seed = 0;           ///< of getrandom
   std::array<Stream, 3> streams{};  ///< standard input, output, errors
-  std::string input;                ///< standard input where it is kept
+  std::string input;                ///< kept standard input
   /// Bytes of pages that may be used; heap and mappings that may be read or written have no more, nor has kept output.
   std::uint64_t memory = std::uint64_t{4} << 30;
 };
@@ -39,7 +39,7 @@ class Linux : public Environment {
   std::uint64_t random();
   std::uint64_t memory_limit() const { return options_.memory; }
 
-  std::string output, errors;  ///< what was written to the standard streams, where they are kept
+  std::string output, errors;  ///< kept output of the standard streams
 
  private:
   using Call = std::int64_t (Linux::*)(Hart&, const std::uint64_t*);
@@ -87,8 +87,8 @@ class Linux : public Environment {
   std::int64_t write_bytes(Hart& hart, std::uint64_t file, Address from, std::uint64_t bytes);
   /// Whether `bytes` may be used in place of the `old` ones at `at`, beside what heap and mappings have elsewhere.
   bool fits(const Hart& hart, Address at, std::uint64_t old, std::uint64_t bytes) const;
-  std::uint64_t unused(std::uint64_t from) const;                     ///< the lowest descriptor from there on
-  std::int64_t copied(std::uint64_t file, std::uint64_t descriptor);  ///< -EBADF where there is no such file
+  std::uint64_t unused(std::uint64_t from) const;                     ///< the lowest unused descriptor from `from` on
+  std::int64_t copied(std::uint64_t file, std::uint64_t descriptor);  ///< -EBADF for an unknown file
   std::int64_t put_status(Hart& hart, Address to, int host_file);
   std::int64_t host_path(Hart& hart, std::uint64_t directory, Address path, std::string& found) const;
 

@@ -21,32 +21,32 @@ struct Segment {
   std::uint8_t access = readable;
 };
 
-/// What a reader of ELF files found.
+/// The content of an ELF file.
 struct Image {
   std::vector<Segment> segments;
   Address entry = 0;
-  Address headers = 0;  ///< of the program headers in memory, 0: they are not there
+  Address headers = 0;  ///< address of the program headers, 0: not in memory
   std::uint64_t header_bytes = 56, header_count = 0;
   Address global_pointer = 0;
   std::string thread_data;         ///< initial bytes of thread-local storage
-  std::uint64_t thread_bytes = 0;  ///< with the zeros
+  std::uint64_t thread_bytes = 0;  ///< including zeros
 };
 
 class Process {
  public:
   Process(std::shared_ptr<const InstructionSet> set, std::uint32_t vlen, const Image& image, LinuxOptions options);
-  /// From here on no Linux: machine mode, and a store to `tohost` (0: nothing) ends the run.
+  /// Switches to a bare machine instead of Linux: machine mode; a store to `tohost` (0: none) ends the run.
   void make_bare(Address tohost);
-  /// From here on an NPU core: its arrays and DMA, its scratchpad and accumulator memory, and memory off chip, where
-  /// arguments of calls lie then.
+  /// Switches to an NPU core with its arrays, DMA, scratchpad, accumulator memory and off-chip memory, which then holds
+  /// the arguments of calls.
   void be(const NpuSpec& spec);
 
-  /// Stack, argv (the first is the program's name) and auxiliary vector; pc at the entry.
+  /// Sets up stack, argv (the first is the program's name) and auxiliary vector, and pc at the entry.
   void start(const std::vector<std::string>& arguments);
   Stop run(std::uint64_t limit, Observer* observer = nullptr);
-  /// A function by the C ABI, with registers set by the caller; returns when it does.
+  /// Calls a function by the C ABI, with registers set by the caller; returns when it does.
   Stop call(Address function, std::uint64_t limit, Observer* observer = nullptr);
-  /// `bytes` of zeros for arguments of a call, aligned by 64.
+  /// Allocates `bytes` of zeros for arguments of a call, aligned to 64.
   Address allocate(std::uint64_t bytes);
 
   Hart hart;

@@ -14,69 +14,69 @@
 
 namespace tilesim::isa {
 
-/// A loop of a kernel: its counter goes down to 0 (or below 1 with the last, shorter trip).
+/// A loop of a kernel: its counter decreases to 0 (or below 1 with a shorter last trip).
 struct KernelLoop {
-  std::size_t begin = 0, end = 0;  ///< words: the first of the body, the jump back
+  std::size_t begin = 0, end = 0;  ///< word indices: first of the body, the jump back
   std::uint8_t counter = 0;        ///< x register
 };
 
-/// A function without arguments that returns by `ret`: addresses of operands are constants in it.
+/// A function without arguments that returns by `ret`: addresses of operands are constants.
 struct Kernel {
   std::vector<std::uint32_t> words;
   std::vector<KernelLoop> loops;
-  std::vector<std::uint32_t> data;  ///< right behind the instructions
+  std::vector<std::uint32_t> data;  ///< after the instructions
 
-  std::vector<std::uint32_t> image() const;           ///< both
+  std::vector<std::uint32_t> image() const;           ///< instructions and data
   std::string text(const InstructionSet& set) const;  ///< an assembly listing
 };
 
-/// An instruction that was recorded instead of written: vector operands from 32 on are values without a register.
+/// A recorded instruction: vector operands from 32 on are values without a register.
 struct Written {
   const InstructionInfo* info = nullptr;
   std::vector<std::int64_t> operands;
-  std::int64_t type = -1;  ///< vtype under which it stands
+  std::int64_t type = -1;  ///< vtype in effect
 };
 
 class Code {
  public:
   explicit Code(const InstructionSet& set) : set_(set) {}
 
-  /// What follows is recorded there, whatever the number of elements; null: it is written again.
+  /// Records all that follows, whatever the number of elements; null: writes again.
   void record(std::vector<Written>* to) { recorded_ = to, forget_vl(); }
-  /// Writes a recorded one with its operands replaced.
+  /// Writes a recorded instruction with its operands replaced.
   void put(const Written& written, const std::vector<std::int64_t>& operands, std::int64_t elements);
 
-  /// Operands in the order of the assembler's text; one that is left out takes its standard value.
+  /// Operands in the order of the assembler's text; missing ones get their default.
   void op(std::string_view name, std::initializer_list<std::int64_t> operands) {
     op(name, std::vector<std::int64_t>(operands));
   }
   void op(std::string_view name, const std::vector<std::int64_t>& operands);
   void load_constant(unsigned x, std::int64_t value);
-  /// The address of words that lie behind the kernel's instructions.
+  /// Loads the address of words that follow the kernel's instructions.
   void load_address(unsigned x, const std::vector<std::uint32_t>& words);
-  /// x[reg] += by; a large constant is kept in a register from `constants()` on where one is left.
+  /// x[reg] += by; keeps a large constant in a register from `constants()` on, if one is free.
   void advance(unsigned reg, std::int64_t by) {
     if (by != 0) add(reg, reg, by);
   }
   void add(unsigned to, unsigned from, std::int64_t by);
-  /// Nothing where it is so already. `stay`: elements that a mask leaves out stay as they were.
+  /// Writes nothing if already set. `stay`: masked-off elements keep their values.
   void set_vl(std::int64_t elements, unsigned sew, int lmul, bool stay = false);
   void forget_vl() { vl_ = -1; }
   void begin_loop(unsigned counter, std::int64_t trips);
   void end_loop();
-  /// A stretch of code that stands apart until `join` says where, how often; it finds no vl set.
+  /// Begins a separate piece of code, which `join` places one or more times; vl is unknown at its start.
   void begin_piece();
   void end_piece();
   std::size_t pieces() const { return pieces_.size(); }
-  /// Pieces in this order; what repeats becomes a loop, a sequence of loops that repeats a loop around them.
+  /// Places pieces in this order; a repeated piece becomes a loop, a repeated sequence of loops an outer loop.
   void join(const std::vector<std::size_t>& order);
-  /// Loads of the constants that `advance` took, then all that was written, then `ret`.
+  /// Adds loads of the constants of `advance`, all code, and `ret`.
   Kernel finish();
   std::size_t size() const { return words_.size(); }
   const InstructionSet& set() const { return set_; }
-  /// A place that code behind it may jump back to.
+  /// Marks a place to which later code may jump back.
   void mark() { mark_ = words_.size(); }
-  std::int64_t from_mark() const {  ///< bytes, negative
+  std::int64_t from_mark() const {  ///< in bytes, negative
     return 4 * (static_cast<std::int64_t>(mark_) - static_cast<std::int64_t>(words_.size()));
   }
 

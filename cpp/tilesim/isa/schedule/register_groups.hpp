@@ -10,11 +10,11 @@ namespace tilesim::isa {
 /// Not enough registers for a kernel of this shape.
 struct OutOfRegisters {};
 
-/// Groups of 2^lmul vector registers, v0 kept for masks.
+/// Allocates groups of 2^lmul vector registers; v0 is reserved for masks.
 class RegisterGroups {
  public:
   explicit RegisterGroups(int lmul) : lmul_(lmul), free_(32U >> lmul, true) {}
-  /// OutOfRegisters where none is left.
+  /// OutOfRegisters if none is free.
   unsigned take() {
     for (std::size_t i = 1; i < free_.size(); ++i)
       if (free_[i]) return free_[i] = false, static_cast<unsigned>(i << lmul_);
@@ -27,7 +27,7 @@ class RegisterGroups {
   std::vector<bool> free_;
 };
 
-/// x registers for addresses of operands, in their order.
+/// x registers for addresses of operands, in order.
 inline constexpr std::array<unsigned, 13> pointer_registers{10, 11, 12, 13, 16, 17, 28, 29, 30, 31, 8, 9, 5};
 
 }  // namespace tilesim::isa

@@ -15,12 +15,12 @@ namespace tilesim::isa {
 struct IterationSpace {
   std::int64_t groups = 1, steps = 1, block = 1;
   std::int64_t elements = 1, last_elements = 1;  ///< of all groups but the last, of the last
-  std::int64_t totals = 1;                       ///< that the steps of a group add to in turn
-  std::int64_t ragged_from = INT64_MAX;          ///< first step in which places are left out
+  std::int64_t totals = 1;                       ///< totals to which the steps of a group add in turn
+  std::int64_t ragged_from = INT64_MAX;          ///< first step with excluded positions
   std::int64_t count() const { return groups * steps; }
 };
 
-/// In which iterations instructions stand: those with all facts of `with` and none of `without`.
+/// Iterations in which instructions run: those with all facts of `with` and none of `without`.
 struct Section {
   enum Fact : std::uint8_t {
     first_step = 1,
@@ -36,9 +36,9 @@ struct Section {
 
 class SoftwarePipeline {
  public:
-  /// How long a value lives: for an iteration; from the first group of a step to its last; over the steps of a group.
+  /// Lifetime of a value: an iteration; the groups of a step; the steps of a group.
   enum class Scope : std::uint8_t { iteration, step, group };
-  /// Not enough registers, however slow.
+  /// Not enough registers, even for the slowest schedule.
   struct OutOfRegisters {};
 
   SoftwarePipeline(Code& code, const InstructionSet& set, const CoreTiming& core,
@@ -52,16 +52,16 @@ class SoftwarePipeline {
         parts_(std::max<std::int64_t>(1, core.pipes[0])),
         state_(core.vlen) {}
 
-  /// A value, as an operand of what is recorded.
+  /// A new value, for operands of recorded instructions.
   unsigned value(Scope scope = Scope::iteration);
   std::int64_t totals() const { return space_.totals; }
   void begin(Section section);
   void end();
-  /// Writes all iterations; register groups from `first` on are free.
+  /// Writes all iterations; register groups from `first` on must be free.
   void write(unsigned first);
 
  private:
-  /// Instructions that follow each other at once.
+  /// Consecutive instructions that issue together.
   struct Bundle {
     std::vector<Written> all;
     Section section;

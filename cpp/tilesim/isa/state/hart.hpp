@@ -18,48 +18,48 @@ class Marks;
 struct Npu;
 struct Block;
 
-/// How rounding is named in frm and in instructions.
+/// Encoding of rounding modes in frm and in instructions.
 enum class Round : std::uint8_t { nearest_even = 0, zero = 1, down = 2, up = 3, nearest_away = 4, dynamic = 7 };
 
 /// fflags.
 enum Flag : std::uint8_t { inexact = 1, underflow = 2, overflow = 4, divide_by_zero = 8, invalid = 16 };
 
-/// What answers environment calls: Linux, or a bare machine.
+/// Handles environment calls: Linux, or a bare machine.
 class Environment {
  public:
   virtual ~Environment() = default;
   /// ecall, with the hart's pc behind it. Throws Exit, or Trap.
   virtual void call(Hart& hart, const Op& op) = 0;
-  /// Told of a trap; true: the hart goes on at its pc (a bare machine's handler).
+  /// Called for a trap; true: the hart continues at its pc (a bare machine's handler).
   virtual bool trapped(Hart&, const Trap&, std::uint64_t /*pc*/) { return false; }
-  /// CSRs of the core; false: unknown.
+  /// Reads CSRs of the core; false: unknown.
   virtual bool read_csr(Hart&, unsigned /*number*/, std::uint64_t& /*value*/) { return false; }
   virtual bool write_csr(Hart&, unsigned /*number*/, std::uint64_t /*value*/) { return false; }
-  /// mret and the like; false: illegal.
+  /// Executes mret and others; false: illegal.
   virtual bool privileged(Hart&, const Op&) { return false; }
 };
 
-/// Sees each instruction before it is carried out (the next one's pc tells whether a branch was taken). A second
-/// instantiation of the interpreter's loop calls it; without one nothing is paid. Does no floating point: the hart's
-/// flags are those of the processor.
+/// Called before each instruction executes (the next one's pc shows whether a branch was taken), from a second
+/// instantiation of the interpreter's loop, so that runs without one pay nothing. It must not use floating point,
+/// because the hart's flags are the processor's.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void issue(const Op& op, const Hart& before) = 0;
-  virtual void trapped(const Op&) {}  ///< the last one was not carried out
-  /// The cycle of the last one where time is kept; below zero: it is not.
+  virtual void trapped(const Op&) {}  ///< the last one was not executed
+  /// The cycle of the last instruction if time is measured; otherwise below zero.
   virtual std::int64_t cycles() const { return -1; }
-  /// Whether the transfer of a ticket is over, or with ticket 0 all of a DMA queue; where no time is kept, they are.
+  /// Whether the transfer of a ticket has completed, or with ticket 0 all of a DMA queue; true if time is not measured.
   virtual bool moved(std::uint64_t, unsigned) const { return true; }
 };
 
-/// Why a run came to its end.
+/// The reason why a run ended.
 struct Stop {
   enum Kind : std::uint8_t { exited, trapped, limit, returned };
   Kind kind = exited;
   std::int64_t status = 0;
   Trap trap;                      ///< if trapped
-  std::uint64_t pc = 0;           ///< of the trapping instruction, or where it would go on
+  std::uint64_t pc = 0;           ///< of the trapping instruction, or at which it would continue
   std::uint32_t instruction = 0;  ///< bits of the trapping instruction, 0 if it could not be fetched
 };
 

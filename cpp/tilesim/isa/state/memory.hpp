@@ -19,8 +19,8 @@ inline constexpr Address page_bytes = Address{1} << page_bits;
 
 enum Access : std::uint8_t { readable = 1, writable = 2, executable = 4 };
 
-/// Pages of a region by number, in blocks that appear with their first page: regions may be far larger than what is
-/// used.
+/// Pages of a region by number, in blocks allocated with their first page, so that regions may be far larger than the
+/// used memory.
 class Pages {
  public:
   using Bytes = std::unique_ptr<std::uint8_t[]>;
@@ -36,7 +36,7 @@ class Pages {
     const std::unique_ptr<Block>& block = blocks_[(first_ + number) >> block_bits];
     return block != nullptr && (*block)[(first_ + number) & (block_pages - 1)] != nullptr;
   }
-  /// Takes out those from `number` on, and gives them.
+  /// Removes the pages from `number` on, and returns them.
   Pages split(std::uint64_t number);
 
   std::uint64_t used = 0;  ///< pages that have appeared: counted by the memory
@@ -49,7 +49,7 @@ class Pages {
   std::uint64_t first_ = 0, count_ = 0;  ///< page 0 is number `first_` of the first block
 };
 
-/// Addresses [begin, end), multiples of a page, that may be used as `access` says.
+/// Addresses [begin, end), multiples of a page, with access rights `access`.
 struct Region {
   Address begin = 0, end = 0;
   std::uint8_t access = readable | writable;
@@ -57,28 +57,28 @@ struct Region {
   Pages pages;
 };
 
-/// Little-endian, byte-addressed. One thread at a time. Pointers to pages stay valid until their region goes.
+/// Little-endian, byte-addressed memory for one thread. Pointers to pages are valid until their region is removed.
 class Memory {
  public:
   Memory() { forget(); }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  /// Adds a region; an overlap with another is the user's mistake.
+  /// Adds a region; UserError for an overlap with another one.
   void add(Address begin, Address end, std::uint8_t access, std::string name);
-  void remove(Address begin, Address end);                        ///< what lies between, regions are cut
+  void remove(Address begin, Address end);                        ///< removes the range, splitting regions
   void protect(Address begin, Address end, std::uint8_t access);  ///< regions are cut
   void grow(Address begin, Address end);                          ///< the region that holds `begin`, to a later end
-  const Region* find(Address address) const;                      ///< null: none
+  const Region* find(Address address) const;                      ///< null if there is no region
   const std::vector<Region>& regions() const { return regions_; }
-  /// Pages may appear for so many bytes, of all regions together; the one beyond traps.
+  /// Limits the bytes of allocated pages over all regions; a page beyond traps.
   void limit(std::uint64_t bytes);
   std::uint64_t used() const { return used_ << page_bits; }
   /// What the page at `from` holds, to that at `to`, which has not appeared: both lie in regions.
   void move_page(Address from, Address to);
   /// The lowest free range of `bytes` at or above `from`, below `below`; 0: none.
   Address gap(Address from, Address below, std::uint64_t bytes) const;
-  /// Changes whenever code may no longer be what was read: decoded blocks of another version are not run.
+  /// Changes whenever code may have changed: decoded blocks of another version are not run.
   std::uint64_t version() const { return version_; }
   void code_changed() { ++version_; }
 
@@ -107,7 +107,7 @@ class Memory {
 
   void read(Address address, void* to, std::uint64_t bytes);           ///< throws Trap, load fault
   void write(Address address, const void* from, std::uint64_t bytes);  ///< throws Trap, store fault; nothing written
-  /// As `write`, whatever the region allows: for loaders and arguments. UserError where the limit is reached.
+  /// Like `write`, whatever the access rights: for loaders and arguments. UserError at the limit.
   void place(Address address, const void* from, std::uint64_t bytes);
   std::uint16_t fetch(Address address);  ///< throws Trap, fetch fault
   /// Bytes from `address` to the end of its page, for loops over long rows; throws Trap.
