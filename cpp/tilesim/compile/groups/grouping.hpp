@@ -17,7 +17,7 @@ struct Apart {
 };
 /// Reasons by the value's name.
 struct KeptApart : std::map<std::string, Apart> {
-  std::map<std::string, Apart> products;  ///< by name: products whose shared operand is read by separate kernels
+  std::map<std::string, Apart> products;  ///< by name: products with a kernel separate from their siblings
 };
 
 /// The kernels of the function, producers before readers; fills context.placements and declares temporaries in

@@ -1,4 +1,4 @@
-// Values of running sums' kernels: loaded, computed, kept as long as they are needed.
+// Loads, computes and keeps the values of kernels with running sums.
 #include "tilesim/isa/kernel/scan_writer.hpp"
 
 namespace tilesim::isa {

@@ -1,4 +1,4 @@
-// Conversions between what registers hold.
+// Conversions between representations of values in registers.
 #include <algorithm>
 #include <bit>
 #include <cmath>

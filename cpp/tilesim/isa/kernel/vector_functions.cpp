@@ -1,4 +1,4 @@
-// Elementwise functions as instructions.
+// Translates elementwise functions to instructions.
 #include <bit>
 #include <limits>
 #include <utility>

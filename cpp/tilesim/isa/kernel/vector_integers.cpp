@@ -1,4 +1,4 @@
-// Functions of integers as instructions.
+// Translates integer functions to instructions.
 #include <cmath>
 
 #include "tilesim/isa/kernel/vector_writer.hpp"

@@ -1,4 +1,4 @@
-// Bounds of what functions compute, from those of their operands.
+// Bounds of the results of functions, from the bounds of their operands.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Results of a vector compute: combined over steps, lanes and rows, with what was there, and stored.
+// Results of a vector compute: combines them over steps, lanes and rows and with existing values, and stores them.
 #include <cstdint>
 
 #include "tilesim/isa/kernel/vector_kernel_writer.hpp"

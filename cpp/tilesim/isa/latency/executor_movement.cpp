@@ -1,4 +1,4 @@
-// Permutes, gathers and scatters by their kernels: on operands where they lie.
+// Executes permutes, gathers and scatters by their kernels, on operands in place.
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/executor.hpp"
 #include "tilesim/isa/latency/narrower.hpp"

@@ -1,4 +1,4 @@
-// Sorts by their kernels: keys into registers' order, results back.
+// Executes sorts by their kernels: keys into register order, results back.
 #include <cstring>
 
 #include "tilesim/base/error.hpp"

@@ -1,4 +1,4 @@
-// Vector computes by their kernels: operands into registers' order, results back.
+// Executes vector computes by their kernels: operands into register order, results back.
 #include <algorithm>
 #include <bit>
 #include <cstring>

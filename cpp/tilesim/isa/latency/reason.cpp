@@ -1,4 +1,4 @@
-// Why a kernel takes longer than its units work: in words, for who compares levels.
+// The reason why a kernel takes longer than the work of its units, as text for comparisons of fidelities.
 #include <algorithm>
 #include <mutex>
 #include <set>

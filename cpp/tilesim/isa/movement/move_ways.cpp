@@ -1,4 +1,4 @@
-// Ways to move elements: which dim lies over a register, in pieces of which width.
+// Ways to move elements: the dim along a register, and the width of the pieces.
 #include <algorithm>
 #include <cstdlib>
 

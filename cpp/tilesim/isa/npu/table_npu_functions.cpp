@@ -1,4 +1,4 @@
-// Special functions of an NPU core: what the standard vector instructions lack, as the function table means it.
+// Special functions of an NPU core that standard vector instructions lack, as defined by the function table.
 #include <cstring>
 
 #include "tilesim/base/functions/functions.hpp"

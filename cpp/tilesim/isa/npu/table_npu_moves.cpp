@@ -1,4 +1,4 @@
-// DMA: transfers between memory off chip and the core, by descriptor and ticket; and marks of regions.
+// DMA: transfers between off-chip memory and the core, by descriptor and ticket; and marks of regions.
 #include "tilesim/isa/npu/encoding.hpp"
 #include "tilesim/isa/state/marks.hpp"
 #include "tilesim/isa/state/npu.hpp"

@@ -1,4 +1,4 @@
-// What running sums and sorting take: elements moved along rows of lanes and across a register, floats of 8 bits.
+// Instructions for running sums and sorting: moves along rows of lanes and across a register, 8-bit floats.
 #include "tilesim/base/dtype.hpp"
 #include "tilesim/isa/npu/encoding.hpp"
 #include "tilesim/isa/state/npu.hpp"

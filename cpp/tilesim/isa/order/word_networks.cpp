@@ -1,4 +1,4 @@
-// Words in order: comparators of registers and of parts of rows.
+// Sorts words: comparators of registers and of parts of rows.
 #include <algorithm>
 #include <array>
 #include <bit>

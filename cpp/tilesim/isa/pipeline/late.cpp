@@ -1,4 +1,4 @@
-// Instructions whose later beats wait: for what a slower one before makes, reads or writes.
+// Instructions whose later beats wait for results, reads or writes of a slower older instruction.
 #include <algorithm>
 
 #include "tilesim/isa/pipeline/pipeline.hpp"

@@ -1,4 +1,4 @@
-// Loops that have come to their pace: what a pipeline remembers, and repetitions that pass at once.
+// Loops in steady state: compares pipeline states, and skips repetitions.
 #include <algorithm>
 
 #include "tilesim/isa/pipeline/pipeline.hpp"

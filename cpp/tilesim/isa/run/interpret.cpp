@@ -1,4 +1,4 @@
-// The loop: block after block, instruction after instruction.
+// The interpreter's loop over blocks and their instructions.
 #include <cfenv>
 #include <utility>
 

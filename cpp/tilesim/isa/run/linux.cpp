@@ -1,4 +1,4 @@
-// Memory, time, identity, and the table of calls. Files are in linux_files.cpp.
+// Linux calls on memory, time and identity, and the table of calls. linux_files.cpp has the calls on files.
 #include "tilesim/isa/run/linux.hpp"
 
 #include <algorithm>

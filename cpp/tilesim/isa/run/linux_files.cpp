@@ -1,4 +1,4 @@
-// Linux calls on files: the standard streams, and what lies below the root that the user named.
+// Linux calls on files: the standard streams, and files below the root that the user named.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>

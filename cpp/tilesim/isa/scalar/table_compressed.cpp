@@ -1,4 +1,4 @@
-// C: each instruction is carried out as the one that it expands to.
+// C: each instruction executes as the one that it expands to.
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/table/means.hpp"
 

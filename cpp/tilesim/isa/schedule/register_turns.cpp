@@ -1,4 +1,4 @@
-// Registers of iterations that overlap: who lives how long, and whose turn it is.
+// Assigns registers to values of overlapping iterations, by their lifetimes.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"

@@ -25,7 +25,7 @@ Assembled assemble(const InstructionSet& set, const std::string& text, std::uint
 
 /// A pseudo-instruction as instructions with $0, $1… for its operands; empty: it is none with so many operands.
 std::vector<std::string> expand_pseudo(std::string_view name, const std::vector<std::string>& operands);
-/// How many operands a pseudo-instruction takes, as text; empty: unknown name.
+/// The operand counts of a pseudo-instruction as text; empty: unknown name.
 std::string pseudo_operands(std::string_view name);
 
 std::vector<std::string_view> pseudo_names();

@@ -8,13 +8,13 @@
 
 namespace tilesim::isa {
 
-/// Whether the directive only speaks to a linker or a debugger.
+/// Whether the directive only concerns a linker or a debugger.
 bool is_read_over(const std::string& name);
 
-/// Bytes that it puts at its address; `labels` as far as they are known. Throws UserError with the place.
+/// Number of bytes at its address; `labels`: those known so far. Throws UserError with the place.
 std::uint64_t directive_bytes(const Statement& statement, const Labels& labels);
 
-/// Puts them. Numbers that the width does not hold are errors.
+/// Appends these bytes. UserError for numbers that exceed the width.
 void put_directive(const Statement& statement, const Labels& labels, std::string& bytes);
 
 }  // namespace tilesim::isa

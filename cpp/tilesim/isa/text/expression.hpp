@@ -10,23 +10,23 @@
 
 namespace tilesim::isa {
 
-/// Where a piece of text stands, for messages.
+/// Position of a piece of text, for messages.
 struct SourcePosition { std::size_t line = 1, column = 1; };
 
-/// Where an expression stands in the code.
+/// Place of an expression in the code.
 struct Where {
   SourcePosition place;
   std::uint64_t address = 0;
-  std::size_t order = 0;  ///< of its statement
+  std::size_t order = 0;  ///< index of its statement
 };
 
-/// A value that stands for so many labels: 1, it moves with the code; 0, it is a number.
+/// A value with a number of labels: with 1 it moves with the code, with 0 it is a constant.
 struct Quantity {
   std::int64_t value = 0;
   int labels = 0;
 };
 
-/// What a text names.
+/// Names defined by a text.
 struct Labels {
   struct Local {
     std::size_t order;
@@ -40,18 +40,18 @@ struct Labels {
   std::map<std::string, std::uint64_t> names;
   std::map<std::string, Quantity> constants;         ///< of .equ and .set
   std::map<std::string, std::vector<Local>> locals;  ///< "1:": order of the statement that follows, address
-  std::map<std::uint64_t, High> highs;               ///< what stands in %pcrel_hi(), by address of its instruction
+  std::map<std::uint64_t, High> highs;               ///< expressions in %pcrel_hi(), by address of their instruction
 };
 
 [[noreturn]] void wrong(SourcePosition place, const std::string& what, const std::string& value,
                         const std::string& allowed = {}, const std::string& suggestion = {});
 
-/// The nearest of the names; nothing for a word so long that it is none of them misspelt.
+/// The nearest of the names; empty for a word too long to be a misspelling.
 std::string near(const std::string& word, const std::vector<std::string>& names);
 
 std::string trimmed(const std::string& text);
 
-/// A whole number as C writes it, or a character in quotes; none for anything else.
+/// An integer in C syntax, or a character in quotes; empty for other text.
 std::optional<std::int64_t> number_of(std::string text);
 
 /// The character behind a backslash at text[at], which is moved to its last.

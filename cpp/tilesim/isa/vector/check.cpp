@@ -1,4 +1,4 @@
-// What a vector instruction may not be, found once for each place in the program and vtype.
+// Checks legality of a vector instruction, once per place in the program and vtype.
 #include <array>
 #include <bit>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Integer comparisons, and sums with carries: what gives or takes one bit for each element.
+// Integer comparisons, and sums with carries: instructions that read or write one bit per element.
 #include "tilesim/isa/vector/mask_results.hpp"
 
 namespace tilesim::isa {

@@ -1,4 +1,4 @@
-// Loads and stores of elements that lie side by side: plain, segments, up to the first fault, masks, whole registers.
+// Loads and stores of contiguous elements: plain, segments, up to the first fault, masks, whole registers.
 #include "tilesim/isa/vector/memory_elements.hpp"
 
 namespace tilesim::isa {

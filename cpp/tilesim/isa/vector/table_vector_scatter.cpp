@@ -1,4 +1,4 @@
-// Loads and stores of elements that are not contiguous: by a stride, or by indices; and segments of such.
+// Loads and stores of non-contiguous elements, by a stride or by indices; also in segments.
 #include "tilesim/isa/vector/memory_elements.hpp"
 
 namespace tilesim::isa {
