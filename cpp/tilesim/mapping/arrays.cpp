@@ -28,7 +28,7 @@ std::int64_t ArrayGrid::largest(int dim, std::int64_t extent) const {
 
 namespace {
 
-/// Where memory does not say which row dim lies over the sublanes: the one that fills whole registers best.
+/// The row dim for the sublanes if memory does not determine it: the one that fills whole registers best.
 int densest_dim(const Problem& problem, const Share& machine) {
   const std::int64_t sublanes = machine.layout.tile.size() == 2 ? machine.layout.tile[0] : 1;
   const auto padding = [&](int dim) {
@@ -41,8 +41,7 @@ int densest_dim(const Problem& problem, const Share& machine) {
   return best;
 }
 
-/// Of the row dims, of which there must be one, the innermost for the arrays: the one that lies over the sublanes in
-/// memory.
+/// The row dim along the sublanes in memory, which is the innermost one for the arrays. There must be a row dim.
 int sublane_dim(const Problem& problem, const Share& machine) {
   if (problem.computed[0]) return densest_dim(problem, machine);
   const std::vector<AxisAccess>& axes = problem.domain.operands[0].axes;
@@ -56,11 +55,10 @@ int sublane_dim(const Problem& problem, const Share& machine) {
   return densest_dim(problem, machine);
 }
 
-/// Contracted elements that one vector compute covers at most, of the whole domain; more taps become a loop of
-/// computes.
+/// Most contracted elements per vector compute over the whole domain; more taps become a loop of computes.
 constexpr std::int64_t largest_compute = 1 << 20;
 
-/// Parts of so many of a dim; no cut where that leaves one part.
+/// Splits a dim into this many parts; adds no cut if that leaves one part.
 void add_cut(std::vector<ArrayGrid::Cut>& cuts, int dim, std::int64_t extent, std::int64_t parts,
              std::int64_t granule) {
   std::int64_t chunk = ceil_div(extent, parts);
@@ -78,7 +76,7 @@ Descriptor array_descriptor(const ArrayDims& dims, const std::vector<std::int64_
   return d;
 }
 
-/// A multiplication and an addition per tap: what such a compute reads and writes of each register too.
+/// Work of a multiplication and an addition per tap, including reads and writes per register.
 VectorWork multiplied_by(const Problem& problem, const Nest& nest, const VectorTaps& taps) {
   std::vector<int> dims;
   for (const auto* group : {&problem.batch_dims, &problem.m_dims, &problem.n_dims, &taps.summed})

@@ -141,7 +141,7 @@ std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& regi
   return runs * round_up(skew + (run * width + 7) / 8, burst);
 }
 
-/// Where the region of one tile lies along an axis, clipped to the tensor.
+/// The region of one tile along an axis, clipped to the tensor.
 CostModel::Span CostModel::span(const AxisAccess& axis, std::int64_t size, std::int64_t along, const Nest& nest,
                                 const Extents& index) const {
   std::int64_t low = axis.constant, high = axis.constant + axis.window - 1;
@@ -164,7 +164,7 @@ std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const 
   return moved(operand, region_, &place_);
 }
 
-/// Bytes of all tiles of an operand, each once.
+/// Bytes of all tiles of an operand, each loaded once.
 CostModel::Sweep CostModel::sweep(std::size_t operand, const Nest& nest) {
   if (operand < 3 && !nest.sub.empty() && pieces_of(problem_, nest, operand) == 1)
     return sweep(operand, in_whole_tiles(nest));
@@ -213,14 +213,14 @@ double eighth_power(double value) {
 
 }  // namespace
 
-/// Parts of all tiles along a dim that have elements.
+/// Number of nonempty parts of all tiles along a dim.
 std::int64_t CostModel::filled_parts(const Nest& nest, std::size_t dim) const {
   if (nest.sub.empty()) return trips(nest, dim);
   const std::int64_t before = trips(nest, dim) - 1, rest = problem_.domain.extents[dim] - before * nest.tiles[dim];
   return before * pieces(nest, dim) + ceil_div(rest, sub_of(problem_, nest, dim));
 }
 
-/// A leaf comes again for each tile that it is read with.
+/// Bytes of a leaf, which is loaded again for each tile that reads it.
 CostModel::Sweep CostModel::read_with(std::size_t leaf, const Nest& nest, std::uint64_t tiled) {
   const Sweep swept = sweep(leaf, nest);
   Sweep total{swept.bytes, 1};
@@ -267,7 +267,7 @@ CostModel::Sweep CostModel::epilogue_leaves(const Nest& nest) {
   return total;
 }
 
-/// What all tiles of an operand are computed from, each once.
+/// Bytes of the sources of all computed tiles of an operand, each loaded once.
 CostModel::Sweep CostModel::prologue(std::size_t operand, const Nest& nest) {
   Sweep total;
   for (std::size_t leaf = 3; leaf < outputs(); ++leaf) {

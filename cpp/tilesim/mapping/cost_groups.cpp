@@ -36,8 +36,7 @@ CostModel::Repeated CostModel::repeats(const AxisAccess& axis, std::int64_t size
   return {moving->dim, first * each, (first + period) * each, times};
 }
 
-/// Positions of the tiles along one axis; those of equal length and equal place in a burst or layout tile are one
-/// group.
+/// Positions of the tiles along one axis, grouped by length and by place in a burst or layout tile.
 const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std::size_t axis, std::int64_t along,
                                                        const Nest& nest) {
   const AxisAccess& map = access(operand).axes[axis];

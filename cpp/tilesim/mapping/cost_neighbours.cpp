@@ -32,8 +32,8 @@ void CostModel::add_regions(std::int64_t place, std::int64_t bytes, std::vector<
   }
 }
 
-/// Tensors that lie interleaved over the regions come over the links, all but the part of the core's own region; as
-/// much over each. Those placed "local" do not.
+/// Interleaved tensors cross the links except for the part in the core's own region, equally over all links. Tensors
+/// placed "local" do not.
 void CostModel::see_regions() {
   const Share::Network& network = machine_.network;
   const Share::Memory& memory = machine_.memory;

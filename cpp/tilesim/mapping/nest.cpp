@@ -78,7 +78,7 @@ std::int64_t swept_extent(const Problem& problem, const Nest& nest, const AxisAc
 
 struct Reach { std::int64_t begin = 0, end = 0; };  ///< along an axis, not clipped to the tensor
 
-/// Of the first tile.
+/// Reach of the first tile.
 Reach reach_of(const Problem& problem, const Nest& nest, const AxisAccess& axis) {
   Reach reach{axis.constant, axis.constant + axis.window};
   for (const AxisAccess::Term& term : axis.terms) {
@@ -89,7 +89,7 @@ Reach reach_of(const Problem& problem, const Nest& nest, const AxisAccess& axis)
   return reach;
 }
 
-/// Whether every tile spans all that the operation reads of the axis.
+/// Whether every tile spans all of the axis that the operation reads.
 bool in_one_tile(const Problem& problem, const Nest& nest, const AxisAccess& axis) {
   return std::all_of(axis.terms.begin(), axis.terms.end(), [&](const AxisAccess::Term& term) {
     const auto d = static_cast<std::size_t>(term.dim);
@@ -188,7 +188,7 @@ Nest in_pieces(const std::vector<std::int64_t>& extents, Nest nest, const std::v
 
 namespace {
 
-/// What is wrong with the sizes of pieces; empty: nothing.
+/// The error in the sizes of pieces; empty if they are valid.
 std::string wrong_sizes(const Problem& problem, const Nest& nest) {
   const std::size_t dims = nest.tiles.size();
   if (nest.sub.empty()) return {};
@@ -206,7 +206,7 @@ std::string wrong_sizes(const Problem& problem, const Nest& nest) {
   return {};
 }
 
-/// What is wrong with the pieces of a nest whose sizes are right; empty: nothing.
+/// The error in the pieces of a nest with valid sizes; empty if there is no error.
 std::string wrong_pieces(const Problem& problem, const Nest& nest, const LoopPlan& loops) {
   if (nest.sub.empty()) return {};
   const OwnDims own = own_dims(problem);

@@ -13,7 +13,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-/// The axis of the first operand that a dim runs along, and with which coefficient.
+/// The axis of the first operand along which a dim runs, and its coefficient.
 struct DimAxis {
   int axis = -1;
   std::int64_t coefficient = 0;
@@ -31,7 +31,7 @@ DimAxis axis_of(const Problem& problem, int dim) {
   return place;
 }
 
-/// What forbids packing whatever the tiles are; empty: nothing.
+/// Why no tiling allows packing; empty if some may.
 std::string never_packed(const Problem& problem, const Share& machine) {
   if (problem.on_vector) return "the vector unit has no rows to pack a contraction over";
   if (machine.core.array.dataflow == Dataflow::output_stationary)
@@ -130,7 +130,7 @@ namespace {
 
 std::size_t unfoldable(const Problem& problem) { return problem.k_dims.size(); }
 
-/// Contracted dims that lie over the rows together, in the order of the contraction.
+/// Contracted dims that share the rows, in the order of the contraction.
 std::vector<int> unfolded_dims(const Problem& problem, std::int64_t count) {
   return {problem.k_dims.end() - count, problem.k_dims.end()};
 }
@@ -146,7 +146,7 @@ std::int64_t unfolded_extent(const UnfoldedAxis& axis, const Problem& problem, c
   return extent;
 }
 
-/// What forbids unfolding whatever the tiles are; empty: nothing.
+/// Why no tiling allows unfolding; empty if some may.
 std::string never_unfolded(const Problem& problem, const Share& machine) {
   if (problem.on_vector) return "the vector unit has no rows to unfold windows over";
   if (machine.core.array.dataflow == Dataflow::output_stationary)

@@ -28,7 +28,7 @@ void for_each_extent(const Problem& problem, const Nest& nest, std::uint64_t who
   }
 }
 
-/// Whether the vector unit finishes a tile piece by piece: what it reads and stores then has buffers of a piece. A
+/// Whether the vector unit finishes a tile in pieces: its inputs and outputs then have buffers of one piece. A
 /// reduction takes the whole tile.
 bool finishes_pieces(const Problem& problem, const Nest& nest) {
   if (nest.sub.empty() || problem.on_vector || problem.counted_by_data >= 0) return false;
@@ -36,7 +36,7 @@ bool finishes_pieces(const Problem& problem, const Nest& nest) {
                      [](const Problem::Output& output) { return output.reduced.empty(); });
 }
 
-/// Of a tile, or piece, that the epilogue stores.
+/// Elements of a tile, or piece, that the epilogue stores.
 std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem::Output& output, bool piece) {
   std::int64_t elements = 1;
   int axis = 0;
@@ -48,7 +48,7 @@ std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem
   return elements;
 }
 
-/// Of a tile, or piece, that the epilogue reads.
+/// Elements of a tile, or piece, that the epilogue reads.
 std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem::Leaf& leaf, bool piece) {
   std::int64_t elements = 1;
   for_each_extent(
@@ -180,7 +180,7 @@ std::int64_t most_leaders(const Problem& problem, std::size_t operand) {
 
 namespace {
 
-/// As many as have equally many buffers each.
+/// The largest number of leaders with equally many buffers each.
 std::int64_t leaders_of(const Problem& problem, std::size_t operand, std::int64_t depth, std::int64_t tiles) {
   std::int64_t count = std::min({most_leaders(problem, operand), depth, tiles});
   while (depth % count != 0) --count;

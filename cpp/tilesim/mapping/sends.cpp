@@ -5,7 +5,7 @@
 
 namespace tilesim::mapping {
 
-/// What one core fetches for all passes its port; all other transfers pass every core's.
+/// Data that one core fetches for all pass its port only; all other transfers pass every core's port.
 double CostModel::Walk::pass_ports(const Transfer& transfer, double cycles, double now) {
   const std::size_t own = port_of(transfer);
   for (std::size_t port = 0; port < port_free.size(); ++port)
@@ -13,7 +13,7 @@ double CostModel::Walk::pass_ports(const Transfer& transfer, double cycles, doub
   return port_free[own];
 }
 
-/// When the next tile that is there may be sent: all that need it have a buffer for it.
+/// Time at which the next ready tile may be sent: all cores that need it have a free buffer.
 double CostModel::Walk::send_at(const Sent& tiles) const {
   const std::size_t next = tiles.through.size();
   if (next >= tiles.fetched.size()) return unknown;
@@ -22,7 +22,7 @@ double CostModel::Walk::send_at(const Sent& tiles) const {
   return std::max({free, tiles.fetched[next], port_free[port_of(*tiles.tiles[next])] - port_room});
 }
 
-/// It passes the port of the core that has fetched it, and that of every other.
+/// The tile passes the port of the core that fetched it, and that of every other core.
 void CostModel::Walk::send(Sent& tiles, double now) {
   const Transfer& transfer = *tiles.tiles[tiles.through.size()];
   const double passing = static_cast<double>(transfer.bytes) / port_rate;

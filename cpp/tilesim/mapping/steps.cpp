@@ -77,7 +77,7 @@ void CostModel::Walk::add(std::vector<Transfer>& transfers, std::size_t operand,
   transfers.push_back({operand, version, bytes, piece, model.place_});
 }
 
-/// What a tile of an operand is computed from, each tensor in a separate transfer.
+/// Adds the sources of a computed tile of an operand, each tensor in a separate transfer.
 void CostModel::Walk::add_sources(std::size_t operand, std::int64_t version, const Extents& index) {
   for (std::size_t leaf = 3; leaf < model.outputs(); ++leaf) {
     if (model.problem_.leaves[leaf - 3].of != operand) continue;
@@ -86,7 +86,7 @@ void CostModel::Walk::add_sources(std::size_t operand, std::int64_t version, con
   }
 }
 
-/// What the epilogue reads for the tile, or piece, that is finished next.
+/// Adds the inputs of the epilogue for the tile, or piece, that is finished next.
 void CostModel::Walk::add_leaves(const Extents& index) {
   const auto number = static_cast<std::int64_t>(finishing.size());
   for (std::size_t leaf = 3; leaf < model.outputs(); ++leaf)
@@ -122,7 +122,7 @@ void CostModel::Walk::make_rings(const std::int64_t (&versions)[3]) {
     }
 }
 
-/// In the order of the plan; what has no elements is counted, not loaded.
+/// Adds loads in the order of the plan; empty ones are counted, not loaded.
 void CostModel::Walk::load_pieces(const bool (&fetched)[2], const std::int64_t (&versions)[3], Extents index) {
   const bool in_pieces[2] = {fetched[0] && planned.buffers[0].pieces > 1, fetched[1] && planned.buffers[1].pieces > 1};
   for (std::size_t operand = 0; operand < 2; ++operand) {
@@ -165,7 +165,7 @@ void CostModel::Walk::load_pieces(const bool (&fetched)[2], const std::int64_t (
   });
 }
 
-/// As `list`, with the pieces of every tile as inner loops: batch, contraction, rows, columns.
+/// Like `list`, with the pieces of every tile as inner loops: batch, contraction, rows, columns.
 void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, const TileWork& unit) {
   const std::size_t dims = nest.order.size();
   const std::vector<std::size_t> cut(planned.cut.begin(), planned.cut.end());
@@ -225,8 +225,8 @@ void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, cons
   make_rings(versions);
 }
 
-/// When the tile of a step is unfolded, once a buffer for it is free; its own buffer is free once it has passed the
-/// cross-lane unit. Unknown while one of them is.
+/// Time at which a step's tile is unfolded, after a buffer is free; its source buffer is free once it has passed the
+/// cross-lane unit. Unknown while one of these times is.
 double CostModel::Walk::unfolded(const Step& step) {
   const auto version = static_cast<std::size_t>(step.versions[0]);
   if (rows.ready[version] != unknown) return rows.ready[version];
@@ -238,8 +238,8 @@ double CostModel::Walk::unfolded(const Step& step) {
   return rows.ready[version];
 }
 
-/// When the tile that a prologue computes for a step is there: the vector unit takes it behind the epilogues of all
-/// steps before, and behind these steps where it multiplies too.
+/// Time at which the tile that a prologue computes for a step is ready: the vector unit computes it after the epilogues
+/// of all earlier steps, and after these steps if it multiplies too.
 double CostModel::Walk::prepared(std::size_t operand, const Step& step) {
   const auto version = static_cast<std::size_t>(step.pieces[operand]);
   double& ready = rings[operand].ready[version];

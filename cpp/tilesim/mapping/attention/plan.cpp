@@ -18,7 +18,7 @@ constexpr std::int64_t alignment = 64;
 
 double cores_of(const Share& machine) { return static_cast<double>(std::max<std::int64_t>(1, machine.core.count)); }
 
-/// Of one core, while all are at work.
+/// Rate of memory per core, while all cores are busy.
 double bytes_per_cycle(const Share& machine) {
   return static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
          static_cast<double>(machine.core.clock.hertz);
@@ -127,7 +127,7 @@ class Pricing {
   const Share& machine_;
 };
 
-/// The whole extent and what fills arrays, large to small.
+/// The whole extent and multiples that fill arrays, descending.
 std::vector<std::int64_t> sizes(std::int64_t extent, std::int64_t most) {
   std::vector<std::int64_t> result;
   if (extent <= most) result.push_back(extent);
@@ -136,7 +136,7 @@ std::vector<std::int64_t> sizes(std::int64_t extent, std::int64_t most) {
   return result;
 }
 
-/// Whole pages, as near to those as pages allow, or equal parts of one.
+/// Multiples of whole pages close to these sizes, or equal parts of a page.
 std::vector<std::int64_t> key_sizes(const AttentionProblem& problem, std::int64_t most) {
   std::vector<std::int64_t> result = sizes(problem.keys, most);
   if (problem.page == 0) return result;
@@ -191,7 +191,7 @@ AttentionTrips attention_trips(const AttentionProblem& problem, const AttentionP
 
 namespace {
 
-/// Every choice of tiles that fits, with the least that it can take.
+/// Every choice of tiles that fits, with a lower bound of its time.
 class Candidates {
  public:
   Candidates(const AttentionProblem& problem, const Share& machine)
@@ -229,7 +229,7 @@ class Candidates {
     }
   }
 
-  /// Few queries that all see all keys: parts of these, while there are cores without any.
+  /// Few queries that all see all keys: splits the keys while some cores are idle.
   void add_splits(AttentionPlan plan) {
     const std::int64_t units = p_.batch * p_.key_heads * ceil_div(p_.shared(), plan.heads);
     const std::int64_t tiles = ceil_div(p_.keys, plan.keys), cores = machine_.core.count;
@@ -243,7 +243,7 @@ class Candidates {
     }
   }
 
-  /// Alone, and with key heads that follow each other.
+  /// Adds the plan, alone and with consecutive key heads.
   void add(AttentionPlan plan) {
     if (!pricing_.fill(plan)) return;
     add_products(plan);
@@ -258,7 +258,7 @@ class Candidates {
     const ArraySpec& array = machine_.core.array;
     // Few rows: sharing them among arrays would not make products shorter.
     const bool few = array.count > 1 && plan.rows() < array.rows * array.count;
-    // Masks lie as memory has them, and parts are stored as they lie.
+    // Masks keep their order in memory, and parts are stored in their order.
     const bool turns = plan.rows() >= machine_.core.vector.lanes && !p_.mask && plan.splits == 1;
     for (int choice = 0; choice < (turns ? 16 : 8); ++choice) {
       plan.queries_stay = choice % 2 > 0;
@@ -280,7 +280,7 @@ class Candidates {
 }  // namespace
 
 std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, const Share& machine) {
-  constexpr double traffic_weight = 0.05;  // what others need of memory counts too, a little
+  constexpr double traffic_weight = 0.05;  // weight of traffic, which other kernels may wait for
   constexpr double as_fast = 0.03;         // a judgement: the walk errs by 0.6 % in the median, 18 % at worst
   const auto fewest = [](const auto& walked) {
     std::int64_t bytes = INT64_MAX;
@@ -300,7 +300,7 @@ std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, con
     walked.emplace_back(plan.cycles + traffic(plan), &plan);
     least = std::min(least, walked.back().first);
   }
-  // Of those about as fast, the one that moves least; the fastest of equals.
+  // Among about equally fast plans, takes the one with the least traffic; ties go to the fastest.
   std::erase_if(walked, [&](const auto& one) { return one.first > (1 + as_fast) * least; });
   const auto best =
       std::ranges::min_element(walked, {}, [](const auto& one) { return std::pair(one.second->bytes, one.first); });

@@ -11,7 +11,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-/// Queues and rings of one core; times in cycles.
+/// Queues and rings of one core, with times in cycles.
 class AttentionQueues {
  public:
   AttentionQueues(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
@@ -82,7 +82,7 @@ class AttentionQueues {
     return t_[static_cast<std::size_t>(first) + static_cast<std::size_t>(version % depth)];
   }
 
-  /// The step that puts parts of the keys together begins when all is stored.
+  /// The step that merges the split keys starts when all parts are stored.
   void merge() {
     t_.fill(*std::max_element(t_.begin(), t_.end()) + one_way_);
     const std::int64_t tiles = p_.batch * ceil_div(p_.heads, plan_.merged_heads);
@@ -98,7 +98,7 @@ class AttentionQueues {
     }
   }
 
-  /// As often as `count` says; once two turns move all that they move by as much as each other, the rest do too.
+  /// Runs `count` times; once two runs advance all times equally, the others are extrapolated.
   template <class Body>
   void repeat(std::int64_t count, const Body& body) {
     std::int64_t done = 0, pairs = 0;
@@ -122,8 +122,8 @@ class AttentionQueues {
     for (; done < count; ++done) body();
   }
 
-  /// Memory answers one transfer after the other. A store stands behind loads in the text that come after it in time:
-  /// those that meet it wait, or take as much longer.
+  /// Memory serves one transfer at a time. A store is listed before loads that come earlier in time: those that it
+  /// overlaps wait, or take longer by as much.
   void serve(double arrival, double cycles, bool write) {
     if (write) {
       t_[write_begin] = std::max(arrival, t_[write_end]);
@@ -137,7 +137,7 @@ class AttentionQueues {
     t_[memory_reads] = begin + cycles + (meets ? t_[write_end] - t_[write_begin] : 0);
   }
 
-  /// When a transfer that may begin at `wanted` is done.
+  /// End of a transfer that may begin at `wanted`.
   double transfer(Time queue, double wanted, double bytes, bool write) {
     double& free = t_[queue];
     const double begin = std::max(free, wanted) + static_cast<double>(machine_.core.dma.issue_cycles);
@@ -175,7 +175,7 @@ class AttentionQueues {
     t_[unit] = begin + static_cast<double>(latency.busy);
     return begin + static_cast<double>(latency.done);
   }
-  /// A product on the arrays; the next one that follows at once finds them filled.
+  /// A product on the arrays; one that follows immediately finds the pipeline filled.
   template <class Latency>
   double multiply(Time unit, double wanted, const Latency& latency) {
     const double begin = std::max(t_[unit], wanted);
@@ -192,7 +192,7 @@ class AttentionQueues {
     if (s.fresh) here = load_pages(queue, ring(slots, head, plan_.key_buffers), bytes, pages);
     return here;
   }
-  /// A transfer each.
+  /// Loads pages with one transfer each.
   double load_pages(Time queue, double wanted, double bytes, std::int64_t pages) {
     const double each = bytes / static_cast<double>(pages);
     repeat(pages - 1, [&] { transfer(queue, wanted, each, false); });
@@ -265,7 +265,7 @@ class AttentionQueues {
       for (int i = 0; i < 2; ++i) transfer(store, end, static_cast<double>(rows) * 4, true);
   }
 
-  /// All but the last sums.
+  /// Walks all keys but the last sums.
   void walk_keys(std::int64_t tile, const KeyTiles& seen) {
     const std::int64_t last = seen.end - 1;
     const auto turn = [&](const AttentionStep& step, const AttentionStep& next) {

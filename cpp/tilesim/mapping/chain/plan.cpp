@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t chain_alignment = 64;
 
-/// Buffers, bytes and cycles of a plan.
+/// Computes buffers, bytes and cycles of a plan.
 class ChainPricing {
  public:
   ChainPricing(const ChainProblem& problem, const Share& machine)
@@ -69,8 +69,8 @@ class ChainPricing {
     return scratchpad <= machine_.core.scratchpad.bytes && sums <= machine_.core.scratchpad.accumulator_bytes;
   }
 
-  /// Each block of rows runs through the tiles of hidden channels: the array has the next ones while the vector unit
-  /// has those at hand; from block to block both wait for each other.
+  /// Each block of rows passes the tiles of hidden channels: the array computes the next tile while the vector unit
+  /// processes the current one; between blocks both wait for each other.
   void price(ChainPlan& plan) const {
     const std::int64_t blocks = ceil_div(p_.rows, plan.rows), tiles = ceil_div(p_.hidden, plan.hidden);
     const std::vector<std::int64_t> own = parts_of_loops({p_.lead, blocks}, machine_.core.count);
@@ -109,7 +109,7 @@ class ChainPricing {
     return std::min(p_.rows_in, begin + p_.row.span(rows)) - std::max<std::int64_t>(0, begin);
   }
 
-  /// Multiply-adds of the first product for rows that two blocks need, twice.
+  /// Multiply-adds of the first product on rows that two blocks both compute.
   double again(const ChainPlan& plan, std::int64_t blocks) const {
     if (!p_.has(ChainStage::first) || !p_.has(ChainStage::middle)) return 0;
     std::int64_t rows = -p_.rows_in;
@@ -119,13 +119,13 @@ class ChainPricing {
            static_cast<double>(p_.hidden);
   }
 
-  /// One tile of hidden channels: of the array before and behind the vector unit has it, of the vector unit, bytes.
+  /// One tile of hidden channels: cycles of the array before and after the vector unit, of the vector unit, and bytes.
   struct Tile {
     ChainUnits::Cycles before, behind, vector;
     double bytes = 0, loads = 0;
   };
 
-  /// Edges of what the window reads, where they are set to zero.
+  /// Edges of the window's input, which are set to zero.
   ChainUnits::Cycles borders(std::int64_t hidden, std::int64_t rows) const {
     ChainUnits::Cycles all;
     const std::int64_t right = p_.span_columns() - p_.column.pad - p_.columns_in;
@@ -134,7 +134,7 @@ class ChainPricing {
     return all;
   }
 
-  /// Weights and values per channel of a stage, for so many hidden channels.
+  /// Adds weights and values per channel of a stage, for this many hidden channels.
   void load(ChainStage stage, std::int64_t hidden, bool weights, bool leaves, double& bytes, double& loads) const {
     if (!p_.has(stage)) return;
     if (weights) bytes += units_.weight_bytes(stage, hidden), ++loads;
@@ -164,7 +164,7 @@ class ChainPricing {
     return tile;
   }
 
-  /// Two tiles are on their way at one time: the loads of the one hide behind the other.
+  /// Two tiles are in flight: the loads of one are hidden behind the other.
   double period(const Tile& tile, double rate) const {
     const double way = units_.way() + tile.before.done + tile.vector.done + tile.behind.done + tile.bytes / rate;
     return std::max({tile.before.busy + tile.behind.busy, tile.vector.busy, way / 2,
