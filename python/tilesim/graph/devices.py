@@ -125,7 +125,7 @@ def device_notes(core: _core.Graph) -> list[str]:
 
 
 def single_device_graph(graph: _Graph) -> _Graph:
-    """Replaces the collectives of a graph, so that one device can run it."""
+    """Changes collectives so that one device can run the graph, as if all devices held the same tensors."""
     changed = graph.copy()
     names = _core.one_of_alike_devices(changed.core)
     if not names:

@@ -40,7 +40,7 @@ def _dropped(b: GraphBuilder, x: Tensor, keep: Tensor | None) -> Tensor:
 def _attention(
     b: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, family: str, keep: Tensor | None
 ) -> Tensor:
-    """Multiplies around a softmax; the mask is added to the scores, or selects them (gpt2)."""
+    """Attention as products around a softmax; the mask is added to the scores, or selects them (gpt2)."""
     depth = q.shape[-1]
     scores = b.matmul(q, k.transpose(0, 1, 3, 2), name="scores")
     if family == "opt":  # queries are already scaled; sums that overflow become the lowest number

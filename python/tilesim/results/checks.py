@@ -75,7 +75,7 @@ def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     padded = _counts_by_operation(data, "padded memory bytes")
     found = []
     for row in data["operations"]:
-        if row["bound"] in ("host", "link"):  # closed forms of another machine apply to these
+        if row["bound"] in ("host", "link"):  # the host and the link have other closed forms
             continue
         bound = least_cycles(row, rates, cached)
         if row["cycles"] < bound * (1 - slack) - row["count"]:
