@@ -302,7 +302,7 @@ def _unknown_kind(kind: str, builder: FunctionBuilder) -> Exception:
 def _elsewhere(name: str, value: Any = None) -> str:
     """The call behind a name that is not a method of builders."""
     if name in _core.function_names():
-        return f"It is an elementwise function: b.apply('{name}', x)"
+        return f"It is an elementwise function: b.apply('{name}', x, ...)"
     if hasattr(Tensor, str(name)):
         return f"It is a method of tensors: x.{name}(...)"
     return f"It is a kind of operation: b.op('{name}', x, ...)" if name in _kinds() else ""

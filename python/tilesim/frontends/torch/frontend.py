@@ -97,6 +97,9 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
         remedy = "Load it first: torch.load(path, weights_only=False)" if is_path else ""
         raise user_error("the model is not a torch.nn.Module", value=value, allowed="a torch.nn.Module",
                          suggestion=remedy)  # fmt: skip
+    if getattr(module.forward, "__name__", "") == "_forward_unimplemented":
+        raise user_error("the module has no forward", place=type(module).__name__,
+                         suggestion="Give a module that has one, such as torch.nn.Sequential(*modules)")  # fmt: skip
     if isinstance(module, torch.jit.ScriptModule):
         raise unsupported("torch.export cannot read a torch.jit.script module", place=type(module).__name__,
                           suggestion="Pass the module that it was made from")  # fmt: skip
