@@ -75,7 +75,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "no cores": (lambda: ts.compile(graph(), "mesh-16", cores=0), ["cores: out of range", "1 to 16"]),
     "too many cores": (lambda: ts.compile(graph(), "mesh-16", cores=17), ["cores: out of range", "1 to 16"]),
     # builder
-    "a function as a kind": (lambda: builder()[0].op("exp"), ["unknown kind", "b.apply('exp', x)"]),
+    "a function as a kind": (lambda: builder()[0].op("exp"), ["unknown kind", "b.apply('exp', x, ...)"]),
     "a method as a kind": (lambda: builder()[0].op("matmul"), ["unknown kind", "b.matmul(...)"]),
     "a method of tensors as a kind": (lambda: builder()[0].op("mean"), ["unknown kind", "x.mean(...)"]),
     "a text in arithmetic": (lambda: builder()[1] + "q", ["neither a tensor nor a number", "'q'"]),
