@@ -20,6 +20,11 @@ MOST_NUMBER = 2**31 - 1  # largest number of an input or output
 Self = TypeVar("Self", bound="FunctionBuilder")
 
 
+#: Names of functions in other libraries.
+_FUNCTIONS = {"swish": "silu", "gelu": "gelu_erf", "mul": "multiply", "sub": "subtract", "div": "divide",
+              "pow": "power", "max": "maximum", "min": "minimum", "where": "select", "neg": "negate"}  # fmt: skip
+
+
 @checked_class("shape", "value", inside=False)
 class FunctionBuilder:
     """Inputs, weights, operations and calls of one function; `GraphBuilder` adds common layers."""
@@ -242,6 +247,8 @@ class FunctionBuilder:
         Raises:
             UserError: for an unknown function (with the nearest) or operands that do not fit.
         """
+        if function in _FUNCTIONS:
+            raise user_error("unknown function", value=f"'{function}'", suggestion=_FUNCTIONS[function])
         return Tensor(self, self.core.elementwise(function, [self._value(x) for x in operands], name or self.stem))
 
     def matmul(self, a: Tensor, b: Tensor, bias: Tensor | None = None, name: str = "") -> Tensor:
@@ -295,7 +302,7 @@ def _unknown_kind(kind: str, builder: FunctionBuilder) -> Exception:
 def _elsewhere(name: str, value: Any = None) -> str:
     """Suggests the call that has the name of a missing builder method."""
     if name in _core.function_names():
-        return f"It is an elementwise function: b.apply('{name}', x)"
+        return f"It is an elementwise function: b.apply('{name}', x, ...)"
     if hasattr(Tensor, str(name)):
         return f"It is a method of tensors: x.{name}(...)"
     return f"It is a kind of operation: b.op('{name}', x, ...)" if name in _kinds() else ""

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..._core import Unsupported
 from ...base.checked import checked
-from ...base.errors import path_text, shown, user_error
+from ...base.errors import path_text, shown, unsupported, user_error
 from ...base.extras import need
 from ...base.files import read_bytes
 from ...graph.graph import Graph
@@ -237,6 +237,11 @@ def from_jax(
         lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=("cpu",))
     except OverflowError as error:  # no JAX type can hold the integer
         raise user_error("jax cannot trace the function", value=str(error)[:200], allowed="arrays, numbers") from None
+    except (TypeError, ValueError, IndexError) as error:  # of JAX, or of the function
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        remedy = "Replace a choice that depends on data by jnp.where or jax.lax.cond" if "Tracer" in repr(error) else ""
+        raise unsupported(f"jax cannot trace the function: {said}", place=getattr(function, "__name__", "function"),
+                          suggestion=remedy) from error  # fmt: skip
     module = lowered.compiler_ir("stablehlo")
     graph = graph_of(module, name or getattr(function, "__name__", "function").strip("<>"), passes)
     written = io.BytesIO()

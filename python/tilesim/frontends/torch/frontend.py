@@ -7,6 +7,7 @@ import inspect
 import io
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -96,6 +97,9 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
         remedy = "Load it first: torch.load(path, weights_only=False)" if is_path else ""
         raise user_error("the model is not a torch.nn.Module", value=value, allowed="a torch.nn.Module",
                          suggestion=remedy)  # fmt: skip
+    if getattr(module.forward, "__name__", "") == "_forward_unimplemented":
+        raise user_error("the module has no forward", place=type(module).__name__,
+                         suggestion="Give a module that has one, such as torch.nn.Sequential(*modules)")  # fmt: skip
     if isinstance(module, torch.jit.ScriptModule):
         raise unsupported("torch.export cannot read a torch.jit.script module", place=type(module).__name__,
                           suggestion="Pass the module that it was made from")  # fmt: skip
@@ -156,14 +160,19 @@ def _failed(error: Exception, what: str, place: str) -> Exception:
     lines, name = str(error).strip().splitlines(), type(error).__name__
     suggestion = "Give inputs of the shapes and dtypes that forward takes" if "forward" in what else ""
     if "DataDependent" in name or "data-dependent" in str(error):
-        return unsupported("the control flow of the module depends on data", place=place, suggestion=_DATA_DEPENDENT)
+        line = re.search(r'File "([^"]+)", line (\d+), in \w+\n[ \t]+(\S.*)', str(error))
+        where = f"{os.path.basename(line[1])}:{line[2]}: {line[3]}" if line else ""
+        return unsupported("the control flow of the module depends on data", place=place, value=where,
+                           suggestion=_DATA_DEPENDENT)  # fmt: skip
     if ".numpy()" in str(error):
         suggestion = "Remove .numpy() from forward, or pass the part that computes on tensors"
+    elif "same device" in str(error):
+        suggestion = "Move inputs and module to one device: module.to('cpu'), x.to('cpu')"
     elif "Cache" in str(error) or "lifted_tensor" in str(error):
         what = what.replace("forward fails on these inputs", "torch.export cannot read this module")
         suggestion = "Take ts.from_transformers(model, phase='decode'), or wrap the module so that it takes and "
         suggestion += "returns the cache's keys and values as tensors"
-    said = lines[0].rstrip(".") if lines else name
+    said = lines[0].rstrip(".!") if lines else name
     return unsupported(f"{what}: {said}", place=place, suggestion=suggestion)
 
 
