@@ -238,7 +238,7 @@ def _check_pickle(path: str) -> None:
                     raise user_error(what, place=path, value="bytearray", allowed="tensors and plain containers")
     except (OSError, Error):
         raise
-    except Exception:  # the bytes are no pickle, or it ends: torch reports the error
+    except Exception:  # the bytes are not a pickle, or it ends: torch reports the error
         return
 
 

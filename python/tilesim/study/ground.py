@@ -85,7 +85,7 @@ class Ground:
         return found
 
     def spans(self, intervals: bool = True, recorded: Result | None = None) -> tuple[Spans | None, str]:
-        """The recorded intervals; None and the reason if there are none."""
+        """The recorded intervals, or None and the reason."""
         data, again = self.result.data, self.again
         if self.closed:
             return None, "the result has none"

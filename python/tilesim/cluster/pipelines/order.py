@@ -70,7 +70,7 @@ class Placement:
         object.__setattr__(self, "after", after)
 
     def adjacent(self) -> tuple[list[int], list[int]]:
-        """Numbers (chunk × stages + stage) of each place's predecessor and successor; -1 if there is none."""
+        """Numbers (chunk × stages + stage) of each place's predecessor and successor; -1 for a missing one."""
         places = [(stage, chunk) for chunk in range(self.chunks) for stage in range(self.stages)]
 
         def numbers(ways: dict[tuple[int, int], tuple[int, int] | None]) -> list[int]:

@@ -187,7 +187,7 @@ def _close(flat: Flat, part: ProgramPart, owner: list[int]) -> None:
 
 
 def _recomputed(flat: Flat, value: int, scope: int, computed: set[int]) -> set[int]:
-    """Elementwise operations that recompute a value from fewer new bytes than it has; an empty set if none do."""
+    """Elementwise operations that recompute a value from fewer new bytes than it has; else an empty set."""
     found: set[int] = set()
     leaves: set[int] = set()
     waiting = [value]
