@@ -78,8 +78,10 @@ def as_graph(
         chosen(passes)
     if given and not (is_pretrained(model) and not _any(args)):
         name, value = next(iter(given.items()))
-        what = "sizes apply to a name or a file only"
+        what = "the option applies to a name or a file only"
         hint = "A module has the sizes of its arguments" if is_module(model) else workload_hint(name, value)
+        if is_module(model) and "dtype" in given:
+            hint = "Convert module and inputs: module.to(torch.bfloat16), x.to(torch.bfloat16)"
         raise user_error(what, place=", ".join(given), value=f"{shown(value)} for a {type(model).__name__}",
                          suggestion=hint)  # fmt: skip
     if isinstance(model, (Graph, Program)):

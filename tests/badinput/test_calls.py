@@ -29,6 +29,11 @@ def builder() -> tuple[ts.GraphBuilder, Any]:
     return b, b.input("x", (4, 8))
 
 
+def product(shape: tuple[int, int]) -> Any:
+    b, x = builder()
+    return b.matmul(x, b.input("w", shape))
+
+
 def machine(**changes: Any) -> ts.Machine:
     return ts.Machine.load("tpu-v3").replace({path.replace("__", "."): value for path, value in changes.items()})
 
@@ -70,7 +75,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "no cores": (lambda: ts.compile(graph(), "mesh-16", cores=0), ["cores: out of range", "1 to 16"]),
     "too many cores": (lambda: ts.compile(graph(), "mesh-16", cores=17), ["cores: out of range", "1 to 16"]),
     # builder
-    "a function as a kind": (lambda: builder()[0].op("exp"), ["unknown kind", "b.apply('exp', x)"]),
+    "a function as a kind": (lambda: builder()[0].op("exp"), ["unknown kind", "b.apply('exp', x, ...)"]),
     "a method as a kind": (lambda: builder()[0].op("matmul"), ["unknown kind", "b.matmul(...)"]),
     "a method of tensors as a kind": (lambda: builder()[0].op("mean"), ["unknown kind", "x.mean(...)"]),
     "a text in arithmetic": (lambda: builder()[1] + "q", ["neither a tensor nor a number", "'q'"]),
@@ -160,6 +165,13 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a class for a function": (lambda: ts.Sweep, ["no attribute 'Sweep'", "'sweep'"]),  # type: ignore[attr-defined]
     "a method of classes": (lambda: ts.load, ["no attribute 'load'", "ts.Graph.load"]),  # type: ignore[attr-defined]
     "a name of other plans": (lambda: ts.Plan(zero=3), ["Plan: unknown argument", 'Write shard="zero3"']),  # type: ignore[call-arg]
+    "matrices of which one is transposed": (lambda: product((4, 16)), ["Transpose a: a.transpose(1, 0)"]),
+    "matrices of which the second is transposed": (lambda: product((16, 8)), ["Transpose b"]),
+    "a function of another library": (
+        lambda: ts.GraphBuilder("g").apply("swish"),
+        ["unknown function", "Did you mean 'silu'"],
+    ),
+    "a path for a module": (lambda: ts.from_torch("model.pt", ()), ["'model.pt'", "torch.load("]),
     "a weight of two shapes": (
         lambda: ts.GraphBuilder("g").weight("w", (8, 4), data=[[1.0, 2.0]]),
         ["weight 'w'", "(1, 2)", "(8, 4)", "Leave the shape out"],

@@ -109,3 +109,19 @@ def test_a_window_of_onnx_that_does_not_fit():
     graph = onnx.helper.make_graph([node], "pool", [info("x", 1, [1, 3, 9, 10])], [info("y", 1, None)])
     with pytest.raises(ts.UserError, match="larger than the padded operand"):
         ts.from_onnx(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]))
+
+
+def test_modules_that_torch_cannot_export() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    with pytest.raises(ts.UserError, match=r"ModuleList.*no forward.*torch\.nn\.Sequential"):
+        ts.from_torch(torch.nn.ModuleList([torch.nn.Linear(2, 2)]), (torch.zeros(1, 2),))
+    with pytest.raises(ts.UserError, match=r"module\.to\(torch\.bfloat16\)"):
+        ts.run(torch.nn.Linear(2, 2), (torch.zeros(1, 2),), dtype="bf16")
+
+
+def test_functions_that_jax_cannot_trace() -> None:
+    numpy = pytest.importorskip("jax.numpy", reason="needs jax: pip install 'tilesim[jax]'")
+    with pytest.raises(ts.Unsupported, match=r"cannot trace.*jnp\.where"):
+        ts.from_jax(lambda x: x if x.sum() > 0 else -x, numpy.zeros((2, 3)))
+    with pytest.raises(ts.Unsupported, match="same shape"):
+        ts.from_jax(lambda x, w: x @ w, numpy.zeros(4), numpy.zeros(5))

@@ -60,7 +60,7 @@ class AttentionCases:
 
 
 def visible_pairs(queries: ArrayLike, keys: ArrayLike, window: ArrayLike = 0, causal: bool = True) -> Array:
-    """Number of visible query-key pairs."""
+    """Counts the visible query-key pairs."""
     q, k, w = numbers_of(queries, keys, window)
     if not causal:
         return q * np.where(w > 0, np.minimum(w, k), k)
@@ -73,12 +73,12 @@ def visible_pairs(queries: ArrayLike, keys: ArrayLike, window: ArrayLike = 0, ca
 def attention_terms(
     device: Device, cases: AttentionCases, attn: str, cache: str, constants: Mapping[str, float]
 ) -> dict[str, Array]:
-    """Seconds of each term."""
+    """Seconds of each term of attention calls."""
     return _table(core_of(device, attn, cache, constants), cases)
 
 
 def core_of(device: Device, attn: str, cache: str, constants: Mapping[str, float]) -> _core.AttentionModel:
-    """The compiled model of one kernel."""
+    """The compiled model of one attention kernel."""
     how = scheme(attn, device)
     rate = device.rate(how.arithmetic)
     if rate.how == "absent":
@@ -105,14 +105,14 @@ def _table(
 def constants_of(
     device: Device, phase: str, attn: str, cache: str, engine: str = "", profile: Profile | None = None
 ) -> Entry:
-    """The constants of a phase ("prefill" or "decode") and its dtypes."""
+    """The fitted constants of a phase ("prefill" or "decode") and its dtypes."""
     one_of("unknown phase", "phase", phase, "prefill", "decode")
     name = f"{scheme(attn, device).name}/{scheme(cache, device).name}"
     entry, _ = find_entry(phase, device, [name, "bf16/bf16", "fp16/fp16"], engine, "", profile)
     standard = {key: float(info["default"]) for key, info in CONSTANTS.items()}
-    if device.kind != "gpu":  # no paged cache to write, kernels of one program
+    if device.kind != "gpu":  # an NPU or TPU writes no paged cache, and one program holds all kernels
         standard.update(row=CONSTANTS["row"]["low"], launch=device.launch_seconds)
-    if device.kind in ("npu", "tpu"):  # one program walks over all tiles; exponentials are the vector units'
+    if device.kind in ("npu", "tpu"):  # one program walks over all tiles; the vector units compute the exponentials
         lanes = device.vector_rate("f32") / max(1.0, device.units * device.clock_hz)
         standard |= {name: CONSTANTS[name]["low"] for name in ("tile", "block", "sequence", "split")}
         standard["exponentials"] = min(max(lanes / OPERATIONS["softmax"][2], 1.0), CONSTANTS["exponentials"]["high"])

@@ -23,7 +23,7 @@ class Cache:
     """A set-associative cache with least recently used replacement; counts hits and misses of lines."""
 
     def __init__(self, bytes_: int, line_bytes: int = 64, ways: int = 8) -> None:
-        """An empty cache."""
+        """Creates an empty cache."""
         if bytes_ <= 0 or bytes_ % (line_bytes * ways):
             allowed = f"multiples of {line_bytes * ways}"
             raise user_error("the cache size is not a whole number of sets", value=str(bytes_), allowed=allowed)
@@ -32,7 +32,7 @@ class Cache:
         self.hits = self.misses = 0
 
     def touch(self, start: int, size: int) -> None:
-        """Reads or writes a range."""
+        """Reads or writes a range of bytes."""
         for line in range(start // self.line_bytes, (start + size - 1) // self.line_bytes + 1):
             ways = self.sets[line % len(self.sets)]
             if line in ways:
@@ -122,7 +122,7 @@ def _footprint(nest: TiledProduct, inner: Sequence[str]) -> float:
 
 
 def hit_share(sizes: Iterable[float], rounds: int, cache: Cache) -> float:
-    """Share of hits when the trace reads tensors repeatedly."""
+    """Share of hits when the trace reads the same tensors several times."""
     walks, start = [], 0
     for size in sizes:
         walks.append((start, int(size)))
@@ -137,6 +137,6 @@ def hit_share(sizes: Iterable[float], rounds: int, cache: Cache) -> float:
 
 
 def pressure(capacity: float, moved: float) -> str:
-    """Pressure on a memory level: low, medium or high."""
+    """Rates the pressure on a memory level: low, medium or high."""
     share = capacity / moved if moved > 0 else 1.0
     return "low" if share >= 0.9 else "medium" if share >= 0.7 else "high"

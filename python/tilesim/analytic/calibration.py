@@ -25,14 +25,14 @@ from .profile import Profile
 __all__ = ["calibrate", "left_out"]
 
 HOLDOUTS = ("rows", "size", "dtype", "device", "family", "specification", "none")
-FOLDS = 8  # most folds
-SMALL = 10  # schemes of one source with fewer rows are fitted together
-FEWEST = 4  # schemes with fewer rows are not fitted
+FOLDS = 8  # largest number of folds
+SMALL = 10  # a scheme with fewer rows is fitted together with other schemes of its source
+FEWEST = 4  # a scheme with fewer rows is not fitted
 
 
 def _table_of(path: str | os.PathLike[str]) -> str:
     kinds, header = kinds_of(path)
-    if kinds:  # a public format; products first
+    if kinds:  # the file has a public format; tables of products come first
         return kinds[0]
     for table in ("attention", "conv", "vector", "gemm"):
         own = {"attention": "num_heads", "conv": "in_channels", "vector": "op", "gemm": "m"}[table]
@@ -83,7 +83,7 @@ def _groups(table: str, rows: Sequence[MeasuredRow]) -> list[list[MeasuredRow]]:
 
 
 def _members(table: str, rows: Sequence[MeasuredRow], chosen: Iterable[int]) -> dict[tuple[Any, ...], list[int]]:
-    """Numbers of the chosen rows by the key whose constants they share."""
+    """Groups the indices of the chosen rows by the key whose constants they share."""
     found: dict[tuple[Any, ...], list[int]] = {}
     for index in chosen:
         found.setdefault(PREDICTORS[table].key(rows[index]), []).append(index)
@@ -91,7 +91,7 @@ def _members(table: str, rows: Sequence[MeasuredRow], chosen: Iterable[int]) -> 
 
 
 def _start(table: str, rows: list[MeasuredRow], blind: bool) -> Entry:
-    """The start of a fit; `blind` starts from standard constants if the family's were fitted on any of these rows."""
+    """Constants from which a fit starts; `blind`: standard ones if the family's were fitted on any of these rows."""
     entry: Entry = PREDICTORS[table].entry(Batch(rows))
     known = family(Device.named(rows[0].text("device")).family).fitted_rows
     if not blind or not any(row_key(cells_of(table, row)) in known for row in rows):
@@ -126,7 +126,7 @@ def _fit_group(table: str, rows: list[MeasuredRow], blind: bool = False) -> tupl
 
 
 def _fit_together(table: str, groups: list[list[MeasuredRow]], blind: bool = False) -> list[tuple[Entry, Fit]]:
-    """Fits schemes of one source with few rows together: one launch constant for all, the others per scheme."""
+    """Fits the schemes of one source that have few rows: one launch constant for all, the others per scheme."""
     predictor = PREDICTORS[table]
     entries = [_start(table, rows, blind) for rows in groups]
     models = [predictor.model(Batch(rows)) for rows in groups]
@@ -226,7 +226,7 @@ def _carried(table: str, batch: list[MeasuredRow], rest: list[MeasuredRow], hold
         near = [group for group, of in zip(groups, schemes, strict=True) if of == name]
         if near:
             found = _shared(table, near, own.constants)
-            if own.engine not in {group[0].text("engine") for group in near}:  # casts depend on the engine
+            if own.engine not in {group[0].text("engine") for group in near}:  # cast costs depend on the engine
                 found.update({key: value for key, value in own.constants.items() if key.startswith("cast")})
             return Profile("carried", [replace(own, constants=found)])
     return Profile("specification", [own])

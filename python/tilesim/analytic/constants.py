@@ -52,13 +52,13 @@ DROOP = -0.175
 
 
 def _rates(device: Device, how: Scheme) -> tuple[float, float]:
-    """Operations per cycle of a unit, and operations per joule at the peak."""
+    """Operations per cycle of one unit, and operations per joule at the peak rate."""
     rate = device.rate(how.arithmetic).flops_per_second
     return rate / device.units / device.clock_hz, rate / device.power_watts if device.power_watts else 0.0
 
 
 def standard(device: Device, how: Scheme, casts: int = 1) -> dict[str, float]:
-    """Constants of a device and scheme without measurements."""
+    """Constants for a device and scheme without measurements."""
     values = {name: float(row["default"]) for name, row in CONSTANTS.items()}
     values["cast"] *= casts
     per_clock, per_joule = _rates(device, how)
@@ -66,15 +66,15 @@ def standard(device: Device, how: Scheme, casts: int = 1) -> dict[str, float]:
         values["energy"] = (1 + DROOP) / per_joule * 1e12
     if how.weight_bytes < how.activation_bytes:
         values["alone"] = 0.4  # the loop widens weights before it multiplies them (int8 and int4 on the A100 agree)
-    if how.arithmetic in ("f32", "f64"):  # vector lanes share their ports with all other operands
+    if how.arithmetic in ("f32", "f64"):  # vector lanes share their ports with the loads of all other operands
         values["feed"] = 50.0 / per_clock
         values["epilogue"] = 100.0 * 2 * 128 * 128 / per_clock
-    if device.kind == "cpu":  # register tiles of tens of cycles, one call's overhead, no threads to start
+    if device.kind == "cpu":  # a CPU has register tiles of tens of cycles, one call's overhead and no threads to start
         values.update(tile=20.0, step=1.0, vector_rate=100.0, convert=1.0, overlap=1.5, half_tile=1.0)
         values["feed"] = 50.0 / per_clock
         if (
             how.weight_bytes < how.activation_bytes
-        ):  # unpack, shift, convert, scale: four vector instructions on one port
+        ):  # a packed weight costs four vector instructions on one port: unpack, shift, convert, scale
             values["convert"] = max(1.0, device.vector_rate("f32") / device.units / device.clock_hz / 16)
         values["epilogue"] = 8.0 * 2 * 128 * 128 / per_clock
         values["launch"] = values["vector_launch"] = device.launch_seconds * device.clock_hz
@@ -82,7 +82,7 @@ def standard(device: Device, how: Scheme, casts: int = 1) -> dict[str, float]:
 
 
 def resolve(constants: Mapping[str, float], device: Device, how: Scheme) -> dict[str, float]:
-    """The constants of the core on a device."""
+    """Converts device-independent constants to those that the core's model takes."""
     per_clock, per_joule = _rates(device, how)
     values = {}
     for name, value in constants.items():

@@ -47,14 +47,14 @@ class ConvCases:
 
     @property
     def outputs(self) -> Array:
-        """Output extent."""
+        """Extent of the output."""
         return np.floor((self.size + 2 * self.padding - self.kernel) / self.stride) + 1
 
 
 def estimator_of(
     device: Device | str, dtype: str, engine: str = "", source: str = "", profile: Profile | None = None
 ) -> gemm.GemmEstimator:
-    """The product model with the constants of convolutions."""
+    """The product model with the constants fitted to convolutions."""
     base = gemm.estimator(device, dtype, engine=engine, source=source, profile=profile)
     entry, origin = gemm.find_entry("conv", base.device, [base.scheme.name], engine, source, profile)
     standard = {name: float(info["default"]) for name, info in CONSTANTS.items()}
@@ -81,7 +81,7 @@ def conv_terms(
 
 
 def core_of(found: gemm.GemmEstimator, constants: Mapping[str, float] | None = None) -> _core.ConvolutionModel:
-    """The compiled model."""
+    """The compiled model of convolutions."""
     c = {**found.entry.constants, **(constants or {})}
     direct, plain = found.core(_product_constants(c, c["taps_share"])), found.core(_product_constants(c, 1.0))
     return _core.ConvolutionModel(direct, plain, found.device.memory.bytes_per_second * c["memory_share"], c)

@@ -19,7 +19,7 @@ _VIEWS = ("reshape", "transpose", "bitcast")
 
 
 def products_per_second(device: Device) -> float:
-    """The highest rate of products, of any dtype."""
+    """The highest rate of products on a device, over all dtypes."""
     native = [rate for rate in device.matrix.values() if rate.how == "native"]
     return max((one.flops_per_second for one in native or device.matrix.values()), default=0.0)
 
@@ -48,7 +48,7 @@ def counted_once(graph: Graph, device: Device, rows: Sequence[Cost], peak: float
     hertz = round(device.clock_hz)
     if lost := math.ceil(max(least.values()) * hertz) - sum(round(cost.seconds * hertz) for cost in rows):
         longest = max(rows, key=lambda cost: cost.seconds, default=None)
-        if longest is not None and lost > 0:  # lost by rounding each operation to whole cycles
+        if longest is not None and lost > 0:  # time that rounding each operation to whole cycles removed
             longest.seconds += lost / hertz
     after = sum(cost.seconds for cost in rows)
     if after <= before:
@@ -76,7 +76,7 @@ def _spread(rows: Sequence[Cost], least: float, term: str) -> None:
 
 
 def _first_bytes(graph: Graph, operations: Sequence[dict[str, Any]]) -> list[float]:
-    """Bytes of inputs and weights that each operation reads first, and of outputs that it writes."""
+    """Bytes that each operation is the first to read (inputs and weights) or writes as outputs."""
     sizes: dict[str, float] = {}
     root: dict[str, str] = {}
     for row in graph.core.inputs:
@@ -92,7 +92,7 @@ def _first_bytes(graph: Graph, operations: Sequence[dict[str, Any]]) -> list[flo
             root[op["results"][0]["name"]] = root[op["operands"][0]["name"]]
         elif op["bytes"] > 0:
             written = sum(_size(x, sizes) for x in op["results"] if x)
-            room = max(0.0, float(op["bytes"]) - written)  # the rows of a table that a lookup reads
+            room = max(0.0, float(op["bytes"]) - written)  # a lookup reads only these rows of the table
             for x in op["operands"]:
                 source = root.get(x["name"]) if x else None
                 if source is not None and source not in read:

@@ -22,9 +22,9 @@ from .schemes import scheme
 
 __all__ = ["Crossover", "CrossoverSummary", "crossover"]
 
-EVEN = 0.02  # closer predicted times are shown as even
+EVEN = 0.02  # predicted times that differ by less are shown as even
 SQUARES = [(size, size, size) for size in (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)]
-SPREAD = 0.15  # relative error of a model whose constants were not fitted on rows of the device
+SPREAD = 0.15  # relative error of a model whose constants were not fitted on rows of this device
 
 
 def spread_of(entry: Any) -> float:
@@ -179,7 +179,7 @@ class CrossoverSummary(Tabled):
         return "\n".join(part.summary() for part in self.parts)
 
     def __repr__(self) -> str:
-        """The lines."""
+        """The summary."""
         return self.summary()
 
 
@@ -189,7 +189,7 @@ def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
     for shape in given:
         try:
             values = tuple(float(x) for x in shape)
-        except Exception:  # of the object's own too
+        except Exception:  # an error inside the object's own method also ends here
             values = ()
         if len(values) not in (3, 4) or not all(x > 0 for x in values):
             raise user_error(

@@ -33,7 +33,7 @@ DeviceLike = Device | Machine | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def device_of(source: DeviceLike, labels: bool = False) -> Device:
-    """A device from a name, a file, a dict, a Device, a Machine, or the name of a machine."""
+    """Loads a device from a name, file, dict, Device, Machine, or machine name."""
     return Device.load(load_target(source, labels))
 
 
@@ -186,7 +186,7 @@ class Estimate(Result):
 
 
 def estimated(data: dict[str, Any], costs: list[dict[str, Any]], kernels: list[dict[str, Any]]) -> Estimate:
-    """A saved estimate."""
+    """Restores a saved estimate."""
     return Estimate(data, [Cost(**cost) for cost in costs], None, [Kernel(**kernel) for kernel in kernels])
 
 

@@ -18,14 +18,14 @@ from ..base.paths import configs_dir
 
 __all__ = ["Entry", "Family", "Protocol", "family", "pack_keys", "protocol", "row_key", "unpack_keys"]
 
-MAX_ROWS = 1 << 22  # most keys of fitted rows: a small compressed text could expand to gigabytes
+MAX_ROWS = 1 << 22  # largest number of keys of fitted rows: a small compressed text could expand to gigabytes
 
 
 @dataclass(frozen=True)
 class Protocol:
     """Measurement protocol of a source: cache state, kernel launches, clock, statistic.
 
-    `weight_sets`: distinct weights of repeated calls; a negative number means as many as fill the cache, at most so
+    `weight_sets`: distinct weights of repeated calls; a negative number means: as many as fill the cache, at most so
     many.
     """
 
@@ -36,20 +36,20 @@ class Protocol:
     clock: str = "boost"
     statistic: str = "mean"
     source: str = ""
-    single: tuple[str, ...] = ()  # schemes measured on one set of weights
-    casts: int = 1  # kernels of a cast: one with a known scale, three if the scale is computed first
+    single: tuple[str, ...] = ()  # schemes that were measured on one set of weights
+    casts: int = 1  # kernels of a cast: one if the scale is known, three if it is computed first
     packs: bool = False  # whether each call rearranges the weights
-    packs_beyond: float = 0.0  # products with at most so many multiply-adds do not rearrange them
+    packs_beyond: float = 0.0  # up to this number of multiply-adds, products do not rearrange the weights
     # (family, scheme, seconds): time of the host per call without a captured graph, overlapped with earlier calls
     eager: tuple[tuple[str, str, float], ...] = ()
-    calls: float = 1000.0  # consecutive calls, warm-up included: they set the load on the power limiter
+    calls: float = 1000.0  # number of consecutive calls, warm-up included: it sets the load on the power limiter
 
     def sets_of(self, scheme: str) -> float:
-        """Distinct weights that repeated calls of a scheme read."""
+        """Number of distinct weights that repeated calls of a scheme read."""
         return 1.0 if scheme in self.single else self.weight_sets
 
     def host_of(self, family: str, scheme: str) -> float:
-        """Seconds of the host per call of a scheme on devices of a family; 0 with a captured graph."""
+        """Seconds that the host spends per call of a scheme on a family's devices; 0 with a captured graph."""
         return next((seconds for of, name, seconds in self.eager if (of, name) == (family, scheme)), 0.0)
 
 
@@ -85,7 +85,7 @@ def protocol(name: str) -> Protocol:
 
 
 def protocol_names() -> list[str]:
-    """The known engines and sources."""
+    """Names of the known engines and sources."""
     return [row.name for row in _PROTOCOLS]
 
 
@@ -104,7 +104,7 @@ class Entry:
     rows: int = 0
     fit_error: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
-    unit_flops_per_cycle: float = 0.0  # of the measured device; 0 if all devices of the family share it
+    unit_flops_per_cycle: float = 0.0  # rate of the measured device's unit; 0 if the family shares the constants
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form.
@@ -127,7 +127,7 @@ class Family:
     note: str = ""
 
     def find(self, operation: str, scheme: str, engine: str = "") -> Entry | None:
-        """The entry of an operation and scheme; one of the engine comes first."""
+        """Finds the entry of an operation and scheme; an entry of the given engine comes first."""
         found = [entry for entry in self.entries if entry.operation == operation and entry.scheme == scheme]
         same = [entry for entry in found if entry.engine.lower() == engine.strip().lower()]
         return next(iter(same or found), None)
@@ -135,13 +135,13 @@ class Family:
 
 @cache
 def _shipped() -> dict[str, Path]:
-    """Files by the family's name, which a device file refers to."""
+    """Maps family names, which device files refer to, to files."""
     return {path.stem: path for path in (configs_dir() / "families").glob("*.json")}
 
 
 @cache
 def family(name: str) -> Family:
-    """A family by name."""
+    """Loads a family by name."""
     path = _shipped().get(name)
     if path is None:
         return Family(name, "", (), frozenset())
@@ -156,7 +156,7 @@ _KINDS: dict[str, Any] = {"constants": {str: float}, "provenance": {str: str}, "
 
 
 def entry_from(row: Mapping[str, Any], place: str) -> Entry:
-    """An entry from its JSON form; raises UserError for an unknown or missing key or a value of the wrong type."""
+    """Reads an entry from its JSON form; raises UserError for an unknown or missing key or a value of a wrong type."""
     keys = list(Entry.__dataclass_fields__)
     for key, value in as_kind(row, dict, place).items():
         if key not in keys:
@@ -169,7 +169,7 @@ def entry_from(row: Mapping[str, Any], place: str) -> Entry:
 
 
 def row_key(values: Iterable[Any]) -> int:
-    """A 32-bit key of a measured row; rows with equal cells have equal keys."""
+    """Computes a 32-bit key of a measured row; rows with equal cells have equal keys."""
     text = "|".join(_cell(value) for value in values)
     return zlib.crc32(text.encode())
 
@@ -182,13 +182,13 @@ def _cell(value: Any) -> str:
 
 
 def pack_keys(keys: Iterable[int]) -> str:
-    """Sorted 32-bit keys as text."""
+    """Encodes sorted 32-bit keys as text."""
     ordered = sorted(set(keys))
     return base64.b64encode(zlib.compress(struct.pack(f"<{len(ordered)}I", *ordered), 9)).decode()
 
 
 def unpack_keys(text: str, place: str = "fitted_rows") -> frozenset[int]:
-    """Keys from the text of `pack_keys`; raises UserError for other texts and for more than MAX_ROWS keys."""
+    """Decodes the text of `pack_keys`; raises UserError for other texts and for more than MAX_ROWS keys."""
     if not text:
         return frozenset()
     try:

@@ -21,9 +21,9 @@ PRIOR = 0.2
 # The rows determine a constant if moving it by MOVE (in its logarithm) costs more than SHOWN times the mean cost of a
 # row (two standard deviations), and more than one row that is off by 3 %.
 SHOWN, LEAST, MOVE = 4.0, 1e-3, 0.3
-# A limit that never binds has no slope: additional starts lie where it binds (in logarithms).
+# A limit that never binds has no slope; additional starts therefore lie where it binds (in logarithms).
 BINDING = {"energy": 0.75, "vector_rate": -3.0}
-# A constant that no row determines takes the value of a related one: kernels of one protocol have similar launches.
+# A constant that no row determines takes the value of a related constant: kernels of one protocol launch alike.
 FOLLOWS = {"vector_launch": "launch"}
 
 
@@ -31,7 +31,7 @@ FOLLOWS = {"vector_launch": "launch"}
 class Fit:
     """Constants after a fit, whether the rows determine them (`shown`), and their starts.
 
-    `loose`: fitted because returning to the start costs, although moving it by a third costs nothing.
+    `loose`: fitted, because a return to the start raises the cost, although a change by a third does not.
     `follows`: not determined, and taken from the named constant.
     """
 
@@ -44,7 +44,7 @@ class Fit:
 
 
 def label(found: Fit, name: str, rows: str, origin: str = "default") -> str:
-    """Provenance of a constant in words."""
+    """Describes the provenance of a constant in words."""
     if name in found.follows:
         return f"as {found.follows[name]}: the rows do not show it"
     if found.loose.get(name) and origin.startswith("fitted"):
@@ -57,7 +57,7 @@ def label(found: Fit, name: str, rows: str, origin: str = "default") -> str:
 
 
 def statistics(predicted: Array, measured: Array) -> dict[str, float]:
-    """Absolute relative errors."""
+    """Statistics of the absolute relative errors."""
     error = np.abs(predicted / measured - 1)
     if not len(error):
         return {"mean": 0.0, "median": 0.0, "max": 0.0, "n": 0}
@@ -69,13 +69,13 @@ def statistics(predicted: Array, measured: Array) -> dict[str, float]:
     }
 
 
-ALIKE = 40  # rows of similar time whose scatter is measured together
-ENOUGH = 600  # rows from which on scatter sets weights
+ALIKE = 40  # number of rows of similar time whose scatter is measured together
+ENOUGH = 600  # from this number of rows on, scatter sets the weights
 MOST = 10.0  # largest weight relative to the median row
 
 
 def evenness(predicted: Array, measured: Array) -> Array:
-    """Weights of rows by the scatter of rows of similar time: long kernels repeat to 1 %, short ones to 10 %."""
+    """Weights rows by the scatter of rows of similar time: long kernels repeat within 1 %, short ones within 10 %."""
     residual = np.log(predicted / measured)
     scatter = np.empty(len(measured))
     for part in np.array_split(np.argsort(measured), max(1, len(measured) // ALIKE)):
@@ -109,7 +109,7 @@ def fit(
     origin = np.clip(np.log([max(float(start[name]), 1e-30) for name in names]), low + 1e-9, high - 1e-9)
 
     def constants(x: Array) -> dict[str, float]:
-        values = np.exp(x).tolist()  # exp(log(high)) may lie a rounding above high
+        values = np.exp(x).tolist()  # exp(log(high)) may exceed high by a rounding error
         fitted = {name: min(value, infos[name]["high"]) for name, value in zip(names, values, strict=True)}
         return {**start, **fitted}
 
@@ -146,7 +146,7 @@ def fit(
     shown = {name: index not in unseen for index, name in enumerate(names)}
     loose = {names[index]: True for index in unsure}
     final = constants(x)
-    # without rounding by the logarithm
+    # the logarithm rounds; this value is exact
     final.update({name: float(start[name]) for name in names if not shown[name]})
     follows = {name: of for name, of in FOLLOWS.items() if shown.get(name) is False and shown.get(of)}
     final.update({name: final[of] for name, of in follows.items()})
@@ -157,14 +157,14 @@ def fit(
 def _unseen(
     cost: Callable[[Array], float], best: Array, origin: Array, bounds: tuple[Array, Array], rows: int
 ) -> tuple[Array, list[int], list[int]]:
-    """Returns constants that the rows do not determine to their start: the constants, the returned ones, and those that
-    are hardly determined but whose return would cost."""
+    """Returns constants that the rows do not determine to their start: the constants, the returned ones, and the
+    constants that are hardly determined but whose return would cost."""
     x = best.copy()
     reached = cost(x)
     noticed = max(SHOWN * reached / rows, LEAST)
     unseen: list[int] = []
     unsure: list[int] = []
-    for index in np.argsort(np.abs(x - origin)):  # the least moved first
+    for index in np.argsort(np.abs(x - origin)):  # start with the constant that moved least
         beside = [_stepped(x, index, by, *bounds) for by in (-MOVE, MOVE)]
         if max(map(cost, beside)) > reached + noticed:
             continue

@@ -29,7 +29,7 @@ TERMS: list[str] = list(_core.gemm_term_names())
 
 @dataclass(frozen=True)
 class GemmEstimator:
-    """Seconds of matrix products on one device with one scheme."""
+    """Predicts the seconds of matrix products on one device with one scheme."""
 
     device: Device
     scheme: Scheme
@@ -63,7 +63,7 @@ class GemmEstimator:
         if device.kind == "cpu":
             hardware["lane_flops_per_clock"] = device.vector_rate("f32") / device.units / device.clock_hz
         nearer = device.levels[: device.levels.index(shared)]
-        if device.kind == "cpu" and len(nearer) > 1:  # the second cache
+        if device.kind == "cpu" and len(nearer) > 1:  # the second cache level
             hardware["near_bytes"] = nearer[-1].bytes
             hardware["near_bytes_per_clock"] = nearer[-1].bytes_per_second / device.clock_hz
         bytes_ = {
@@ -125,7 +125,7 @@ def _like(device: Device) -> Sequence[str]:
 
 
 def array_edge(device: Device) -> int:
-    """Rows and columns of a unit's array, from its rate for 16-bit floats or the nearest dtype."""
+    """Number of rows and columns of a unit's array, from its rate for 16-bit floats or the nearest dtype."""
     for dtype in ("bf16", "f16", "f32", "i8"):
         if flops := device.rate(dtype).flops_per_second:
             edge = math.sqrt(flops / device.units / device.clock_hz / 2)
@@ -139,11 +139,11 @@ def _standard(device: Device, how: Scheme, called: Protocol) -> Entry:
     menus = {"cpu": "cpu" if called.packs else "cpu-packed", "tpu": arrays, "npu": arrays}
     menu = menus.get(device.kind, "simt" if how.arithmetic in ("f32", "f64") else "library")
     constants = standard(device, how, called.casts)
-    if device.kind in ("tpu", "npu"):  # the scratchpad feeds the arrays at their rate
+    if device.kind in ("tpu", "npu"):  # the scratchpad feeds the arrays at their full rate
         constants["feed"] = CONSTANTS["feed"]["high"]
         constants["half_tile"] = constants["epilogue"] = 0.0
         constants["tile"], constants["energy"] = (CONSTANTS[name]["low"] for name in ("tile", "energy"))
-    if called.launch != "graph" or device.kind != "gpu":  # a captured graph only adds the kernel's ramp
+    if called.launch != "graph" or device.kind != "gpu":  # in a captured graph a call adds only the kernel's ramp
         constants["launch"] = constants["vector_launch"] = device.launch_seconds * device.clock_hz
     provenance = dict.fromkeys(constants, "default: no rows of this family and scheme")
     return Entry("gemm", how.name, constants=constants, provenance=provenance, kernels=menu)
@@ -157,7 +157,7 @@ def find_entry(
     source: str = "",
     profile: Profile | None = None,
 ) -> tuple[Entry | None, str]:
-    """Constants from the profile, the family or a similar family, and their origin."""
+    """Finds constants in the profile, the family or a similar family, and names their origin."""
     for name in names:
         if profile is not None and (entry := profile.find(operation, device.name, name, engine, source)):
             return entry, f"profile {profile.name}"
@@ -179,7 +179,7 @@ _NEAREST = {
 
 
 def nearest_schemes(name: str) -> list[str]:
-    """Schemes that run the same type of kernel, the nearest first."""
+    """Schemes that run the same type of kernel, nearest first."""
     return list(_NEAREST.get(name, []))
 
 
@@ -215,7 +215,7 @@ def estimator(
     if rate.how == "absent":
         raise Unsupported(f"{target.name} cannot run {how.name}: {rate.reason}")
     names = [how.name, *_NEAREST.get(how.name, [])]
-    if rate.how == "emulated":  # runs on vector lanes, as single precision does
+    if rate.how == "emulated":  # an emulated dtype runs on the vector lanes, as single precision does
         names = [how.name, "fp32"]
     entry, origin = find_entry("gemm", target, names, engine, source, Profile.open(profile))
     if entry is None:

@@ -57,7 +57,7 @@ def lower_bound(graph: GraphLike, machine: MachineLike | Device, tensors: Mappin
 
 
 def bound_knowing(found: Graph, machine: MachineLike | Device, tensors: Mapping[str, Any] | None) -> Bound:
-    """The bound of `lower_bound`, for checked tensors."""
+    """Computes the bound of `lower_bound` for tensors that were checked."""
     known = attention_data(found.core, tensors) if tensors else {}
     named = isinstance(machine, str) and machine not in Machine.names() and not os.path.isfile(machine)
     if not isinstance(machine, Device) and not named:
@@ -66,8 +66,8 @@ def bound_knowing(found: Graph, machine: MachineLike | Device, tensors: Mapping[
         return Bound(_core.lower_bound(own.core, loaded.core, known))
     device = device_of(machine)
     matrix = {dtype: rate.flops_per_second for dtype, rate in device.matrix.items()}
-    narrow = [matrix.pop("tf32", 0.0)]  # products of f32 may round their operands to it
-    if device.rate("f32").how == "emulated":  # and to bf16 where the matrix units have nothing wider
+    narrow = [matrix.pop("tf32", 0.0)]  # products of f32 may round their operands to tf32
+    if device.rate("f32").how == "emulated":  # and to bf16 if the matrix units have no wider dtype
         narrow.append(matrix.get("bf16", 0.0))
     matrix["f32"] = max(matrix.get("f32", 0.0), *narrow)
     vector = {dtype: device.vector_rate(dtype) for dtype in device.vector}
@@ -75,7 +75,7 @@ def bound_knowing(found: Graph, machine: MachineLike | Device, tensors: Mapping[
 
 
 def _checked(graph: Graph, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Checked arrays of values of the graph."""
+    """Checks arrays of values for the graph."""
     core = graph.core
     types = {row["name"]: row for op in core.operations("") for row in (*op["operands"], *op["results"]) if row}
     types |= {row["name"]: row for row in core.inputs}
@@ -104,7 +104,7 @@ def _checked(graph: Graph, tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _needs_arrays(op: Mapping[str, Any]) -> bool:
-    """Whether only the arrays can multiply it; vector units can run depthwise convolutions and bodies of loops."""
+    """Whether only the arrays can multiply it; vector units can run depthwise convolutions and loop bodies."""
     groups = int(op["attributes"].get("groups", 1))
     return bool(op["flops"]["matrix"] > 0 and not op["functions"] and op["kind"] != "scan" and groups == 1)
 
@@ -137,7 +137,7 @@ class Roofline(Tabled):
 
     @property
     def bound(self) -> str:
-        """The larger part of the bound: compute or memory."""
+        """The resource that limits the bound: compute or memory."""
         return "compute" if self.compute_seconds >= self.memory_seconds else "memory"
 
     def ceilings(self) -> Table:
@@ -219,7 +219,7 @@ class Roofline(Tabled):
         return roofline_picture(self)
 
     def __repr__(self) -> str:
-        """The bound."""
+        """Name, device, seconds and limit of the bound."""
         return f"<Roofline {self.name} on {self.device.name}: at least {duration(self.seconds)}, {self.bound}>"
 
 

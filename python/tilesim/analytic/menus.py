@@ -9,7 +9,7 @@ __all__ = ["BY_RULES", "SOURCES", "kernels"]
 _LARGE = 1e18
 _TILES = [(128, 128), (128, 256), (256, 128), (64, 256), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (16, 64)]
 _LANES = [(128, 128), (128, 64), (64, 64), (128, 32), (32, 128), (32, 32)]
-_REGISTERS = [(96, 64), (48, 64), (24, 64), (12, 32), (6, 16), (48, 8), (16, 4), (1, 64)]  # narrow: OpenBLAS's edges
+_REGISTERS = [(96, 64), (48, 64), (24, 64), (12, 32), (6, 16), (48, 8), (16, 4), (1, 64)]  # narrow: OpenBLAS at edges
 _BLOCK_SCALED = [(128, 64), (128, 128), (128, 256), (256, 128), (256, 256)]
 _LIBRARY = [(m, n, 64, 16, 0, _LARGE, 0, _LARGE) for m, n in _TILES]
 
@@ -18,22 +18,22 @@ def _vector(most_m: float, columns: float = 1, most_n: float = _LARGE) -> tuple[
     return (0, columns, 1, 1, 0, most_m, 0, most_n)
 
 
-# Menus by name. tile m, n, k, most splits of k, least and most m, least and most n; tile m 0: matrix-vector.
+# Menus by name. Row: tile m, n, k, most splits of k, least and most m, least and most n; tile m 0: matrix-vector.
 _MENUS: dict[str, list[tuple[float, ...]]] = {
-    # cuBLAS and its like: tiles of NVIDIA's CUTLASS profiler, split-K up to 16, a matrix-vector kernel for one row
+    # cuBLAS and similar libraries: tiles of NVIDIA's CUTLASS profiler, split-K up to 16, matrix-vector for one row
     "library": [*_LIBRARY, _vector(1)],
-    # the same, chosen by rules of thumb: cuBLAS on Ampere and Ada (on Hopper persistent kernels even out the last wave)
+    # the same, chosen by heuristics: cuBLAS on Ampere and Ada (on Hopper persistent kernels even out the last wave)
     "library-rules": [*_LIBRARY, _vector(1)],
     # libraries with special matrix-vector kernels up to four rows (TensorRT-LLM: smooth-quant, weight-only, fp8)
     "library-vector4": [*_LIBRARY, _vector(4)],
-    # TensorRT-LLM's weight-only kernels on Ampere: 128 columns of weights always, up to seven splits, and matrix-vector
+    # TensorRT-LLM's weight-only kernels on Ampere: always 128 columns of weights, up to seven splits, and matrix-vector
     # kernels of eight columns a block for few rows; a profiler chooses
     "trtllm-weight-only": [
         *[(m, 128, 64, 7, 0, _LARGE, 0, _LARGE) for m in (128, 64, 32, 16)],
         _vector(4, 8),
         _vector(8, 8, 3072),
     ],
-    # vLLM's fixed table for fp8 on Hopper (CUTLASS 3, chosen by m alone in the version measured, no split-K)
+    # vLLM's fixed table for fp8 on Hopper (CUTLASS 3; the measured version chooses by m alone, without split-K)
     "vllm-fp8-sm90": [
         (64, 64, 128, 1, 0, 64, 0, _LARGE),
         (64, 128, 128, 1, 65, 128, 0, _LARGE),
@@ -49,16 +49,16 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     # CUTLASS kernels for block-scaled 4-bit floats: k-tiles of 128 bytes, 128 rows at least, no split of k (CUTLASS's
     # example 72 and its sm100 builder; those of TensorRT-LLM are timed beforehand)
     "fp4-sm100": [(m, n, 256, 1, 0, _LARGE, 0, _LARGE) for m, n in _BLOCK_SCALED],
-    # the one of them that TensorRT-LLM runs outside its autotuner, as AIConfigurator's collector does (fp4Gemm.cpp)
+    # the one that TensorRT-LLM runs outside its autotuner, as AIConfigurator's collector does (fp4Gemm.cpp)
     "fp4-sm100-untuned": [(128, 256, 256, 1, 0, _LARGE, 0, _LARGE)],
-    # the same for RTX Blackwell, whose shared memory holds half as much of k (CUTLASS's example 79)
+    # the same kernels for RTX Blackwell, whose shared memory holds half as much of k (CUTLASS's example 79)
     "fp4-sm120": [(m, n, 128, 1, 0, _LARGE, 0, _LARGE) for m, n in [(128, 128), (256, 128)]],
     # single-precision kernels on vector lanes
     "simt": [
         *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
         _vector(4),
     ],
-    # batched products of cuBLAS, column by column: one small tile, or two of them along the columns
+    # cuBLAS's batched products, one call per column block: one small tile, or two of them along the columns
     "simt-batched": [(64, n, 8, 4, 0, _LARGE, 0, _LARGE) for n in (64, 128)],
     # one large tile and no split of k (int8 through torch's integer product on T4)
     "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
@@ -69,17 +69,17 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     "conv-simt": [(128, n, 8, 1, 0, _LARGE, 0, _LARGE) for n in (64, 32)],
     # register tiles of a CPU library, blocks of k that fit the first cache; weights are packed beyond one row
     "cpu": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(1)],
-    # the same with packed weights, which few rows read once
+    # the same with packed weights, which a product of few rows reads once
     "cpu-packed": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(16)],
 }  # fmt: skip
 
 
-# Libraries that choose by rules of thumb; others time all kernels in advance, or have one.
+# Libraries that choose by heuristics; the others time all kernels in advance or have only one.
 BY_RULES = {"library-rules", "simt"}
 
 
 def kernels(name: str) -> list[tuple[float, ...]]:
-    """A menu of kernels."""
+    """The kernels of a menu, one row each."""
     if (edge := name.removeprefix("array-")) != name and edge.isdecimal():
         # systolic arrays: the array's edge in columns and contraction, rows streamed through; wide ones take 8 at once
         rows = (512, 256, 128, 8) if int(edge) >= 128 else (512, 128, 32, 8, 2, 1)
@@ -90,7 +90,7 @@ def kernels(name: str) -> list[tuple[float, ...]]:
 
 
 _FILLED = "assumption without measurements"
-# Sources of menus. "rows": inferred from measured times, so the choice of the menu is also a fit.
+# Sources of menus. "rows": inferred from measured times, so that choosing the menu is also a fit.
 SOURCES: dict[str, str] = {
     "library": "tiles of NVIDIA's CUTLASS profiler",
     "library-rules": "as library; the rule is inferred from the 1200 bf16 rows of A100, and holds on those of L40S",

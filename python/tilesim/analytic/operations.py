@@ -17,8 +17,8 @@ from .schemes import Scheme, scheme
 __all__ = ["Cost", "Costs", "by_default", "flat_operations", "inlined", "narrower", "needed", "rows_of", "unfolded"]
 
 SCHEME_OF_DTYPE = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
-SCHEME_OF_DTYPE |= {"f8e4m3fn": "fp8", "f8e5m2": "fp8_e5m2"}  # without a cast: the operands are narrow
-FLOATS = ("fp64", "fp32", "tf32", "fp16", "bf16")  # schemes without quantization
+SCHEME_OF_DTYPE |= {"f8e4m3fn": "fp8", "f8e5m2": "fp8_e5m2"}  # no cast is needed: the operands are already narrow
+FLOATS = ("fp64", "fp32", "tf32", "fp16", "bf16")  # schemes that do not quantize
 
 
 @dataclass
@@ -48,12 +48,12 @@ class Costs:
     def __init__(self, device: Device, scheme: str | None, engine: str, profile: Profile | None) -> None:
         """Looks up no constants yet: these depend on the dtypes of graphs."""
         self.device, self.scheme, self.engine, self.profile = device, scheme, engine, profile
-        self._notes: dict[tuple[str, str], set[str]] = {}  # of forms, by form and dtype
+        self._notes: dict[tuple[str, str], set[str]] = {}  # notes of the closed forms, by form and dtype
         self._model: _core.OperationModel | None = None
 
     @property
     def model(self) -> _core.OperationModel:
-        """The core's model."""
+        """The core's cost model, created at first use."""
         if self._model is None:
             self._model = _core.OperationModel(
                 units=float(self.device.units),
@@ -67,7 +67,7 @@ class Costs:
         return self._model
 
     def complete(self, price: Callable[[_core.OperationModel], Any]) -> Any:
-        """The core's result after supplying the models of all dtypes that it needs."""
+        """Calls the core again until it has the models of all dtypes that it needs, and returns its result."""
         found = price(self.model)
         while found.missing:
             for form, dtype in found.missing:
@@ -76,7 +76,7 @@ class Costs:
         return found
 
     def price(self, graph: _core.Graph) -> tuple[_core.Costs, list[str]]:
-        """Costs of a graph's operations, from one call of the core."""
+        """Costs of all operations of a graph, from one call of the core."""
         found = self.complete(lambda model: model.price(graph))
         return found, sorted({*found.notes, *(note for notes in self._notes.values() for note in notes)})
 
@@ -100,7 +100,7 @@ class Costs:
             self.model.give_lacking(form, dtype, f"{error}{self._remedy(dtype)}")
 
     def _remedy(self, dtype: str) -> str:
-        """The fix for products of an unsupported dtype."""
+        """The advice for products of an unsupported dtype."""
         if not self.scheme and (found := narrower(self.device)):
             return f". {found}"
         rates = self.device.matrix.items()
@@ -143,7 +143,7 @@ class Costs:
         return multiplied
 
     def _unquantized(self, dtype: str, notes: set[str]) -> Scheme:
-        """The scheme of products of activations and of attention: weight quantization leaves them in 16 bits."""
+        """The scheme of attention and of products of activations: weight quantization leaves them in 16 bits."""
         if self.scheme is None:
             return self._scheme_of(dtype, None, notes)
         wanted = scheme(self.scheme, self.device)
@@ -154,12 +154,12 @@ class Costs:
 
 
 def by_default(how: Scheme, device: Device) -> Scheme:
-    """A scheme with the default precision of a device: f32 in bf16 on TPUs."""
+    """The scheme with a device's default precision: on TPUs, f32 products run in bf16."""
     return replace(how, arithmetic="bf16") if device.kind == "tpu" and how.name == "fp32" else how
 
 
 def inlined(graph: Graph) -> Any:
-    """A graph of the core with its calls replaced by their bodies."""
+    """Copies the core's graph and replaces its calls by their bodies."""
     core = graph.core.copy()
     core.inline_calls()
     return core
@@ -176,7 +176,7 @@ def rows_of(found: _core.Costs) -> list[Cost]:
 
 
 def narrower(device: Device) -> str:
-    """The fix where a device does not multiply a dtype of a graph."""
+    """The advice if a device does not multiply a dtype of a graph."""
     there = {name for name, one in device.matrix.items() if one.flops_per_second > 0}
     if "i8" not in there or there & {"f32", "f16", "bf16"}:
         return ""
@@ -189,13 +189,13 @@ def flat_operations(graph: Graph) -> list[dict[str, Any]]:
 
 
 def needed(graph: Graph) -> Graph:
-    """The graph without operations that no output needs."""
+    """Removes operations that no output needs."""
     smaller = graph.copy()
     return smaller if smaller.remove_dead_code() else graph
 
 
 def unfolded(operations: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Operations that depend on data; compilers fold the others."""
+    """Yields the operations that depend on data; compilers fold the others into constants."""
     fixed: set[str] = set()
     for op in operations:
         if all(x["name"] in fixed for x in op["operands"]) and not op["functions"] and op["kind"] != "input":

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _NOT_TERMS = {"operation", "kind", "scheme", "model", "ms", "bound", "occupancy"}
-_EVEN = 1.02  # ratios of times below it count as even
+_EVEN = 1.02  # a smaller ratio of times counts as even
 
 
 def _colours(names: Sequence[str]) -> dict[str, str]:
@@ -64,7 +64,7 @@ def roof_of(bound: Any, estimate: Any = None) -> Section:
 
 
 def _terms(result: Any, most: int) -> Section:
-    """Stacked bars of the longest operations."""
+    """Draws stacked bars of the longest operations."""
     rows = result.terms().rows[:most]
     names = [key for key in (rows[0] if rows else {}) if key not in _NOT_TERMS and any(row[key] for row in rows)]
     bars = [
@@ -79,17 +79,17 @@ def _terms(result: Any, most: int) -> Section:
 
 
 def roofline_page(bound: Any, estimate: Any = None) -> str:
-    """The roofline, with operations at their predicted rates."""
+    """Page of the roofline, with operations at their predicted rates."""
     return document(f"{bound.name} on {bound.device.name}", [roof_of(bound, estimate)])
 
 
 def terms_page(result: Any, most: int = 40) -> str:
-    """The longest operations and their terms."""
+    """Page of the longest operations and their terms."""
     return document(result.summary(), [_terms(result, most)])
 
 
 def html_report(result: Any, bound: Any) -> str:
-    """Roofline, stacked terms, caches, advice, ceilings."""
+    """Page with roofline, stacked terms, caches, advice and ceilings."""
     advice = [repr(item) for item in result.explain() if item.worth_telling]
     sections = [
         roof_of(bound, result),
@@ -104,7 +104,7 @@ def html_report(result: Any, bound: Any) -> str:
 
 
 def validation_page(report: dict[str, Any], band: float = 0.15) -> str:
-    """Predicted over measured times with a band; the statistics of every group."""
+    """Page of predicted over measured times with a band, and the statistics of every group."""
     from .measured.tables import group_key
 
     skip = {"status", "reason", "measured_ms", "predicted_ms", "error", "fitted", "latency_ms"}
@@ -129,7 +129,7 @@ def validation_page(report: dict[str, Any], band: float = 0.15) -> str:
 
 
 def suite_page(table: Table) -> str:
-    """A suite across devices."""
+    """Page of a suite on several devices."""
     bars = [
         Bar(f"{row['workload']}, {row['device']}", {row["device"]: row["ms"] / 1e3},
             f"{figures.duration(row['ms'] / 1e3)}, {row['speedup']:.3g}x, bound by {row['bound']}")
@@ -142,7 +142,7 @@ def suite_page(table: Table) -> str:
 
 
 def crossover_map_page(summary: Any) -> str:
-    """Map of schemes that help per shape."""
+    """Page with a map of the schemes that help, by shape."""
     parts = [part for part in summary.parts if part.possible]
     boxes: list[tuple[float, float, float, float, int, int]] = []
     texts: list[str] = []
@@ -169,7 +169,7 @@ def _tip(row: dict[str, Any]) -> str:
 
 
 def crossover_page(answer: Any) -> str:
-    """Speed-up curves of one scheme or every scheme, and the table."""
+    """Page with the speed-up curves of one scheme or of all schemes, and their table."""
     parts = getattr(answer, "parts", [answer])
     points, curves = [], []
     for part in parts:

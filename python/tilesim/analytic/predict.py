@@ -41,37 +41,37 @@ class Batch:
 
 
 def _entry_of(operation: str, found: gemm.GemmEstimator, batch: Batch) -> Entry:
-    """The constants that an estimator starts from, for the rows of a batch."""
+    """The constants from which an estimator starts, as an entry for the rows of a batch."""
     entry = found.entry
     rest = (found.device.name, entry.constants, entry.provenance, entry.kernels)
     return Entry(operation, found.scheme.name, batch.text("engine"), batch.text("source"), *rest)
 
 
 class TablePredictor:
-    """The parts of validation and calibration that depend on the kind of table."""
+    """The parts of validation and calibration that depend on the kind of the table."""
 
     infos: Mapping[str, Mapping[str, Any]]
-    first: tuple[str, ...]  # constants that few rows could tell apart
-    common: tuple[str, ...] = ("launch",)  # constants that schemes of one source share
+    first: tuple[str, ...]  # constants that few rows suffice to determine
+    common: tuple[str, ...] = ("launch",)  # constants that the schemes of one source share
 
     def key(self, row: MeasuredRow) -> tuple[Any, ...]:
-        """Rows of equal keys share constants."""
+        """Key of a row; rows of equal keys share constants."""
         return tuple(row.text(name) for name in ("source", "engine", "device", "dtype"))
 
     def model(self, batch: Batch) -> Model:
-        """Seconds per row, shape [rows], from constants that replace those of the entry."""
+        """Returns a function: constants that replace those of the entry -> seconds per row, shape [rows]."""
         raise NotImplementedError
 
     def entry(self, batch: Batch) -> Entry:
-        """The constants that `model` starts from, for the rows' device and scheme."""
+        """The constants from which `model` starts, for the rows' device and scheme."""
         raise NotImplementedError
 
     def standard(self, batch: Batch) -> dict[str, float]:
-        """Constants of the rows' device and scheme without fitting."""
+        """Constants for the rows' device and scheme without a fit."""
         return _defaults(self.infos)
 
     def free(self, batch: Batch) -> list[str]:
-        """Names of constants that could be fitted."""
+        """Names of the constants that a fit may change."""
         return list(self.infos)
 
 
@@ -80,7 +80,7 @@ def _defaults(infos: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
 
 
 class GemmPredictor(TablePredictor):
-    """Matrix products."""
+    """Predicts rows of matrix products."""
 
     infos: Mapping[str, Mapping[str, Any]] = gemm.CONSTANTS
     first = ("launch", "efficiency", "energy", "epilogue", "vector_rate")
@@ -121,13 +121,13 @@ class GemmPredictor(TablePredictor):
 
 
 class AttentionPredictor(TablePredictor):
-    """Attention kernels: prefill (`context`) and decode (`generation`)."""
+    """Predicts rows of attention kernels: prefill (`context`) and decode (`generation`)."""
 
     infos: Mapping[str, Mapping[str, Any]] = attention.CONSTANTS
     first = ("launch", "efficiency", "memory_share", "tile")
 
     def key(self, row: MeasuredRow) -> tuple[Any, ...]:
-        """engine, device, phase and dtypes."""
+        """Key of a row: source, engine, device, phase and dtypes."""
         names = ("source", "engine", "device", "phase", "attn_dtype", "kv_cache_dtype")
         return tuple(row.text(name) for name in names)
 
@@ -166,7 +166,7 @@ class AttentionPredictor(TablePredictor):
 
 
 class ConvPredictor(TablePredictor):
-    """Square 2-D convolutions."""
+    """Predicts rows of square 2-D convolutions."""
 
     infos: Mapping[str, Mapping[str, Any]] = conv.CONSTANTS
     first = ("launch", "efficiency", "taps_share", "winograd")
@@ -193,13 +193,13 @@ class ConvPredictor(TablePredictor):
 
 
 class VectorPredictor(TablePredictor):
-    """Elementwise operations, softmax, normalization."""
+    """Predicts rows of elementwise operations, softmax and normalization."""
 
     infos: Mapping[str, Mapping[str, Any]] = vector.CONSTANTS
     first = ("launch", "memory_share", "row", "cache_share", "narrow")
 
     def key(self, row: MeasuredRow) -> tuple[Any, ...]:
-        """As of any table, with the class of the operation."""
+        """Key as for any table, followed by the class of the operation."""
         return (*super().key(row), vector.OPERATIONS.get(row.text("op"), (row.text("op"),))[0])
 
     def entry(self, batch: Batch) -> Entry:

@@ -157,12 +157,12 @@ class Profile(Saved):
         )
 
     def __repr__(self) -> str:
-        """Name and number of fits."""
+        """Name, number of fits and number of rows."""
         return f"<Profile {self.name}: {len(self.entries)} fits on {len(self.fitted_rows)} rows>"
 
 
 def engine_named(engine: str, profile: Profile | str | None = None) -> None:
-    """Checks the name of an engine in a call; tables may hold others."""
+    """Checks the engine name in a call; a table may contain other names."""
     opened = Profile.open(profile)
     own = [part for entry in (opened.entries if opened else []) for part in (entry.engine, entry.source) if part]
     known = list(dict.fromkeys([*protocol_names(), *own]))

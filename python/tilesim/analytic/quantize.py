@@ -28,7 +28,7 @@ def _cast(values: Array, dtype: Any) -> Array:
 
 
 def _scaled(values: Array, dtype: Any, largest: float, axis: int | None, block: int = 0) -> Array:
-    """Values rounded to a narrow type; one scale per tensor, per slice along `axis`, or per block of the last axis."""
+    """Rounds values to a narrow type; one scale per tensor, per slice along `axis`, or per block of the last axis."""
     if block:
         rows, width = values.shape
         padded = np.zeros((rows, -(-width // block) * block), np.float32)
@@ -43,7 +43,7 @@ def _scaled(values: Array, dtype: Any, largest: float, axis: int | None, block: 
 
 
 def _affine(values: Array, levels: int, axis: int = 1, block: int = 0) -> Array:
-    """Values rounded to levels between minimum and maximum, with a scale and a zero point per slice or block."""
+    """Rounds values to levels between minimum and maximum, with a scale and a zero point per slice or block."""
     if block:
         width = values.shape[1]
         padded = np.pad(values, ((0, 0), (0, -width % block)), mode="edge")
@@ -56,7 +56,7 @@ def _affine(values: Array, levels: int, axis: int = 1, block: int = 0) -> Array:
 
 
 def _ten_bits(values: Array) -> Array:
-    """tf32: the mantissa of f32 rounded to ten bits, ties away from zero."""
+    """Rounds the mantissa of f32 to ten bits as tf32 does, ties away from zero."""
     return ((values.view(np.uint32) + np.uint32(1 << 12)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
@@ -88,7 +88,7 @@ _ROUND: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
 def product_error(
     name: str | Scheme, m: int = 64, n: int = 64, k: int = 1024, seed: int = 0, offset: float = 0.0
 ) -> float:
-    """Relative error of a product of normal random numbers with rounded operands and exact sums."""
+    """Relative error of a product of normal random numbers, with rounded operands and exact sums."""
     how = scheme(name)
     if how.name not in _ROUND:
         raise user_error("the rounding of this scheme is unsupported", value=how.name, allowed=", ".join(_ROUND))
@@ -102,7 +102,7 @@ def product_error(
 
 
 def _packing(how: Scheme) -> str:
-    """Packing of weights in memory."""
+    """Number of weights packed in a 32-bit word, as text."""
     payload = {"int4": 8, "nvfp4": 8, "mxfp4": 8, "int8": 4, "fp8": 4, "mxfp8": 4, "w8a8": 4, "sq": 4}
     per_word = next((count for start, count in payload.items() if how.name.startswith(start)), 0)
     return f"{per_word} in 32 bits" if per_word else "plain"
@@ -111,7 +111,7 @@ def _packing(how: Scheme) -> str:
 def quantization_table(
     m: int = 64, n: int = 64, k: int = 1024, device: DeviceLike | None = None, offset: float = 0.0
 ) -> Table:
-    """All schemes with bytes of weights against bf16, packing, scales, cast, error of a product, and its time."""
+    """Table of all schemes: bytes of weights against bf16, packing, scales, cast, error of a product, and its time."""
     rows = []
     target = None if device is None else device_of(device, labels=True)
     for name in _ROUND:

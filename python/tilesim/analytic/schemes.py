@@ -63,12 +63,12 @@ _ALIASES = {
 
 
 def scheme_names() -> list[str]:
-    """The schemes."""
+    """Names of all schemes."""
     return list(_SCHEMES)
 
 
 def scheme(name: str | Scheme, device: Device | None = None) -> Scheme:
-    """A scheme by name or alias, adapted to a device."""
+    """Finds a scheme by name or alias and adapts it to a device."""
     if isinstance(name, Scheme):
         return name
     key = (name if isinstance(name, str) else dtype_name(name)).strip().lower()
@@ -86,4 +86,4 @@ def scheme(name: str | Scheme, device: Device | None = None) -> Scheme:
     return found
 
 
-_WIDENS_FP8 = {"xe2"}  # oneDNN multiplies fp8 weights there after widening them to 16 bits
+_WIDENS_FP8 = {"xe2"}  # families on which oneDNN widens fp8 weights to 16 bits before it multiplies them

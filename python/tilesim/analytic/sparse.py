@@ -59,12 +59,12 @@ class SparseCore:
 
     @classmethod
     def names(cls) -> list[str]:
-        """The shipped machines that have such cores."""
+        """Names of the shipped machines with sparse cores."""
         return [name for name in Machine.names() if sparse_cores(Machine.load(name)) is not None]
 
     @classmethod
     def load(cls, source: MachineLike) -> SparseCore:
-        """The multipliers of a machine's sparse cores (settings core.array.sparse.*)."""
+        """Reads the multipliers of a machine's sparse cores (settings core.array.sparse.*)."""
         machine = Machine.load(source)
         cores = sparse_cores(machine)
         if cores is None:
@@ -101,7 +101,7 @@ class SparseCore:
         return settings
 
     def time(self, a: ArrayLike, b: ArrayLike, stationary: str = "a") -> SparseTime:
-        """Counts of a product of operands, or of their patterns."""
+        """Counts cycles and traffic of a product of operands, or of their patterns of nonzeros."""
         of_a, of_b = np.asarray(a) != 0, np.asarray(b) != 0
         return SparseTime(**_core.sparse_time(self.dataflow, self._settings(), of_a, of_b, _is_b(stationary)))
 
@@ -115,7 +115,7 @@ class SparseCore:
         return SparseTime(**found)
 
     def replace(self, **changes: Any) -> SparseCore:
-        """The core with other settings."""
+        """Copies the core with other settings."""
         return replace(self, **changes)
 
 
@@ -131,13 +131,13 @@ def density(name: str, value: float) -> float:
 
 
 def reference_patterns(m: int, n: int, k: int, a_density: float, b_density: float) -> tuple[Any, Any]:
-    """The patterns behind the reference runs of SIGMA: one xorshift stream, densities in whole percents."""
+    """Draws the patterns of the reference runs of SIGMA: one xorshift stream, densities in whole percents."""
     m, n, k = _extents(m, n, k, drawn=True)
     return _core.draw_patterns(m, n, k, density("a_density", a_density), density("b_density", b_density))
 
 
 def _extents(m: int, n: int, k: int, drawn: bool) -> tuple[int, int, int]:
-    """Checked extents; where elements are drawn one by one, at most MOST_DRAWN."""
+    """Checks extents; where elements are drawn one by one, at most MOST_DRAWN are allowed."""
     m, n, k = (integer(name, value, 0, MOST_EXTENT) for name, value in (("m", m), ("n", n), ("k", k)))
     if drawn and k * max(m, n) > MOST_DRAWN:
         raise user_error(

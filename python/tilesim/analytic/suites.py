@@ -58,12 +58,12 @@ _SUITES = {"llm": (_llm, "f16"), "vision": (_vision, "f32"), "scaling": (_scalin
 
 
 def suite_names() -> list[str]:
-    """The suites."""
+    """Names of the suites."""
     return [*_SUITES, "all"]
 
 
 def suite(name: str, dtype: str | None = None) -> dict[str, Graph]:
-    """The workloads of a suite."""
+    """Builds the workloads of a suite."""
     if name == "all":
         return {f"{key}: {label}": graph for key in _SUITES for label, graph in suite(key, dtype).items()}
     if name not in _SUITES:
@@ -75,7 +75,7 @@ def suite(name: str, dtype: str | None = None) -> dict[str, Graph]:
 def compare_suite(
     name: str, devices: Sequence[DeviceLike], dtype: str | None = None, scheme: str | None = None
 ) -> Table:
-    """A suite on several devices."""
+    """Compares devices on the workloads of a suite."""
     targets = [device_of(device, labels=True) for device in devices]
     rows = []
     for label, graph in suite(name, dtype).items():

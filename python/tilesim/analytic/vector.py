@@ -25,7 +25,7 @@ __all__ = ["CONSTANTS", "OPERATIONS", "constants_of", "stream_model", "vector_se
 
 Array = NDArray[np.float64]
 
-# Operation: class, tensors read and written at least, FLOPs per element (special functions count as several).
+# Per operation: class, least tensors read and written, FLOPs per element (special functions count as several).
 OPERATIONS: dict[str, tuple[str, float, float]] = {
     **dict.fromkeys(("add", "sub", "mul", "maximum", "minimum"), ("binary", 3.0, 1.0)),
     "div": ("binary", 3.0, 8.0),
@@ -35,8 +35,8 @@ OPERATIONS: dict[str, tuple[str, float, float]] = {
     "powu": ("unary", 2.0, 20.0),
     **dict.fromkeys(("relu", "neg", "abs", "copy"), ("unary", 2.0, 1.0)),
     **dict.fromkeys(("tanh", "gelu", "silu", "sigmoid", "exp"), ("unary", 2.0, 20.0)),
-    "quantize": ("unary", 1.5, 4.0),  # two bytes read, one written
-    "compute_scale": ("unary", 1.0, 2.0),  # the largest magnitude: read only
+    "quantize": ("unary", 1.5, 4.0),  # reads two bytes per element and writes one
+    "compute_scale": ("unary", 1.0, 2.0),  # only reads, to find the largest magnitude
     "softmax": ("softmax", 2.0, 12.0),
     "ln": ("ln", 2.0, 10.0),
     "rms": ("ln", 2.0, 6.0),
@@ -49,7 +49,7 @@ TERMS: list[str] = list(_core.stream_term_names())
 
 
 def operation(name: str) -> str:
-    """The operation's name in this module."""
+    """Converts an operation's name to the one that this module uses."""
     key = _ALIASES.get(name.strip().lower(), name.strip().lower())
     if key not in OPERATIONS:
         raise user_error(
@@ -62,7 +62,7 @@ def operation(name: str) -> str:
 
 
 def stream_model(device: Device, lanes: float, constants: Mapping[str, float]) -> _core.StreamModel:
-    """The compiled model of streams over a device's memory and lanes (operations per second)."""
+    """The compiled model of streams through a device's memory and lanes (operations per second)."""
     facts = {
         "units": float(device.units),
         "memory_bytes_per_second": device.memory.bytes_per_second,
@@ -76,7 +76,7 @@ def stream_model(device: Device, lanes: float, constants: Mapping[str, float]) -
 def vector_terms(
     device: Device, op: str, rows: Array, width: Array, dtype: str, constants: Mapping[str, float]
 ) -> dict[str, Array]:
-    """Seconds of each term."""
+    """Seconds of each term of an operation."""
     kind, streams, flops = OPERATIONS[operation(op)]
     how = scheme(dtype, device)
     lanes = device.vector_rate("f32" if how.arithmetic in ("tf32", "f8e4m3fn", "f4e2m1fn") else how.arithmetic)
@@ -89,7 +89,7 @@ def vector_terms(
 def constants_of(
     device: Device, op: str, dtype: str, engine: str = "", source: str = "", profile: Profile | None = None
 ) -> Entry:
-    """The constants of an operation's class."""
+    """The constants of the class to which an operation belongs."""
     kind = OPERATIONS[operation(op)][0]
     how = scheme(dtype, device).name
     names = [f"{how}:{kind}", f"fp32:{kind}", "fp32:unary"]
@@ -97,7 +97,7 @@ def constants_of(
     standard = {key: float(info["default"]) for key, info in CONSTANTS.items()}
     if device.launch_seconds or device.kind in ("tpu", "npu"):
         standard["launch"] = device.launch_seconds
-    if device.kind in ("tpu", "npu"):  # one program runs all rows, without blocks of threads
+    if device.kind in ("tpu", "npu"):  # a TPU or NPU runs all rows in one program, without blocks of threads
         standard |= {"row": CONSTANTS["row"]["low"], "narrow": CONSTANTS["narrow"]["low"]}
     if entry is None:
         return Entry(

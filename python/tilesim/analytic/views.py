@@ -25,7 +25,7 @@ __all__ = [
 
 
 def plot_roofline(bound: Any, axes: Any = None) -> Any:
-    """Ceilings per dtype, a slope per memory level, operations as points; log-log."""
+    """Plots ceilings per dtype, a slope per memory level, and operations as points; both axes are logarithmic."""
     axes = axes_or_new(axes)
     device = bound.device
     span = [2.0**i for i in range(-4, 17)]
@@ -50,7 +50,7 @@ def plot_roofline(bound: Any, axes: Any = None) -> Any:
 
 
 def plot_crossover(question: Any, axes: Any = None) -> Any:
-    """Speed-up of a scheme over the intensity, with the band of the model's error (one standard deviation)."""
+    """Plots the speed-up of a scheme over the intensity, with a band of one standard deviation of the model's error."""
     axes = axes_or_new(axes)
     rows = sorted(question.rows, key=lambda row: row["intensity"])
     x, y = [row["intensity"] for row in rows], [row["speedup"] for row in rows]
@@ -71,7 +71,7 @@ def plot_crossover(question: Any, axes: Any = None) -> Any:
 
 
 def plot_crossover_map(summary: Any, axes: Any = None) -> Any:
-    """Map of schemes that help per shape."""
+    """Plots a map of the schemes that help, by shape."""
     axes = axes_or_new(axes)
     parts = [part for part in summary.parts if part.possible]
     shapes = [(row["m"], row["n"], row["k"]) for row in parts[0].rows] if parts else []
@@ -87,7 +87,7 @@ def plot_crossover_map(summary: Any, axes: Any = None) -> Any:
 
 
 def plot_terms(result: Any, axes: Any = None, most: int = 15) -> Any:
-    """The longest operations with their terms on one bar each."""
+    """Plots the longest operations, each as one bar of its terms."""
     axes = axes_or_new(axes)
     rows = result.terms().rows[:most][::-1]
     skip = {"operation", "kind", "scheme", "model", "ms", "bound", "occupancy"}
@@ -109,7 +109,7 @@ def plot_terms(result: Any, axes: Any = None, most: int = 15) -> Any:
 
 
 def plot_validation(report: dict[str, Any], axes: Any = None, band: float = 0.15) -> Any:
-    """Predicted over measured times, one colour per group, with a band."""
+    """Plots predicted over measured times, one colour per group, with a band."""
     from .measured.tables import group_key
 
     axes = axes_or_new(axes)
@@ -130,7 +130,7 @@ def plot_validation(report: dict[str, Any], axes: Any = None, band: float = 0.15
 
 
 def plot_suite(table: Table, axes: Any = None) -> Any:
-    """A suite across devices: milliseconds per workload."""
+    """Plots a suite on several devices: milliseconds per workload."""
     axes = axes_or_new(axes)
     labels = list(dict.fromkeys(row["workload"] for row in table.rows))
     devices = list(dict.fromkeys(row["device"] for row in table.rows))
@@ -147,7 +147,7 @@ def plot_suite(table: Table, axes: Any = None) -> Any:
 
 
 def roofline_picture(bound: Any) -> str:
-    """The bound, the roofline, and the operations with the longest minimum time."""
+    """Draws the bound, the roofline, and the operations with the longest minimum time."""
     device = bound.device
     rows = [
         {**row, "ceiling": row["ceiling_tflops"] * 1e12, "least": row["least_ms"] / 1e3} for row in bound.table().rows

@@ -1,1 +1,1 @@
-"""Shared base of all packages: errors, checks of arguments, files, tables, executors, the store."""
+"""The base that all packages share: errors, checks of arguments, files, tables, executors, the store."""

@@ -19,10 +19,10 @@ MOST_AXES = 2**16
 
 
 def integer(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str = "") -> int:
-    """An integer (of Python, numpy, torch, ...) between `least` and `most`; `none` is the meaning of None."""
+    """Checks an integer (of Python, numpy, torch, ...) between `least` and `most`; `none` is the meaning of None."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
-    except Exception:  # of the object's own too
+    except Exception:  # an error inside the object itself also ends here
         number = None
     if number is None or not least <= number <= most:
         allowed = f"{least} to {most}" if most > least else str(most)
@@ -34,7 +34,7 @@ def integer(name: str, value: Any, least: int = 1, most: int = LARGEST, none: st
 
 
 def one_of(what: str, place: str, value: Any, *allowed: str) -> None:
-    """A `UserError` that begins with `what`, unless the argument is an allowed word."""
+    """Raises a `UserError` that begins with `what`, unless the argument is an allowed word."""
     if not isinstance(value, str) or value not in allowed:
         near = nearest(value, allowed) if isinstance(value, str) else ""
         raise user_error(what, place=place, value=shown(value), allowed=", ".join(allowed), suggestion=near)
@@ -48,7 +48,7 @@ def unused(what: str, allowed: str, **given: tuple[Any, Any]) -> None:
 
 
 def numbers_of(*values: Any) -> list[NDArray[np.float64]]:
-    """Extents as arrays of one shape; a `UserError` for anything but numbers and arrays of numbers."""
+    """Converts extents to arrays of one shape; raises a `UserError` for anything but numbers and arrays of numbers."""
     arrays = []
     for value in values:
         try:
@@ -72,7 +72,7 @@ def is_size(text: str) -> bool:
 
 
 def extents(shape: Any, place: str) -> list[int]:
-    """The extents of a shape; a `UserError` names the axis whose extent is invalid."""
+    """Reads the extents of a shape; a `UserError` names the axis whose extent is invalid."""
     if not is_iterable(shape):
         raise user_error(
             "a shape is a sequence of extents", place=place, value=shown(shape), allowed="as (8,) or (8, 64)"
@@ -84,22 +84,22 @@ def extents(shape: Any, place: str) -> list[int]:
 
 
 def as_array(value: Any, place: str) -> Any:
-    """The value as a numpy array; a `UserError` with the place where numpy cannot convert it."""
+    """Converts a value to a numpy array; a `UserError` has the place of a value that numpy cannot convert."""
     import numpy
 
     try:
         return numpy.asarray(value)
     except MemoryError:
         raise
-    except Exception:  # of the object's own too
+    except Exception:  # an error inside the object itself also ends here
         raise user_error("not an array", place=place, value=shown(value)) from None
 
 
 def json_text(value: Any, place: str) -> str:
-    """A setting's value as JSON; numpy scalars become numbers."""
+    """Writes a setting's value as JSON; numpy scalars become numbers."""
     try:
         return json.dumps(value, allow_nan=False, default=operator.methodcaller("item"))
-    except Exception:  # of the object's own too
+    except Exception:  # an error inside the object itself also ends here
         what, allowed = "not a value of a setting", 'finite numbers, texts as "1 GHz", lists, dicts'
         raise user_error(what, place=place, value=shown(value), allowed=allowed) from None
 
@@ -116,6 +116,6 @@ def dtype_name(dtype: Any) -> str:
         return str(_core.parse_dtype(numpy.dtype(dtype).name if dtype is not None else "None"))
     except _core.UserError:
         raise
-    except Exception:  # of the object's own too
+    except Exception:  # an error inside the object itself also ends here
         allowed = 'a name such as "f32", "bf16" or "fp8", or numpy.float32'
         raise user_error("not a dtype", value=shown(dtype), allowed=allowed) from None

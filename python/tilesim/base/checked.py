@@ -28,15 +28,15 @@ C = TypeVar("C", bound=type)
 Test = Callable[[Any], bool]
 
 LARGEST = 2**63 - 1
-#: by call: a suggestion (a sentence or "") for an unknown argument; "Class.": for an unknown attribute
+#: call -> suggestion (a sentence or "") for an unknown argument; "Class.": for an unknown attribute
 MEANT: dict[str, Callable[[str, Any], str]] = {}
-#: attributes of other libraries, and ours of the same meaning
+#: attribute of another library -> Tilesim's attribute with the same meaning
 _ALSO = {
     "latency": ("milliseconds", "seconds"), "time": ("milliseconds", "seconds"), "runtime": ("milliseconds",),
     "T": ("transpose",), "permute": ("transpose",), "view": ("reshape",), "astype": ("convert",), "to": ("convert",),
     "plot": ("to_html",), "set": ("replace",), "update": ("replace",), "nodes": ("operations",),
 }  # fmt: skip
-#: by type of the value and wanted type: the missing step
+#: (type of the value, wanted type) -> the missing step
 _STEPS = {
     ("Graph", "Program"): "Compile it first: ts.compile(graph, machine)",
     ("str", "Program"): "Compile it first: ts.compile({}, machine)",
@@ -50,9 +50,9 @@ _STEPS = {
 #: types with many forms, each read and checked by a function: `Machine.load`, `as_graph`, `dtype_name`, ...
 _OWN_TYPES = re.compile(r"\b(MachineLike|GraphLike|DeviceLike|TraceLike|ArrayLike)\b")
 _OWN_NAMES = ("dtype",)
-_SAME = (("context", "sequence"), ("sequence", "context"))  # the same size of a language model
-_LEAST = {"seed": 0, "jobs": 1}  # smallest values of parameters by name
-MOST_ELEMENTS = 1 << 24  # largest list whose elements are checked
+_SAME = (("context", "sequence"), ("sequence", "context"))  # pairs of names for the same size of a language model
+_LEAST = {"seed": 0, "jobs": 1}  # parameter -> smallest value
+MOST_ELEMENTS = 1 << 24  # longer lists are accepted without a check of their elements
 _WORDS = {
     str: "a string",
     int: "a whole number",
@@ -79,33 +79,33 @@ def step(value: Any, wanted: str) -> str:
 
 
 def is_text(value: Any) -> bool:
-    """A text that UTF-8 can encode: one without lone surrogates."""
+    """Whether a value is a text that UTF-8 can encode, because it has no lone surrogates."""
     if not isinstance(value, str):
         return False
     return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def is_integer(value: Any) -> bool:
-    """An integer (of Python, numpy, torch, ...) of 64 bits; True and False do not count."""
+    """Whether a value is a 64-bit integer (of Python, numpy, torch, ...); True and False do not count."""
     if type(value) is int:
         return -LARGEST <= value <= LARGEST
     if isinstance(value, bool):
         return False
     try:
         return -LARGEST <= operator.index(value) <= LARGEST
-    except Exception:  # an object may raise anything
+    except Exception:  # an object may raise errors of any type
         return False
 
 
 def is_number(value: Any) -> bool:
-    """A real number that a double holds, or a nan or infinity."""
+    """Whether a value is a real number that a double represents, NaN or an infinity."""
     if type(value) is float:
         return True
     if isinstance(value, (bool, str, bytes)):
         return False
     try:
         return isinstance(float(value), float) and getattr(value, "ndim", 0) == 0
-    except Exception:  # an object may raise anything
+    except Exception:  # an object may raise errors of any type
         return False
 
 
@@ -114,22 +114,22 @@ def is_bool(value: Any) -> bool:
 
 
 def is_iterable(value: Any) -> bool:
-    """An iterable other than a text."""
+    """Whether a value is an iterable other than a text."""
     if isinstance(value, (str, bytes)):
         return False
     try:
         iter(value)
-    except Exception:  # an object may raise anything
+    except Exception:  # an object may raise errors of any type
         return False
     return True
 
 
 def _is_sequence(value: Any) -> bool:
-    """Sequences, and arrays with axes."""
+    """Whether a value is a sequence, or an array with axes."""
     try:
         named = isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes))
         return bool(named or getattr(value, "ndim", 0) >= 1)
-    except Exception:  # an object may raise anything
+    except Exception:  # an object may raise errors of any type
         return False
 
 
@@ -139,7 +139,7 @@ def _test_of_items(test: Test, values: Callable[[Any], Iterable[Any]]) -> Test:
             if isinstance(value, collections.abc.Sized) and len(value) > MOST_ELEMENTS:
                 return False
             return all(test(one) for one in values(value))
-        except Exception:  # a container may raise anything
+        except Exception:  # a container may raise errors of any type
             return False
 
     return check
@@ -169,7 +169,7 @@ def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
         return _conjunction(_is_sequence, _test_of_items(element, iter)) if element else _is_sequence
     if issubclass(origin, (set, frozenset)):
         return lambda value: isinstance(value, collections.abc.Set)
-    if origin is collections.abc.Iterable:  # only elements of re-iterable values are checked
+    if origin is collections.abc.Iterable:  # elements are checked only if the value can be iterated again
         again = (collections.abc.Sequence, collections.abc.Set, collections.abc.Mapping)
         if element is None:
             return is_iterable
@@ -179,7 +179,7 @@ def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
 
 
 def _test(hint: Any) -> Test | None:
-    """The test of an annotation; None where every value passes."""
+    """The test for an annotation; None if every value passes."""
     simple: dict[Any, Test] = {str: is_text, int: is_integer, float: is_number, bool: is_bool}
     if hint is Any or isinstance(hint, (TypeVar, str)):
         return None
@@ -213,7 +213,7 @@ def _test(hint: Any) -> Test | None:
 
 
 def _annotation_text(hint: Any) -> str:
-    """An annotation as words."""
+    """Describes an annotation in words."""
     if hint in _WORDS:
         return _WORDS[hint]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -245,7 +245,7 @@ def _name(hint: Any) -> str:
 
 
 def _not(parts: Iterable[Any]) -> str:
-    """The types that a value lacks."""
+    """Lists the allowed types that a value does not have."""
     names = list(dict.fromkeys(map(_name, parts)))
     if not all(names) or len(names) > 3:
         return "a wrong argument"
@@ -253,7 +253,7 @@ def _not(parts: Iterable[Any]) -> str:
 
 
 def _described(text: str, name: str) -> str:
-    """A parameter's description in a docstring, on one line."""
+    """The description of a parameter in a docstring, on one line."""
     section = re.search(r"^\s*Args:\n(.*?)(?=^\s*(?:Returns|Raises|Yields):|\Z)", text, re.DOTALL | re.MULTILINE)
     found = re.search(
         rf"^(\s*)\*{{0,2}}{name}\b[^:\n]*:(.*?)(?=^\1\S|\Z)", section[1] if section else "", re.DOTALL | re.MULTILINE
@@ -262,7 +262,7 @@ def _described(text: str, name: str) -> str:
 
 
 def _named(word: str, module: types.ModuleType) -> Any:
-    """The class behind a name of an annotation; one imported only for type checking lies in another module."""
+    """The class that a name in an annotation denotes; a class imported only for type checking is in another module."""
     others = (
         found for name, found in list(sys.modules.items()) if name.startswith("tilesim.") and name != "tilesim._core"
     )
@@ -271,7 +271,7 @@ def _named(word: str, module: types.ModuleType) -> Any:
 
 
 def _wrong_entry(hint: Any, value: Any) -> tuple[str, Any, Any] | None:
-    """The first wrong entry of a dict: place, value (or key) and its annotation."""
+    """The first wrong entry of a dict: its place, its value (or key) and the annotation."""
     for one in (hint, *typing.get_args(hint)):
         arguments = typing.get_args(one)
         kind = typing.get_origin(one)
@@ -286,7 +286,7 @@ def _wrong_entry(hint: Any, value: Any) -> tuple[str, Any, Any] | None:
                     return ", a key", key, arguments[0]
                 if of_value is not None and not of_value(entry):
                     return f"[{shown(key)}]", entry, arguments[1]
-        except Exception:  # the object may raise anything
+        except Exception:  # the object may raise errors of any type
             return None
     return None
 
@@ -294,12 +294,12 @@ def _wrong_entry(hint: Any, value: Any) -> tuple[str, Any, Any] | None:
 def _is_long(value: Any) -> bool:
     try:
         return _is_sequence(value) and len(value) > MOST_ELEMENTS
-    except Exception:  # the object may raise anything
+    except Exception:  # the object may raise errors of any type
         return False
 
 
 class _CallChecks:
-    """Tests of the parameters of one function."""
+    """The tests for the parameters of one function."""
 
     def __init__(self, function: Callable[..., Any], where: str, own: tuple[str, ...]) -> None:
         self.function, self.where = function, where
@@ -414,7 +414,7 @@ class _CallChecks:
                          suggestion=hint or (f"`{name}`: {said}" if said else ""))  # fmt: skip
 
     def loaded(self, value: Any = ...) -> str:
-        """For the constructor of a class that is loaded: the call that does so."""
+        """Suggests the call that loads a class, for an error of its constructor."""
         owner = _named(self.where, sys.modules[self.function.__module__])
         if self.function.__name__ != "__init__" or not hasattr(owner, "load"):
             return ""
@@ -423,7 +423,7 @@ class _CallChecks:
 
 
 def no_attribute(self: Any, name: str) -> Any:
-    """An error for an attribute that the class lacks."""
+    """The error for an attribute that the class does not have."""
     owner = type(self)
     if name.startswith("_") or hasattr(owner, name):  # of a protocol; of a property that raised an AttributeError
         return object.__getattribute__(self, name)
@@ -435,7 +435,7 @@ def no_attribute(self: Any, name: str) -> Any:
 
 
 def _no_assignment(self: Any, name: str, value: Any) -> None:
-    """An error for an assignment to a value, which would change nothing."""
+    """The error for an assignment to a value, which would change nothing."""
     owner = type(self)
     caller = str(sys._getframe(1).f_globals.get("__name__", ""))
     frozen = getattr(getattr(owner, "__dataclass_params__", None), "frozen", False)

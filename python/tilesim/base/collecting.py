@@ -43,9 +43,9 @@ def uncollected() -> Iterator[None]:
         with _LOCK:
             _inside -= 1
             if _inside == 0 and _enabled:
-                if stopped and not gc.get_freeze_count():  # keep what the user froze
+                if stopped and not gc.get_freeze_count():  # keeps objects that the user froze
                     gc.freeze()
-                    gc.unfreeze()  # into the oldest generation, which a full collection looks at
+                    gc.unfreeze()  # moves objects to the oldest generation, which only a full collection examines
                 gc.enable()
 
 
@@ -69,7 +69,7 @@ def heard(function: F) -> F:
             nonlocal asked
             asked = True
             _interrupted(number, frame)
-            asked = False  # reached only if the signal is sent again
+            asked = False  # runs only if the signal is sent again
 
         signal.signal(signal.SIGINT, interrupted)
         try:
@@ -89,7 +89,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     at = frame
     while at is not None:
         if at.f_code in callbacks:
-            _thread.start_new_thread(_later, (number,))  # a Timer takes locks that the main thread may hold
+            _thread.start_new_thread(_later, (number,))  # not a Timer, which takes locks that the main thread may hold
             return
         at = at.f_back
     signal.default_int_handler(number, frame)
@@ -99,6 +99,6 @@ def _later(number: int) -> None:
     time.sleep(LATER_SECONDS)
     main = threading.main_thread().ident
     if hasattr(signal, "pthread_kill") and main is not None:
-        signal.pthread_kill(main, number)  # also out of a sleep
+        signal.pthread_kill(main, number)  # also interrupts a sleep
     else:
         signal.raise_signal(number)

@@ -17,7 +17,7 @@ __all__ = ["ROWS", "TextColumn", "bar", "bound", "cut", "folded", "layout", "nam
 GAP = "  "
 BLOCKS = " ▏▎▍▌▋▊▉█"
 BAR = 10
-MOST_WORD = 24  # longer words of a text column are shortened on a narrow terminal
+MOST_WORD = 24  # on a narrow terminal, longer words of a text column are shortened
 ROWS = 20
 """Rows that a command shows without --all."""
 
@@ -43,37 +43,37 @@ class TextColumn:
 
     @property
     def word(self) -> int:
-        """Width of the longest word of its header, which may wrap."""
+        """Width of the longest word of the header, which may wrap."""
         return max(map(wide, self.head.split(" ")))
 
 
 def name(head: str, drop: int = 0, least: int = 16) -> TextColumn:
-    """Names, shortened in the middle where they do not fit."""
+    """A column of names, which are shortened in the middle if they do not fit."""
     return TextColumn(head, "name", drop, least)
 
 
 def text(head: str, drop: int = 0, least: int = 20) -> TextColumn:
-    """Texts, which wrap."""
+    """A column of texts, which wrap."""
     return TextColumn(head, "text", drop, least)
 
 
 def number(head: str, drop: int = 0) -> TextColumn:
-    """Numbers, right-aligned."""
+    """A column of numbers, right-aligned."""
     return TextColumn(head, "number", drop)
 
 
 def bound(head: str = "bound by", drop: int = 0) -> TextColumn:
-    """The part that bounds an operation, in its colour."""
+    """A column for the part that bounds an operation, in its colour."""
     return TextColumn(head, "word", drop, style=lambda cell: palette.TERMINAL.get(cell, ""))
 
 
 def bar(head: str = "") -> TextColumn:
-    """Shares as bars, the largest full width; drawn on terminals only."""
+    """A column of shares as bars, the largest at full width; drawn on terminals only."""
     return TextColumn(head, "bar", 1000)
 
 
 def percent(share: float) -> str:
-    """A share without the percent sign, which the header has: "share, %"."""
+    """Formats a share without the percent sign, which the header has: "share, %"."""
     return figures.percent(share).removesuffix(" %")
 
 
@@ -83,7 +83,7 @@ def _bar(share: float, most: float) -> str:
 
 
 def _widths(columns: Sequence[TextColumn], natural: Sequence[int], room: int) -> tuple[list[int], list[int]]:
-    """Indices of the columns that stay, and their widths: the smallest ones, then the rest goes to names first."""
+    """Indices of the columns that stay, and their widths: first the smallest ones, then names get the rest first."""
     kept = list(range(len(columns)))
 
     def least() -> int:
@@ -93,12 +93,12 @@ def _widths(columns: Sequence[TextColumn], natural: Sequence[int], room: int) ->
         kept.remove(max((i for i in kept if columns[i].drop), key=lambda i: (columns[i].drop, i)))
     sizes = {i: columns[i].smallest(natural[i]) for i in kept}
     over = least() - room
-    for i in sorted(kept, key=lambda i: -sizes[i]):  # not even the smallest widths fit
+    for i in sorted(kept, key=lambda i: -sizes[i]):  # even the smallest widths do not fit
         if over > 0 and columns[i].left:
             taken = min(over, sizes[i] - 4)
             sizes[i], over = sizes[i] - max(0, taken), over - max(0, taken)
     left = -over
-    for sorts in (("name",), ("text", "word", "number", "bar")):  # names first: texts can wrap
+    for sorts in (("name",), ("text", "word", "number", "bar")):  # names first, because texts can wrap
         while left > 0 and (growing := [i for i in kept if sizes[i] < natural[i] and columns[i].sort in sorts]):
             share = max(1, left // len(growing))
             for i in growing:
@@ -108,19 +108,19 @@ def _widths(columns: Sequence[TextColumn], natural: Sequence[int], room: int) ->
 
 
 def _wrapped_lines(value: str, size: int) -> list[str]:
-    """Lines of at most this width, broken between words."""
+    """Breaks a value between words into lines of at most this width."""
     return screen.wrapped(value, limit=size)
 
 
 def _distinct_width(column: TextColumn, names: Sequence[str]) -> int:
-    """The smallest width at which shortened names still differ; the column's least where more does not help."""
+    """The smallest width at which shortened names still differ; the column's least width if more does not help."""
     different = len(set(names))
     sizes = range(column.min_width, column.min_width + MOST_WORD)
     return next((size for size in sizes if len(set(screen.fitted_all(names, size))) == different), column.min_width)
 
 
 def _cell(column: TextColumn, value: str, size: int) -> list[str]:
-    """The lines of one cell."""
+    """Formats the lines of one cell."""
     return _wrapped_lines(value, size) if column.sort == "text" else [fitted(value, size)]
 
 
@@ -134,7 +134,7 @@ def _bars() -> bool:
 
 
 def layout(columns: Sequence[TextColumn], rows: Sequence[Sequence[Any]], room: int | None = None) -> Lines:
-    """Lines of aligned columns, with bars on terminals that can print them."""
+    """Aligns columns to lines, with bars on terminals that can print them."""
     drawn = _bars()
     room = screen.width() if room is None else room
     shown = [i for i, column in enumerate(columns) if column.sort != "bar" or drawn]
@@ -179,7 +179,7 @@ def _pieces(cells: Sequence[str]) -> list[str]:
 
 
 def _head(columns: Sequence[TextColumn], sizes: Sequence[int]) -> list[Line]:
-    """Headers, aligned at their last lines."""
+    """Formats headers, aligned at their last lines."""
     parts = [_wrapped_lines(column.head, size) for column, size in zip(columns, sizes, strict=True)]
     lines: list[Line] = []
     tall = max(map(len, parts))
@@ -215,7 +215,7 @@ def folded(
     means: Sequence[str] = (),
     weight: str = "",
 ) -> list[dict[str, Any]]:
-    """Rows with repeated layers folded into one."""
+    """Folds the rows of repeated layers into one."""
     groups = fold(rows, lambda row: str(row[key]), lambda row: tuple(row[one] for one in alike))
     found = []
     for (shape, _), members in groups.items():
@@ -240,7 +240,7 @@ def cut(
     what: str = "operations",
     how: str = "--all shows every one",
 ) -> list[str]:
-    """A line about the rows that are not shown."""
+    """Makes a line about the rows that are not shown."""
     left = rows[ROWS:]
     if everything or not left:
         return []

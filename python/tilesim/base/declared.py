@@ -1,4 +1,4 @@
-"""Options of a stage as dataclass fields: type, default and help are declared once."""
+"""Declares options of a stage as dataclass fields: type, default and help are declared once."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["CliOption", "Stage", "option", "pairs"]
 
 @dataclass(frozen=True)
 class CliOption:
-    """An option on the command line."""
+    """The form of an option on the command line."""
 
     help: str
-    spellings: tuple[str, ...] = ()  # default: from the field's name
-    panel: str = ""  # default: the stage's
+    spellings: tuple[str, ...] = ()  # spellings; by default from the field's name
+    panel: str = ""  # panel of the help; by default the stage's
     least: int | None = None
     most: int | None = None
-    complete: str = ""  # shell completion: "machines", "settings", ...
-    words: Any = None  # type on the command line; default: the field's
+    complete: str = ""  # what the shell completes: "machines", "settings", ...
+    words: Any = None  # type on the command line; by default the field's
     read: Callable[[Any], Any] | None = None  # converts the words to the value
-    required: bool = False  # on a command line
+    required: bool = False  # whether a command line must have it
 
 
 def option(default: Any, help: str, *spellings: str, **shown: Any) -> Any:
-    """A field that is also an option of the command line."""
+    """Declares a field that is also an option of the command line."""
     metadata = {"shown": CliOption(help, spellings, **shown)}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
@@ -35,10 +35,10 @@ def option(default: Any, help: str, *spellings: str, **shown: Any) -> Any:
 
 
 class Stage:
-    """Options of one stage; a dataclass derives from it."""
+    """The options of one stage; a dataclass derives from it."""
 
     panel: ClassVar[str] = ""
-    #: spellings of the options given on the command line, defaults included
+    #: spellings of the options that the command line has, also those with default values
     asked: ClassVar[tuple[str, ...]] = ()
 
     def given(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class Stage:
 
 
 def pairs(texts: list[str], place: str, what: str, allowed: str) -> dict[str, str]:
-    """Values by name, from texts "name=value" (the last "=" counts)."""
+    """Reads texts "name=value" to values by name (the last "=" counts)."""
     found = {}
     for text in texts:
         name, equals, value = text.rpartition("=")

@@ -12,7 +12,7 @@ _REMEDY = "pip install 'tilesim[notebook]'"
 
 
 def axes_or_new(axes: Any, height: float = 4.8) -> Any:
-    """Axes to draw on."""
+    """The axes to draw on: the given ones, or new ones."""
     if axes is not None:
         if not callable(getattr(axes, "imshow", None)):
             raise user_error("not matplotlib axes", place="axes", value=shown(axes), allowed="axes of matplotlib, None")
@@ -25,5 +25,5 @@ def axes_or_new(axes: Any, height: float = 4.8) -> Any:
 
 
 def no_math(text: object) -> str:
-    """A text without matplotlib's mathematics between two "$"."""
+    """Escapes "$", so that matplotlib typesets no mathematics."""
     return str(text).replace("$", r"\$")

@@ -31,11 +31,11 @@ __all__ = [
     "workload_hint",
 ]
 
-MOST = 200  # characters of a value in a message
+MOST = 200  # most characters of a value in a message
 
 
 def shown(value: Any) -> str:
-    """A value for a message: one line, shortened; objects whose `repr` raises are named by their type."""
+    """Formats a value for a message: one line, shortened; objects whose `repr` raises are named by their type."""
     if isinstance(value, (str, bytes)) and len(value) > MOST:
         value = value[:MOST]
     try:
@@ -49,10 +49,10 @@ def shown(value: Any) -> str:
 
 
 def as_number(value: Any) -> str:
-    """A suggestion to write the number that a text, or a float without fraction, holds; "" for other values."""
+    """Suggests the number that a text, or a float without fraction, represents; "" for other values."""
     try:
         number = int(value, 0) if isinstance(value, str) else int(value) if value == int(value) else None
-    except Exception:  # of the object's own too
+    except Exception:  # an error inside the object itself also ends here
         try:
             number = float(value) if isinstance(value, str) else None  # type: ignore[assignment]
         except ValueError:
@@ -63,21 +63,21 @@ def as_number(value: Any) -> str:
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
-    """The first names, and the number of the others."""
+    """Lists the first names, and the number of the others."""
     found = list(names)
     more = f", and {len(found) - most:,} more" if len(found) > most else ""
     return ", ".join(found[:most]) + more
 
 
 def _short(text: str, most: int = MOST) -> str:
-    """A text from a file or a command line, printable and shortened."""
+    """Makes a text from a file or a command line printable and short."""
     text = text if len(text) <= most else text[:most] + "..."
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 @contextmanager
 def placed(place: str) -> Iterator[None]:
-    """Prefixes errors of the block with a place (a file, say), unless they begin with it."""
+    """Adds a place (such as a file) before errors of the block, unless they begin with it."""
     try:
         yield
     except UserError as error:
@@ -88,13 +88,13 @@ def placed(place: str) -> Iterator[None]:
         raise user_error(said.pop("what"), **{**said, "place": inside}, sort=type(error)) from None
 
 
-#: words of a message, and the command that lists all names of that kind
+#: words of a message -> the command that lists all names of that kind
 _LISTS = {"machine": "machine list", "device": "device list", "model": "model list",
           "workload": "model list", "cluster": "cluster list", "setting": "machine settings"}  # fmt: skip
 
 
 def _few(what: str, value: str, allowed: str) -> str:
-    """Of many allowed names the nearest, and the command that lists all."""
+    """Shortens many allowed names to the nearest ones, and the command that lists all."""
     names = list(dict.fromkeys(allowed.split(", ")))
     last = [names.pop()] if " " in names[-1].replace(" unit", "") else []  # "a .json file" after the names
     command = next(
@@ -122,7 +122,7 @@ def user_error(
     suggestion: str = "",
     sort: type[Exception] = UserError,
 ) -> Exception:
-    """A `UserError` (or another `sort`) with its parts, in the core's wording."""
+    """Makes a `UserError` (or another `sort`) from its parts, in the core's wording."""
     value, place, what = _short(value), _short(place, 1000), _short(what, 500)
     allowed, suggestion = _short(allowed, 4000), _short(suggestion, 1000)
     text = f"{place}: {what}" if place else what
@@ -148,7 +148,7 @@ def user_error(
 
 
 class WrongCall(UserError, TypeError):
-    """A call with a missing or an unknown argument."""
+    """The error for a call with a missing or an unknown argument."""
 
 
 class NoAttribute(UserError, AttributeError):
@@ -156,7 +156,7 @@ class NoAttribute(UserError, AttributeError):
 
 
 class UnknownKey(UserError, KeyError):
-    """A missing key: a user's mistake, and the `KeyError` that `Mapping` requires."""
+    """The error for a missing key: a user error that is also the `KeyError` that `Mapping` requires."""
 
     __str__ = Exception.__str__
 
@@ -166,7 +166,7 @@ WORKLOAD_OPTIONS = ("batch", "context", "sequence", "phase", "dtype")
 
 
 def workload_hint(name: str, value: Any, model: Any = None) -> str:
-    """A suggestion for an option that belongs to the workload."""
+    """Suggests how to pass an option that belongs to the workload."""
     if name not in WORKLOAD_OPTIONS:
         return ""
     named = repr(model) if isinstance(model, str) and len(model) < MOST / 2 else "name"
@@ -174,25 +174,25 @@ def workload_hint(name: str, value: Any, model: Any = None) -> str:
 
 
 def path_text(path: Any, place: str = "") -> str:
-    """A path as text; a `UserError` with the place for anything else."""
+    """Converts a path to text; raises a `UserError` with the place for anything else."""
     try:
         text = os.fspath(path)
-    except Exception:  # the object may raise anything
+    except Exception:  # the object may raise errors of any type
         text = None
     if not isinstance(text, str):
         raise user_error("not a path", place=place, value=shown(path), allowed="a string or a pathlib.Path")
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         allowed = "a UTF-8 string without zero bytes"
         raise user_error("not a path", place=place, value=shown(text), allowed=allowed)
-    return str.__str__(text)  # an enum's value, not its name
+    return str.__str__(text)  # takes an enum's value, not its name
 
 
 def unsupported(what: str, *, place: str = "", value: str = "", allowed: str = "", suggestion: str = "") -> Exception:
-    """An `Unsupported` with its parts: a legal request that Tilesim cannot serve."""
+    """Makes an `Unsupported` from its parts: a legal request that Tilesim cannot serve."""
     return user_error(what, place=place, value=value, allowed=allowed, suggestion=suggestion, sort=Unsupported)
 
 
-_ALIKE = str.maketrans("oil", "011")  # letters that look like digits
+_ALIKE = str.maketrans("oil", "011")  # letters that resemble digits
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
@@ -218,7 +218,7 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
 
 
 def unknown(what: str, name: Any, known: Iterable[str], *, place: str = "") -> Exception:
-    """The error of a name outside the known ones: lists these and suggests the nearest."""
+    """Makes the error for an unknown name: lists the known ones and suggests the nearest."""
     names = list(known)
     close = nearest(str(name), names)
     return user_error(f"unknown {what}", place=place, value=shown(name), allowed=", ".join(names), suggestion=close)

@@ -16,10 +16,10 @@ from .errors import shown, user_error
 
 
 class Threads(concurrent.futures.ThreadPoolExecutor):
-    """Threads whose core calls can be stopped: Ctrl-C reaches only the main thread."""
+    """Threads whose core calls can be stopped, because Ctrl-C reaches only the main thread."""
 
     def __init__(self, count: int) -> None:
-        """Creates waiting threads."""
+        """Creates threads that wait for tasks."""
         self.begun: list[threading.Thread] = []
         super().__init__(max_workers=count, initializer=lambda: self.begun.append(threading.current_thread()))
         self.stopped = _core.Stop()
@@ -29,14 +29,14 @@ class Threads(concurrent.futures.ThreadPoolExecutor):
         return f"<Threads: {self._max_workers} at most>"
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Waits also for a thread whose start Ctrl-C interrupted."""
+        """Waits also for a thread whose start was interrupted by Ctrl-C."""
         super().shutdown(wait=wait, cancel_futures=cancel_futures)
         for thread in self.begun if wait else ():
             thread.join()
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """Number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -44,7 +44,7 @@ def cores() -> int:
 
 @contextmanager
 def opened(executor: Any, jobs: int | None) -> Iterator[Any]:
-    """The user's executor, or threads that end with the block (at once after an exception)."""
+    """Yields the user's executor, or threads that end with the block (at once after an exception)."""
     if executor is not None:
         if not callable(getattr(executor, "submit", None)):
             allowed = "a concurrent.futures.Executor; set the number of threads with `jobs`"
@@ -78,7 +78,7 @@ def _stoppable(stopped: _core.Stop, function: Callable[..., Any], *task: Any) ->
 
 
 def _awaited(future: Any) -> Any:
-    """The result of a future, polled: a signal just before a wait would not wake it."""
+    """Polls a future for its result, because a signal just before a wait would not wake it."""
     if isinstance(future, concurrent.futures.Future):
         while not future.done():
             concurrent.futures.wait([future], timeout=0.1)

@@ -1,4 +1,4 @@
-"""Formats of numbers and names, the same for terminal, page and notebook."""
+"""Formats numbers and names in the same way for terminal, page and notebook."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def units() -> dict[str, list[tuple[float, str]]]:
 
 
 def _three(value: float) -> str:
-    """Three significant digits, or all digits of the integer part."""
+    """Formats three significant digits, or all digits of the integer part."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "–"
     if value == 0:
@@ -46,27 +46,27 @@ def _three(value: float) -> str:
 
 
 def _minus(text: str) -> str:
-    """A number with a typographic minus; zero has no sign."""
+    """Writes a number with a typographic minus; zero has no sign."""
     return text.replace("-", "−") if text.strip("-0.,") else text.removeprefix("-")
 
 
 def digits(value: float) -> str:
-    """A number without a unit: 24.8, 0.0713, 1,533."""
+    """Formats a number without a unit: 24.8, 0.0713, 1,533."""
     return _three(value)
 
 
 def count(value: float) -> str:
-    """A count: 371,256."""
+    """Formats a count: 371,256."""
     return _minus(f"{value:,.0f}") if math.isfinite(value) else _three(value)
 
 
 def percent(share: float) -> str:
-    """A share: 24.8 %."""
+    """Formats a share: 24.8 %."""
     return _minus(f"{100 * share:,.1f}") + " %" if math.isfinite(share) else "–"
 
 
 def duration(seconds: float) -> str:
-    """A time: 11.4 s, 371 µs."""
+    """Formats a time: 11.4 s, 371 µs."""
     for scale, unit in _SECONDS:
         if abs(seconds) >= 0.9995 * scale or unit == "ns":
             return f"{_three(seconds / scale)} {unit}" if seconds else "0 s"
@@ -74,7 +74,7 @@ def duration(seconds: float) -> str:
 
 
 def energy(joules: float) -> str:
-    """An energy: 1.23 mJ, 45.0 µJ."""
+    """Formats an energy: 1.23 mJ, 45.0 µJ."""
     for scale, unit in _JOULES:
         if abs(joules) >= scale * 0.9995:
             return f"{_three(joules / scale)} {unit}"
@@ -82,7 +82,7 @@ def energy(joules: float) -> str:
 
 
 def size(number: float) -> str:
-    """Bytes: 24.8 MB (1 MB is 10⁶ bytes)."""
+    """Formats bytes: 24.8 MB (1 MB is 10⁶ bytes)."""
     for scale, unit in _SIZES:
         if abs(number) >= 0.9995 * scale:
             return f"{_three(number / scale)} {unit}"
@@ -90,7 +90,7 @@ def size(number: float) -> str:
 
 
 def exact_size(number: float) -> str:
-    """An exact number of bytes: 32 MB, 256 KiB, 1.5 MB."""
+    """Formats an exact number of bytes: 32 MB, 256 KiB, 1.5 MB."""
     if number != int(number) or number <= 0:
         return size(number)
     texts = []
@@ -102,7 +102,7 @@ def exact_size(number: float) -> str:
 
 
 def rate(value: float, unit: str) -> str:
-    """A rate with its SI prefix: 14.2 TFLOP/s."""
+    """Formats a rate with its SI prefix: 14.2 TFLOP/s."""
     for scale, prefix in _LARGE:
         if abs(value) >= 0.9995 * scale:
             return f"{_three(value / scale)} {prefix}{unit}"
@@ -110,19 +110,19 @@ def rate(value: float, unit: str) -> str:
 
 
 def signed(change: float, text: Callable[[float], str]) -> str:
-    """A difference with its sign: +120, −3.41 ms, 0."""
+    """Formats a difference with its sign: +120, −3.41 ms, 0."""
     if not change:
         return "0"
     return f"{'+' if change > 0 else '−' if change < 0 else ''}{text(abs(change))}"
 
 
 def ratio(value: float) -> str:
-    """A ratio: 1.30 ×."""
+    """Formats a ratio: 1.30 ×."""
     return _minus(f"{value:,.2f}") + " ×" if math.isfinite(value) else "–"
 
 
 def short(name: str, width: int, end: float = 0.5) -> str:
-    """A name shortened in the middle."""
+    """Shortens a name in the middle."""
     if len(name) <= width:
         return name
     right = min(width - 1, max(0, math.ceil((width - 1) * end)))
@@ -131,24 +131,24 @@ def short(name: str, width: int, end: float = 0.5) -> str:
 
 
 def part_of(part: float, total: float, unit: str) -> str:
-    """A part of a whole in one unit: 120 of 162 thousand cycles, 1.20 of 3.41 ms."""
+    """Formats a part of a total in one unit: 120 of 162 thousand cycles, 1.20 of 3.41 ms."""
     if unit == "s":
         scale, name = next((one for one in _SECONDS if abs(total) >= 0.9995 * one[0]), _SECONDS[-1])
         return f"{_three(part / scale)} of {_three(total / scale)} {name}"
     scale, name = _word(total)
-    if scale == 1e3 and abs(part) < scale:  # 896 of 14,080
+    if scale == 1e3 and abs(part) < scale:  # such as 896 of 14,080
         scale, name = 1.0, ""
     text = count if scale == 1 else _three
     return f"{text(part / scale)} of {text(total / scale)} {name}{unit}"
 
 
 def _word(value: float) -> tuple[float, str]:
-    """Scale of a count and its word, from ten thousand on."""
+    """The scale of a count and its word, from ten thousand on."""
     return next(((scale, name) for least, scale, name in _WORDS if abs(value) >= 0.9995 * least), (1.0, ""))
 
 
 def amount_of(value: float, unit: str) -> str:
-    """Cycles or seconds with the unit: 162 thousand cycles, 3.41 ms."""
+    """Formats cycles or seconds with the unit: 162 thousand cycles, 3.41 ms."""
     if unit == "s":
         return duration(value)
     scale, name = _word(value)

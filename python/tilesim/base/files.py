@@ -15,12 +15,12 @@ from .errors import path_text, shown, user_error
 MAX_JSON_BYTES = 1 << 30
 MAX_YAML_BYTES = 16 << 20
 YAML = (".yaml", ".yml")
-CONFIGS = (".json", ".toml", ".cfg", *YAML)  # of machines, devices and parts
+CONFIGS = (".json", ".toml", ".cfg", *YAML)  # endings of files of machines, devices and parts
 
 
 @contextmanager
 def writing(path: str | os.PathLike[str], mode: str = "w", newline: str | None = None) -> Iterator[IO[Any]]:
-    """A file opened for writing (text in UTF-8, or bytes), which replaces the old one when the block ends well.
+    """Opens a file for writing (text in UTF-8, or bytes), which replaces the old one when the block ends well.
 
     The old file stays if the block raises. A `UserError` has the system's reason where the file cannot be written.
     """
@@ -37,12 +37,12 @@ def writing(path: str | os.PathLike[str], mode: str = "w", newline: str | None =
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """A `UserError` where a file cannot be written; called before long work."""
+    """Raises a `UserError` if a file cannot be written; called before long work."""
     _core.ReplacedFile(path_text(path)).discard()
 
 
 def unreadable(name: str, error: OSError) -> Exception:
-    """The error of a file that the system does not read."""
+    """The error for a file that the system does not read."""
     if isinstance(error, FileNotFoundError):
         return user_error("no such file", place=name)
     return user_error("the file cannot be read", place=name, value=error.strerror or str(error))
@@ -60,7 +60,7 @@ def check_regular(path: str | os.PathLike[str], missing: bool = False) -> None:
 
 
 def check_no_device(path: str | os.PathLike[str]) -> None:
-    """A `UserError` for a device; pipes are accepted."""
+    """Raises a `UserError` for a device; accepts pipes."""
     text = path_text(path)
     try:
         mode = os.stat(text).st_mode
@@ -71,7 +71,7 @@ def check_no_device(path: str | os.PathLike[str]) -> None:
 
 
 def check_length(path: str | os.PathLike[str], limit: int = MAX_JSON_BYTES) -> None:
-    """A `UserError` for a file beyond a size limit, before it is read."""
+    """Raises a `UserError` for a file beyond a size limit, before it is read."""
     name = path_text(path)
     try:
         size = os.path.getsize(name)
@@ -82,7 +82,7 @@ def check_length(path: str | os.PathLike[str], limit: int = MAX_JSON_BYTES) -> N
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int | None = None) -> bytes:
-    """Content of a regular file; a `UserError` where it cannot be read, or has more than `limit` bytes."""
+    """Reads a regular file; raises a `UserError` if it cannot be read or has more than `limit` bytes."""
     name = path_text(path)
     if limit is not None:
         check_length(name, limit)
@@ -90,7 +90,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int | None = None) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], limit: int | None = None) -> str:
-    """Content of a UTF-8 file without its byte-order mark; a `UserError` for other bytes."""
+    """Reads a UTF-8 file without its byte-order mark; raises a `UserError` for other bytes."""
     try:
         return read_bytes(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -100,7 +100,7 @@ def read_text(path: str | os.PathLike[str], limit: int | None = None) -> str:
 
 
 def loads(text: str) -> Any:
-    """The value of a JSON text that Tilesim wrote. The hook lets Ctrl-C end it between two objects."""
+    """Parses a JSON text that Tilesim wrote. The hook lets Ctrl-C end the call between two objects."""
     return json.loads(text, object_hook=_unchanged)
 
 
@@ -126,7 +126,7 @@ def parse_json(text: str | bytes, place: str) -> Any:
 
 
 def read_json(path: str | os.PathLike[str] | Mapping[str, Any], schema: str = "", limit: int = MAX_JSON_BYTES) -> Any:
-    """The value of a JSON file, or a dict, of that schema where one is named; a `UserError` for any other."""
+    """Reads a JSON file, or takes a dict, of the schema if one is named; raises a `UserError` for any other."""
     place = "dict" if isinstance(path, Mapping) else path_text(path)
     data = dict(path) if isinstance(path, Mapping) else parse_json(read_text(path, limit), place)
     if schema:
@@ -149,7 +149,7 @@ def read_yaml(path: str | os.PathLike[str]) -> Any:
         ) from None
 
     class Plain(yaml.SafeLoader):
-        """A loader without merge keys, a few lines of which can expand to billions of nodes."""
+        """A loader without merge keys, because a few lines of them can expand to billions of nodes."""
 
         def flatten_mapping(self, node: Any) -> None:
             if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
@@ -162,22 +162,22 @@ def read_yaml(path: str | os.PathLike[str]) -> Any:
 
     Plain.add_multi_constructor("!", tagged)
     try:
-        return yaml.load(text, Loader=Plain)  # a SafeLoader: no Python objects
-    except Exception as error:  # the parser may raise anything
+        return yaml.load(text, Loader=Plain)  # a SafeLoader creates no Python objects
+    except Exception as error:  # the parser may raise errors of any type
         hint = "Give the file that pytimeloop generated from its templates" if "{{" in text or "<<<" in text else ""
         what = " ".join(str(error).split())[:120]
         raise user_error("invalid YAML", place=name, value=what, suggestion=hint) from None
 
 
 class Saved:
-    """A value that its file holds as a dict; values with equal dicts are equal."""
+    """A value that a file stores as a dict; values with equal dicts are equal."""
 
     def __eq__(self, other: object) -> bool:
         """Whether both have the same class and the same dict."""
         return type(self) is type(other) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
-        """Of the name, since dicts have no hash."""
+        """Hashes the name, because dicts have no hash."""
         return hash(getattr(self, "name", ""))
 
     def to_dict(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ _NAMES = {str: "a text", int: "an integer", float: "a finite number", bool: "tru
 
 
 def as_kind(value: Any, kind: Any, place: str) -> Any:
-    """The value, checked against a type."""
+    """Checks a value against a type, and returns it."""
     if isinstance(kind, list):
         if not isinstance(value, (list, tuple)):
             raise _wrong_type(value, "a list", place)
@@ -23,7 +23,7 @@ def as_kind(value: Any, kind: Any, place: str) -> Any:
             as_kind(item, kind[str], f"{place}.{key}")
     elif kind is float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not -1.7e308 < value < 1.7e308:  # finite
+        if not number or not -1.7e308 < value < 1.7e308:  # the number must be finite
             raise _wrong_type(value, _NAMES[kind], place)
     elif not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise _wrong_type(value, _NAMES[kind], place)
@@ -36,5 +36,5 @@ def _wrong_type(value: Any, wanted: str, place: str) -> Exception:
 
 
 def _large(value: Any) -> bool:
-    """Whether Python cannot print the number, or would take long."""
+    """Whether Python cannot print the number, or would need long."""
     return isinstance(value, int) and value.bit_length() > 4096

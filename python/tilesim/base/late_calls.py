@@ -1,8 +1,8 @@
-"""Late-bound calls into higher modules, registered by name so that lower modules import none of them."""
+"""Calls functions of higher modules by registered names, so that lower modules import none of them."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as of typing, which takes time to import
+TYPE_CHECKING = False  # importing typing is slow
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -11,12 +11,12 @@ _places: dict[str, str] = {}
 
 
 def enter(places: Mapping[str, str]) -> None:
-    """Registers the places of calls."""
+    """Registers the module and function of each call."""
     _places.update(places)
 
 
 class LateCalls(dict):
-    """Calls by name, imported on first use."""
+    """Functions by name, imported on first use."""
 
     def __missing__(self, name: str) -> Any:
         """Imports the module of a call."""

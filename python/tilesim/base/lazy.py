@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # as of typing, which takes time to import
+TYPE_CHECKING = False  # importing typing is slow
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
 
 def lazy(package: str, modules: Mapping[str, str], inside: Iterable[str] = ()) -> Callable[[str], Any]:
-    """A module-level `__getattr__` (PEP 562)."""
+    """Makes a module-level `__getattr__` (PEP 562)."""
     known = frozenset(inside)
 
     def find(name: str) -> Any:
@@ -35,7 +35,7 @@ def lazy(package: str, modules: Mapping[str, str], inside: Iterable[str] = ()) -
 
 
 def _unknown(package: str, name: str) -> Exception:
-    """The error of a missing name: it is in a public module, or a method of public classes, or similar to another."""
+    """The error for a missing name, which may be in a public module, a method of public classes, or misspelled."""
     from .errors import NoAttribute, nearest, user_error
 
     top = sys.modules[package]
@@ -49,5 +49,5 @@ def _unknown(package: str, name: str) -> Exception:
 
 
 def listed(names: Iterable[str]) -> Callable[[], list[str]]:
-    """A module-level `__dir__` with only the public names."""
+    """Makes a module-level `__dir__` with only the public names."""
     return lambda: sorted(names)

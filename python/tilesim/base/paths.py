@@ -1,4 +1,4 @@
-"""Paths of the package's data files."""
+"""Finds the package's data files."""
 
 import json
 from pathlib import Path
@@ -15,10 +15,10 @@ def configs_dir() -> Path:
 
 
 def sample(table: str) -> Path:
-    """The shipped sample of a measured table; `configs/samples/README.md` has the sources."""
+    """The shipped sample of a measured table; `configs/samples/README.md` lists the sources."""
     return configs_dir() / "samples" / f"{table}.csv"
 
 
 def rows_of_full_table(table: str) -> int:
-    """The number of rows of the whole measured table."""
+    """Number of rows of the full measured table."""
     return int(json.loads((configs_dir() / "samples" / "rows.json").read_text(encoding="utf-8"))[table])

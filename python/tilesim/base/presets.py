@@ -1,4 +1,4 @@
-"""Shipped configurations by name, or a file in their place."""
+"""Finds shipped configurations by name, or files in their place."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .paths import configs_dir
 
 
 def is_shipped(text: str, folder: str, names: Sequence[str]) -> bool:
-    """Whether a name is a preset's; presets take precedence over files."""
+    """Whether a name denotes a preset; presets take precedence over files."""
     return text in names or ("/" not in text and os.path.isfile(configs_dir() / folder / f"{text}.json"))
 
 
-#: by folder of shipped configurations: where a name of that kind goes
+#: folder of shipped configurations -> where a name of that kind belongs
 _KINDS = {
     "machines": "{0} is a machine: write machine='{0}', or load it with ts.Machine.load('{0}')",
     "devices": "{0} is a device, which can only be estimated: use ts.estimate, ts.run or tilesim run",
@@ -24,14 +24,14 @@ _KINDS = {
 
 
 def other_kind(text: str, *wanted: str) -> str:
-    """Where a name goes that is not of the wanted kinds; "" for unknown names."""
+    """Says where a name belongs that is not of the wanted kinds; "" for unknown names."""
     name = text.partition(":")[0].partition("@")[0]
     hints = (said for folder, said in _KINDS.items() if folder not in wanted and is_shipped(name, folder, ()))
     return next(hints, "").format(text)
 
 
 def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: Sequence[str]) -> str:
-    """The file of a name or path; a `UserError` with the nearest name for an unknown one."""
+    """Finds the file of a name or path; a `UserError` suggests the nearest name for an unknown one."""
     if not isinstance(source, (str, os.PathLike)):
         more = "Pass a file or a dict for your own"
         if type(source).__name__ == "Device":

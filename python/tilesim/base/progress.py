@@ -1,4 +1,4 @@
-"""Progress of long calls: calls report, a listener shows it; by default nobody listens."""
+"""Reports progress of long calls to a listener, which shows it; by default there is no listener."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _here = threading.local()
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Receives progress of this thread's calls while it is open."""
+    """Passes progress of this thread's calls to a listener within the block."""
     before = getattr(_here, "listener", None)
     _here.listener = listener
     try:
@@ -41,7 +41,7 @@ def tell(done: int, total: int, name: str = "") -> None:
 
 
 def counter(what: str) -> Callable[[int, int], None] | None:
-    """A callback for the core's progress (done, total), or None without a listener."""
+    """Makes a callback for the core's progress (done, total), or returns None without a listener."""
     listener: Listener | None = getattr(_here, "listener", None)
     if listener is None or getattr(_here, "within", False):
         return None
@@ -69,7 +69,7 @@ class ProgressBar:
     """Seconds between the lines of a file."""
 
     def __init__(self, stream: Any = None) -> None:
-        """A bar on `stream`; default: the running notebook cell, else standard error."""
+        """Creates a bar on `stream`; by default in the running notebook cell, else on standard error."""
         self.stream = stream if stream is not None else sys.stderr or io.StringIO()  # None: stderr is closed
         self.drawn, self.before, self.lines = -math.inf, 0, 0
         self.shown: Any = None
@@ -95,7 +95,7 @@ class ProgressBar:
                 self.shown.update(shown)
             return
         if not self.is_terminal:
-            if last and not self.lines:  # finished before the first line
+            if last and not self.lines:  # the call ended before the first line
                 return
             self.stream.write(f"{text}\n")
             self.lines += 1
@@ -125,7 +125,7 @@ def _notebook() -> Any:
     """IPython's `display` in a notebook; None elsewhere."""
     shell = sys.modules.get("IPython")
     asked = shell.get_ipython() if shell is not None and hasattr(shell, "get_ipython") else None
-    if asked is None or not hasattr(asked, "kernel"):  # IPython on a terminal
+    if asked is None or not hasattr(asked, "kernel"):  # IPython runs on a terminal
         return None
     from IPython.display import display
 

@@ -1,4 +1,4 @@
-"""The output device (terminal or pipe): width, colours, and texts that fit it."""
+"""Fits texts to the output device (terminal or pipe): width and colours."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ PAGE = 120
 
 
 def page() -> int:
-    """Line width of printed tables: the terminal's, or `PAGE`."""
+    """Line width of printed tables: that of the terminal, or `PAGE`."""
     return min(width(), PAGE) if width() == UNLIMITED else width()
 
 
 def without_styles(lines: Lines) -> str:
-    """Lines as one text, without their styles."""
+    """Joins lines to one text, without their styles."""
     parts = (line if isinstance(line, str) else "".join(part for part, _ in line) for line in lines)
     return "\n".join(part.rstrip() for part in parts)
 
@@ -68,7 +68,7 @@ def coloured() -> bool:
 
 
 def width() -> int:
-    """Line width: the terminal's, or fewer by COLUMNS; in a pipe COLUMNS, or no limit.
+    """Line width: that of the terminal, or less by COLUMNS; in a pipe that of COLUMNS, or no limit.
 
     In a pipe, COLUMNS together with LINES describes a terminal (shells and readline export both): no limit.
     """
@@ -84,12 +84,12 @@ def width() -> int:
 
 
 def room(most: int) -> int:
-    """Line width of a text: the terminal's, at most `most`."""
+    """Line width of a text: that of the terminal, at most `most`."""
     return min(most, width())
 
 
 def wide(text: str) -> int:
-    """Width of a text on a terminal; letters of some scripts take two cells."""
+    """Width of a text on a terminal, where letters of some scripts take two cells."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -98,7 +98,7 @@ def wide(text: str) -> int:
 
 
 def clean(text: str) -> str:
-    """A text with control characters escaped."""
+    """Escapes the control characters of a text."""
     return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
@@ -106,7 +106,7 @@ _SPELLED = str.maketrans({"×": "x", "µ": "u", "…": "~", "–": "-", "−": "
 
 
 def spelled(text: str, encoding: str | None) -> str:
-    """A text in letters of an encoding, with the same width."""
+    """Writes a text in letters of an encoding, with the same width."""
     if text.isascii():
         return text
     encoding = encoding or "utf-8"
@@ -118,7 +118,7 @@ def spelled(text: str, encoding: str | None) -> str:
 
 
 def wrapped(text: str, indent: str = "", hang: str | None = None, limit: int | None = None) -> list[str]:
-    """A text as lines that fit, broken between words, and long assignments at commas; longer words are shortened."""
+    """Breaks a text between words, and long assignments at commas, into lines that fit; longer words are shortened."""
     hang = " " * len(indent) if hang is None else hang
     limit = width() if limit is None else limit
     if limit == UNLIMITED:
@@ -135,7 +135,7 @@ def wrapped(text: str, indent: str = "", hang: str | None = None, limit: int | N
 
 
 def _words(text: str, room: int) -> Iterator[tuple[str, str]]:
-    """Words, each with the space before it; a word "a=1,b=2" that is too long is one word per assignment."""
+    """Yields words with the space before them; a long word "a=1,b=2" yields one word per assignment."""
     for word in text.split(" "):
         parts = re.split(r"(?<=,)(?=\w+=)", word) if wide(word) > room else [word]
         yield from zip((" ", *("" for _ in parts[1:])), parts, strict=True)
@@ -151,7 +151,7 @@ def indented(text: str) -> list[str]:
 
 
 def fitted_all(names: Sequence[str], room: int) -> list[str]:
-    """Names shortened to a width, still distinct where possible."""
+    """Shortens names to a width; they stay distinct if possible."""
     best: list[str] = []
     for end in (0.5, 0.67, 0.8, 0.33, 0.2):
         found = [fitted(one, room, end) for one in names]
@@ -163,12 +163,12 @@ def fitted_all(names: Sequence[str], room: int) -> list[str]:
 
 
 def fitted(name: str, room: int, end: float = 0.5) -> str:
-    """A name shortened in the middle to a width."""
+    """Shortens a name in the middle to a width."""
     stem, times, number = name.rpartition(" ×")
     layers = f"{times}{number}" if stem and number.isdigit() and len(number) < room // 2 else ""
     stem = stem if layers else name
     found, cells = name, room - len(layers)
-    while wide(found) > room:  # wide letters
+    while wide(found) > room:  # wide letters take two cells
         if cells < 1:
             return "…"
         found = short(stem, cells, end) + layers
@@ -177,5 +177,5 @@ def fitted(name: str, room: int, end: float = 0.5) -> str:
 
 
 def notes(texts: Iterable[str], mark: str = "  - ") -> list[str]:
-    """Notes as a list with hanging indents."""
+    """Formats notes as a list with hanging indents."""
     return [line for text in texts for line in wrapped(text, mark, " " * len(mark))]

@@ -21,7 +21,7 @@ __all__ = ["Store"]
 
 FORMAT = 1
 TIMEOUT_SECONDS = 60
-POLL_SECONDS = 0.1  # SQLite's wait for another process; it ignores Ctrl-C meanwhile
+POLL_SECONDS = 0.1  # time that SQLite waits for another process; meanwhile it ignores Ctrl-C
 _DAMAGED = "the store is damaged, or not a store"
 _DELETE = "Name another file; a store only saves time and may be deleted"
 _TROUBLES = [
@@ -48,8 +48,8 @@ def _text(key: Any) -> str:
 
 
 def _native(value: Any) -> Any:
-    """Numbers of numpy and torch as Python numbers."""
-    with contextlib.suppress(Exception):  # an object may raise anything when it is asked
+    """Converts numbers of numpy and torch to Python numbers."""
+    with contextlib.suppress(Exception):  # an object may raise errors of any type
         if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
             return value.item()
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
@@ -80,11 +80,11 @@ class Store:
                 yield
             except (sqlite3.Error, sqlite3.Warning) as error:
                 raise self._error(error) from None
-            except UnicodeError as error:  # a damaged text
+            except UnicodeError as error:  # the file has a damaged text
                 raise user_error(_DAMAGED, place=self.path, value=str(error)[:100], suggestion=_DELETE) from None
 
     def _error(self, error: Exception) -> Exception:
-        """The error by SQLite's text: Python before 3.11 has no error codes."""
+        """The error for SQLite's message, because Python before 3.11 has no error codes."""
         text = str(error)
         for words, what, suggestion in _TROUBLES:
             if any(word in text for word in words):
@@ -115,13 +115,13 @@ class Store:
             self._connection.execute(f"PRAGMA user_version={FORMAT}")
 
     def _own_connection(self) -> sqlite3.Connection:
-        """The connection, reopened in a forked process, as SQLite requires."""
+        """The connection, reopened in a forked process because SQLite requires it."""
         if self._process != os.getpid():
             self._open()
         return self._connection
 
     def _use_write_ahead_log(self) -> None:
-        """Switches the journal mode, which fails at once (without timeout) while another process does it."""
+        """Switches the journal mode; this fails at once (without timeout) while another process does the same."""
         limit = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:
@@ -181,7 +181,7 @@ class Store:
         return self._patient(lambda connection: connection.execute(query, values).fetchall())
 
     def _patient(self, action: Callable[[sqlite3.Connection], Any], fresh: bool = False) -> Any:
-        """The action's result, retried while another process locks the file; `fresh`: opens it first."""
+        """Runs an action, and repeats it while another process locks the file; `fresh`: opens the file first."""
         limit = time.monotonic() + TIMEOUT_SECONDS
         while True:
             with self._telling():

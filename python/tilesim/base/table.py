@@ -11,7 +11,7 @@ from typing import Any
 from . import figures
 from .extras import need
 
-TYPE_CHECKING = False  # importing typing takes time
+TYPE_CHECKING = False  # importing typing is slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,14 +114,14 @@ class Table(Tabled):
 def keyed(
     rows: list[dict[str, Any]], forms: dict[str, Callable[[Any], str]] | None = None, room: int | None = None
 ) -> Lines:
-    """Aligned columns under the rows' keys."""
+    """Aligns columns under the rows' keys."""
     from .columns import TextColumn, layout
     from .screen import clean
 
     columns = []
     for number, key in enumerate(rows[0]):
         words = any(isinstance(row[key], str) and row[key] for row in rows)
-        # number columns are left out first, from the right
+        # columns of numbers are left out first, from the right
         columns.append(TextColumn(clean(str(key)), "name" if words else "word", 0 if words else number, min_width=12))
     write = {key: (forms or {}).get(key, _text) for key in rows[0]}
     return layout(columns, [[write[key](row[key]) for key in rows[0]] for row in rows], room)
@@ -133,6 +133,6 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         large = math.isfinite(value) and 1e4 <= abs(value) < 1e15
         return figures.count(value) if large else f"{value:.4g}"
-    if isinstance(value, int) and abs(value) >= 10_000:  # not years
+    if isinstance(value, int) and abs(value) >= 10_000:  # smaller numbers may be years
         return f"{value:,}"
     return str(value)

@@ -12,7 +12,7 @@ from typing import IO, Any
 from .errors import Unsupported, UserError, nearest, path_text, shown, user_error
 from .files import check_length, check_no_device, unreadable
 
-MAX_BYTES = 1 << 30  # of a table as text
+MAX_BYTES = 1 << 30  # most bytes of a table as text
 MAX_LINE = 1 << 24
 
 
@@ -27,7 +27,7 @@ class MeasuredCase:
 
 
 def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, Any]]]:
-    """Header and rows of a CSV file; a byte order mark and CRLF are accepted."""
+    """Reads header and rows of a CSV file; accepts a byte order mark and CRLF."""
     name = path_text(path)
     check_no_device(name)
     check_length(name, MAX_BYTES)
@@ -43,7 +43,7 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, An
 
 
 def _lines(file: IO[str], name: str) -> Iterator[str]:
-    """Lines of a table, bounded: a pipe may never end."""
+    """Yields at most MAX_BYTES of lines, because a pipe may never end."""
     length = 0
     while line := file.readline(MAX_LINE):
         length += len(line)
@@ -54,7 +54,7 @@ def _lines(file: IO[str], name: str) -> Iterator[str]:
 
 
 def positive(row: dict[str, Any], column: str) -> float:
-    """The positive number of a cell."""
+    """Reads the positive number of a cell."""
     try:
         value = float(row[column])
     except (TypeError, ValueError):
@@ -65,7 +65,7 @@ def positive(row: dict[str, Any], column: str) -> float:
 
 
 def integer(row: dict[str, Any], column: str, most: int = 10**15) -> int:
-    """The whole number of a cell, such as 8 or 8.0."""
+    """Reads the whole number of a cell, such as 8 or 8.0."""
     value = positive(row, column)
     if value != int(value) or value > most:
         raise user_error(f"{column} is not a whole number in range", value=shown(row[column]), allowed=f"1 to {most}")
@@ -74,7 +74,7 @@ def integer(row: dict[str, Any], column: str, most: int = 10**15) -> int:
 
 @contextmanager
 def graded(row: MutableMapping[str, Any]) -> Iterator[None]:
-    """Errors become the status and the reason of a row."""
+    """Turns errors into the status and the reason of a row."""
     try:
         yield
     except Unsupported as error:
@@ -84,7 +84,7 @@ def graded(row: MutableMapping[str, Any]) -> Iterator[None]:
 
 
 def read_cases(cases: str | os.PathLike[str], wanted: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a CSV file."""
+    """Reads the rows of a CSV file."""
     header, table = read_csv(cases)
     missing = [column for column in wanted if column not in header]
     if missing:
@@ -108,7 +108,7 @@ def read_cases(cases: str | os.PathLike[str], wanted: Sequence[str]) -> list[dic
 
 
 def statistics(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Mean, median and largest absolute error; rows that are not ok count as error 1."""
+    """Computes mean, median and largest absolute error; rows that are not ok count as error 1."""
     errors = sorted(abs(row["error"]) if row["status"] == "ok" else 1.0 for row in rows)
     n = len(errors)
     middle = (errors[(n - 1) // 2] + errors[n // 2]) / 2 if n else 0.0
@@ -124,7 +124,7 @@ def statistics(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def envelope(
     table: str, settings: dict[str, Any], rows: list[dict[str, Any]], key: Callable[[dict[str, Any]], str]
 ) -> dict[str, Any]:
-    """The validation file."""
+    """Builds the validation file."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)

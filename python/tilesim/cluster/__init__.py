@@ -2,7 +2,7 @@
 
 from ..base.lazy import lazy, listed
 
-TYPE_CHECKING = False  # importing typing takes time
+TYPE_CHECKING = False  # importing typing is slow
 
 if TYPE_CHECKING:
     from .algorithms import algorithm

@@ -16,13 +16,13 @@ from .views.communication import dimensions
 
 __all__ = ["adjacent_plans", "advice", "advice_lines"]
 
-LEAST = 0.005  # smaller gains are not listed
+LEAST = 0.005  # advice with a smaller relative gain is not listed
 NOT_AGAIN = "a loaded step cannot be repeated for advice"
 _SHARDS = {"none": "zero1", "zero1": "zero3", "zero2": "zero3"}
 
 
 def adjacent_plans(plan: Plan, forward: bool = False) -> list[tuple[str, Plan]]:
-    """Plans that differ in one option, or trade one axis for another."""
+    """Plans that differ in one option, or move a factor from one axis to another."""
     micro = plan.micro_batch
     found: list[dict[str, Any]] = [{"recompute": name} for name in ("none", "selective") if plan.recompute != name]
     if plan.recompute == "none":
@@ -72,7 +72,7 @@ def _faster(device: Device, by: float) -> Device:
 
 
 def replaced(device: Device, **changes: Any) -> Device:
-    """A device with some fields changed."""
+    """Copies a device with some fields changed."""
     fields = {name: getattr(device, name) for name in device.__dataclass_fields__}
     return Device(**{**fields, **changes})
 
@@ -83,7 +83,7 @@ def _wider(device: Device, by: float) -> Device:
 
 
 def _upgrades(fabric: Fabric, devices: int, offload: bool) -> Iterator[tuple[str, str, Callable[[Fabric], Fabric]]]:
-    """Kind, text and function of a change of the fabric."""
+    """Kind, text and function of each change of the fabric."""
     inside, between = dimensions(fabric)
     if devices > 1:
         yield "network", f"bandwidth inside a {inside} x 2", lambda one: faster(one, near=2.0)
@@ -98,7 +98,7 @@ def _upgrades(fabric: Fabric, devices: int, offload: bool) -> Iterator[tuple[str
 
 
 def advice(result: Any) -> Table:
-    """Gains of changes, each evaluated."""
+    """Evaluates each change and lists its gain."""
     if result.again is None:
         return Table([], empty=NOT_AGAIN)
     runs: list[tuple[str, str, Any]] = []

@@ -15,7 +15,7 @@ from ..base.files import read_json
 
 __all__ = ["algorithm", "check_name"]
 
-#: algorithms by name; in-network is performed by switches
+#: algorithms by name; switches perform "in-network"
 NAMES = ("auto", "ring", "tree", "halving-doubling", "bruck", "direct", "torus", "hierarchical", "in-network")
 
 OPERATIONS = {
@@ -155,7 +155,7 @@ class _Steps:
 
 
 def _header(root: ElementTree.Element, path: str) -> tuple[str, int, int]:
-    """Operation, devices and chunks of a file."""
+    """Reads operation, devices and chunks from a file."""
     if root.tag != "algo":
         raise user_error("the file is not MSCCL XML", place=path, value=f"<{root.tag}>", allowed="<algo>")
     operation = OPERATIONS.get(root.get("coll", "").lower())
@@ -212,7 +212,7 @@ def _algorithm_of_xml(path: str) -> dict[str, Any]:
 
 
 def _meaning(operation: str, n: int, chunks: int, slots: int, out: int) -> tuple[list[int], list[int]]:
-    """Initial content of input buffers and required content of output buffers."""
+    """The initial content of the input buffers and the required content of the output buffers."""
     initial, wanted = [-1] * (n * slots), [-1] * (n * slots)
     share = chunks // n
     for device in range(n):
@@ -229,6 +229,6 @@ def _meaning(operation: str, n: int, chunks: int, slots: int, out: int) -> tuple
 
 
 def check_name(source: Any) -> None:
-    """Checks an algorithm given by name."""
+    """Checks the name of an algorithm."""
     if isinstance(source, str) and not source.endswith((".json", ".xml")):
         one_of("unknown algorithm", "algorithm", source, *NAMES)

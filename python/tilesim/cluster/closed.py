@@ -24,7 +24,7 @@ from .training.passes import AxisTraffic, LayerSeconds, gathered_layer, layer_pa
 __all__ = ["Detail", "StepTimes", "times"]
 
 Array = NDArray[np.float64]
-#: timing of schedules that split the backward pass: seconds, and simulated pipelines
+#: timing of schedules that split the backward pass: seconds, and the simulated pipelines
 Ordered = Callable[[list[str], Columns, Stages], tuple[Array, Mapping[int, Pipeline]]]
 
 
@@ -54,7 +54,7 @@ class StepTimes:
 
     @property
     def exposed(self) -> Array:
-        """Exposed communication."""
+        """Seconds of exposed communication."""
         return self.tensor + self.context + self.expert + self.pipeline + self.data + self.offload
 
 
@@ -89,7 +89,7 @@ _LAYER_PARTS = ("compute", "recompute", "host", "tensor", "context", "expert", "
 def _by_order(
     c: Columns, fabric: Fabric, summed: Array, stages: Stages, ordered: Ordered
 ) -> tuple[Array, Mapping[int, Pipeline]]:
-    """Pipeline time of schedules that split the backward pass or have unequal stages, and simulated pipelines."""
+    """Seconds of schedules that split the backward pass or have unequal stages, and the simulated pipelines."""
     carried = (c.schedule >= SCHEDULES.index("zb-h1")) | unlike(c, bool(fabric.slow), fabric.per_node)
     if not np.any(carried):
         return summed, {}
@@ -99,7 +99,7 @@ def _by_order(
 
 
 def stage_seconds(c: Columns, counted: SendCounts, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
-    """Seconds of a micro-batch on the fullest and on the slowest stage (with head, or longer sends)."""
+    """Seconds of a micro-batch on the fullest and on the slowest stage, which may have the head or longer sends."""
     fullest = c.stage_layers * layer + fixed + counted.full
     least = np.floor(c.layers / c.pipeline) * layer + fixed
     last = c.both_layers(c.pipeline - 1)[0] * layer + fixed + ends + counted.last
@@ -147,7 +147,7 @@ def times(
     parts["host"] = parts["host"] + m * k["host_microbatch"]
     parts["pipeline"] = m * sends
     bubble = through - sum(parts.values())
-    bubble = np.where(np.abs(bubble) < 1e-12 * through, 0.0, bubble)  # rounding
+    bubble = np.where(np.abs(bubble) < 1e-12 * through, 0.0, bubble)  # differences this small come from rounding
     parts["pipeline"] = parts["pipeline"] + table.seconds
     parts["data"] = parts["data"] + reduced + gathered - forward.data
     parts["offload"] = parts["offload"] + away

@@ -38,7 +38,7 @@ KEYS = (
     "host_bytes_per_second",
     "sources",
 )
-DEEPEST = 8  # nesting depth searched for invalid values
+DEEPEST = 8  # invalid values are searched to this nesting depth
 FINITE = {
     "bandwidth_bytes_per_second": "a number from 1 to 1e18",
     "latency_seconds": "a number from 0 to 1000",
@@ -84,7 +84,7 @@ def _dimension(data: Mapping[str, Any]) -> Dimension:
 
 
 def _without_sums(data: Any, number: int) -> Any:
-    """A dimension without `reduces`, which is checked here."""
+    """Removes `reduces` from a dimension and checks it here."""
     if not isinstance(data, Mapping) or "reduces" not in data:
         return data
     if not isinstance(data["reduces"], bool) or (data["reduces"] and data.get("kind") not in ("switch", "fat_tree")):
@@ -94,14 +94,14 @@ def _without_sums(data: Any, number: int) -> Any:
 
 
 def _device(given: Any) -> Any:
-    """A device as given; unknown names raise an error."""
+    """Checks a device; unknown names raise an error."""
     if isinstance(given, os.PathLike):
         given = path_text(given)
     if isinstance(given, str):
         shipped = any(is_shipped(given, folder, ()) for folder in ("devices", "machines"))
         if shipped or given.endswith((".json", ".toml")) or os.path.isfile(given):
             return given
-    from ..machine.target import load  # a slow import, unnecessary for shipped devices
+    from ..machine.target import load  # slow import, needless for shipped devices
 
     with placed("device"):
         found = load(given, labels=True)
@@ -109,7 +109,7 @@ def _device(given: Any) -> Any:
 
 
 def _odd(value: Any, place: str, depth: int = 0) -> tuple[str, Any] | None:
-    """Place and value of the first entry that is neither a finite number nor a string."""
+    """Finds the place and value of the first entry that is neither a finite number nor a string."""
     if isinstance(value, (Mapping, list, tuple)) and depth < DEEPEST:
         parts = value.items() if isinstance(value, Mapping) else enumerate(value)
         inside = (_odd(one, f"{place}.{key}" if isinstance(value, Mapping) else f"{place}[{key}]", depth + 1)
@@ -179,11 +179,11 @@ class Cluster(Saved):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without the core's network."""
+        """The state for pickling, without the core's network."""
         return {name: value for name, value in self.__dict__.items() if name != "core"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restores a state, and builds the core's network."""
+        """Restores a state, and rebuilds the core's network."""
         self.__dict__.update(state)
         self.core = _core_network(self._network_text())
 
@@ -244,7 +244,7 @@ class Cluster(Saved):
                 raise user_error("the number of devices is not a whole number from 1 on", place=text,
                                  value=f"'{count}'", allowed="such as dgx-h100:64")  # fmt: skip
             devices = int(count)
-        return copy.deepcopy(_shipped(name, devices))  # a private copy
+        return copy.deepcopy(_shipped(name, devices))  # the caller gets a private copy
 
     @classmethod
     def _from_data(cls, data: Mapping[str, Any], devices: int | None) -> Cluster:
@@ -333,7 +333,7 @@ def _core_network(text: str) -> Any:
 
 
 def cluster_of(name: str) -> str:
-    """For a device in place of a cluster: the clusters of it."""
+    """Names the clusters of a device, for an error about a device in place of a cluster."""
     if not is_shipped(name, "devices", ()):
         return ""
     names = [one for one in Cluster.names() if read_json(configs_dir() / "clusters" / f"{one}.json")["device"] == name]

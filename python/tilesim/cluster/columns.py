@@ -54,7 +54,7 @@ class Columns:
     imbalance: Array
     element_bytes: float
     parameter_bytes: float
-    state_devices: Array | None = None  # overrides `state_replicas` for a cluster's slices
+    state_devices: Array | None = None  # replaces `state_replicas` if the cluster has slices
     state_expert_devices: Array | None = None
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class Columns:
 
     @property
     def local_kv_heads(self) -> Array:
-        """Key heads on one device: at least one, replicated if the tensor axis exceeds the heads."""
+        """Key heads on one device: at least one, because a tensor axis larger than the heads replicates them."""
         return np.ceil(self.kv_heads / self.tensor)
 
     @property
@@ -77,7 +77,7 @@ class Columns:
 
     @property
     def queries(self) -> Array:
-        """Tokens of a sequence on one device: a shard, or one in decode."""
+        """Tokens of a sequence that one device processes: a shard, or one in decode."""
         return np.where(self.decode, 1.0, self.sequence / self.context)
 
     @property
@@ -87,12 +87,12 @@ class Columns:
 
     @property
     def query_bytes(self) -> Array:
-        """Bytes of a micro-batch's queries in a layer on one device, as many as attention outputs."""
+        """Bytes of a micro-batch's queries in a layer on one device; attention outputs have as many."""
         return self.tokens * self.heads / self.tensor * self.head_size * self.element_bytes
 
     @property
     def key_bytes(self) -> Array:
-        """Bytes of a micro-batch's keys in a layer on one device, as many as values."""
+        """Bytes of a micro-batch's keys in a layer on one device; values have as many."""
         return self.tokens * self.local_kv_heads * self.head_size * self.element_bytes
 
     @property
@@ -107,12 +107,12 @@ class Columns:
 
     @property
     def copies(self) -> Array:
-        """Copies of the model: two for dualpipe, in opposite directions."""
+        """Copies of the model: dualpipe has two, in opposite directions."""
         return np.where(self.schedule == SCHEDULES.index("dualpipe"), 2.0, 1.0)
 
     @property
     def ways(self) -> Array:
-        """Passes of a micro-batch over a stage without chunks: two for a V schedule."""
+        """Passes of a micro-batch over a stage without chunks: a V schedule has two."""
         return np.where(self.schedule == SCHEDULES.index("zb-v"), 2.0, 1.0)
 
     @property
@@ -183,7 +183,7 @@ class Columns:
         return np.floor(self.layers / self.pipeline) + (stage < np.mod(self.layers, self.pipeline))
 
     def both_layers(self, stage: Array | float) -> tuple[Array, Array]:
-        """Layers of a stage for a micro-batch, mean and largest: dualpipe has two parts."""
+        """Mean and largest number of layers of a stage for a micro-batch: dualpipe has two parts."""
         one = self.part_layers(stage)
         other = np.where(self.copies > 1, self.part_layers(self.pipeline - 1 - stage), one)
         return (one + other) / 2, np.maximum(one, other)
@@ -194,7 +194,7 @@ class Columns:
         return np.select([self.ways > 1, self.copies > 1], [first, first | last], last)
 
     def tables(self, stage: Array | float) -> Array:
-        """Tables of a stage per model copy: embedding and head, or one table if tied on one device."""
+        """Tables of a stage per model copy: embedding and head, or one table if both are tied on one device."""
         first, head = np.equal(stage, 0), self.has_head(stage)
         both = np.where(self.tied, 1.0, 2.0)
         return np.where(first & head & (self.copies == 1), both, np.where(first | head, 1.0, 0.0))
@@ -262,7 +262,7 @@ def _workload_columns(workloads: Sequence[Layered]) -> dict[str, Any]:
 
 
 def columns(steps: Sequence[tuple[Layered, Plan]]) -> Columns:
-    """Steps as columns."""
+    """Converts steps to columns."""
     plans = [step[1] for step in steps]
     table = {name: np.array([getattr(one, name) for one in plans], dtype=np.float64) for name in _PLAN_FIELDS}
     for name, known in _CODES.items():
@@ -272,7 +272,7 @@ def columns(steps: Sequence[tuple[Layered, Plan]]) -> Columns:
 
 
 def columns_of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
-    """Many plans of one workload as columns."""
+    """Converts many plans of one workload to columns."""
     count = len(plans["tensor"])
     table = {name: np.asarray(value) for name, value in plans.items() if name != "sequence"}
     for name in ("offload", "context_kind"):
@@ -283,7 +283,7 @@ def columns_of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
 def _table(
     workloads: Sequence[Layered], times: int, plans: Mapping[str, Array], sequence: NDArray[np.bool_]
 ) -> Columns:
-    """Columns of workloads, repeated, and plans."""
+    """Joins columns of repeated workloads with columns of plans."""
     given = _workload_columns(workloads)
     if times != 1:
         given = {key: value if np.isscalar(value) else np.repeat(value, times) for key, value in given.items()}

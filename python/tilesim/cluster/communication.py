@@ -152,7 +152,7 @@ def collective(
         return _by_switch(op, size, target, groups, dtype, network_model, root)
     requests = [request(op, size, group, algorithm, options) for group in groups]
     one_of("unknown network model", "network_model", network_model, *MODELS)
-    if network_model != "closed":  # groups that share links use the fastest common algorithm
+    if network_model != "closed":  # groups that share links use the fastest algorithm in common
         requests = list(chosen(target, requests))
     answers = _priced(target, requests, network_model, symmetry)
     if network_model == "closed":
@@ -170,7 +170,7 @@ def _bytes_of(dtype: str) -> int:
 
 
 def _sums_sooner(result: CollectiveResult, cluster: Cluster, groups: list[list[int]], root: int) -> bool:
-    """Whether in-network reduction is faster than the other closed forms."""
+    """Whether in-network reduction is faster than the other closed forms of a collective."""
     if not any(one.reduces for one in cluster.dimensions):
         return False
     asked = (result.op, result.bytes, cluster)
@@ -182,7 +182,7 @@ def _sums_sooner(result: CollectiveResult, cluster: Cluster, groups: list[list[i
 def _by_switch(
     op: str, size: int, cluster: Cluster, groups: list[list[int]], dtype: str, network_model: str, root: int
 ) -> CollectiveResult:
-    """In-network reduction of groups, which have separate ports."""
+    """Times in-network reduction for groups, each with separate ports."""
     one_of("unknown network model", "network_model", network_model, *MODELS)
     if network_model != "closed":
         raise user_error(
@@ -264,7 +264,7 @@ def _request(item: Any) -> dict[str, Any]:
 
 def _bytes(value: int | str) -> int:
     if isinstance(value, str):
-        if re.match(r"\s*0*[1-9][0-9]{15}", value):  # more than 2^46 in any unit
+        if re.match(r"\s*0*[1-9][0-9]{15}", value):  # the size exceeds 2^46 in any unit
             raise user_error("out of range", place="bytes", value=shown(value), allowed=f"0 to {MOST_BYTES}")
         with placed("bytes"):
             value = _core.parse_bytes(value)
@@ -295,7 +295,7 @@ def _groups(devices: Any, cluster: Cluster) -> list[list[int]]:
 
 
 def request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """A request for the core."""
+    """Builds a request for the core."""
     own = None
     if isinstance(chosen, str):
         chosen = path_text(chosen, "algorithm")
@@ -341,7 +341,7 @@ def _unused(op: str, algorithm: str, options: Mapping[str, Any]) -> None:
 
 
 def schedule(op: str, size: int, group: list[int], cluster: Cluster, algorithm: str) -> dict[str, Any]:
-    """A group's algorithm as transfers, which `collective` accepts as a custom algorithm."""
+    """Writes a group's algorithm as transfers, which `collective` accepts as a custom algorithm."""
     return dict(cluster.core.schedule(request(op, size, group, algorithm, {})))
 
 
@@ -361,7 +361,7 @@ def _sent_pairs(request: Mapping[str, Any]) -> bool:
 
 
 def _wire_bytes(op: str, size: int, n: int, sends: bool) -> tuple[float, float, float]:
-    """Bytes in, out and on the wire, per device."""
+    """Bytes in, bytes out and bytes on the wire, per device."""
     share = (n - 1) / n
     return {
         "all_reduce": (size, size, 2 * share * size),
@@ -386,7 +386,7 @@ def _result(
 
 
 def _library_time(requests: list[dict[str, Any]], cluster: Cluster, dtype: str, library: Any) -> CollectiveResult:
-    """The time by a library, for groups with equal placement in nodes."""
+    """The time by a library's cost model, for groups that are placed equally in nodes."""
     from .libraries import on_cluster
 
     found, name = on_cluster.loaded(library)

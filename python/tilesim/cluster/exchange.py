@@ -39,7 +39,7 @@ class AxisGroup:
 
 
 def group(c: Columns, axis: str, fabric: Fabric) -> AxisGroup:
-    """The group of an axis (tensor innermost, then context, data, pipeline); the slowest if nodes cut only some."""
+    """The group of an axis (tensor innermost, then context, data, pipeline); the slowest one if nodes cut only some."""
     one = np.ones(len(c))
     size, stride = {
         "tensor": (c.tensor, one),
@@ -62,7 +62,7 @@ def group(c: Columns, axis: str, fabric: Fabric) -> AxisGroup:
 
 @lru_cache(1 << 14)
 def slowest(size: int, stride: int, per_node: int, devices: int) -> tuple[int, int, int]:
-    """The strided group with the smallest part in some node: node, most and fewest members."""
+    """Finds the strided group with the smallest part in some node: the node, most and fewest members."""
     span = size * stride
     every = np.arange(min(devices, math.lcm(span, per_node)))
     nodes = int(every[-1]) // per_node + 1
@@ -79,13 +79,13 @@ def slowest(size: int, stride: int, per_node: int, devices: int) -> tuple[int, i
 
 
 def _rates(members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
-    """Bytes per second of a device's port in its node, and of a group's share of the node's ports."""
+    """Bytes per second of a device's port in its node, and of a group's share of its node's ports."""
     inside = np.full(len(members.size), fabric.link * constants["link_share"])
     return inside, fabric.node_link * constants["node_share"] / members.concurrent
 
 
 def _steps(members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Latency of a ring inside the node and a tree over nodes."""
+    """Latency of a ring inside nodes and of a tree across nodes."""
     nodes = np.ceil(members.size / members.inner)
     inside = (members.inner - 1) * (fabric.latency + constants["link_step"])
     return inside + 2 * np.log2(np.maximum(1.0, nodes)) * (fabric.node_latency + constants["node_step"])
@@ -115,7 +115,7 @@ def gather(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[s
 
 
 def _gathered(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """A gather on two levels of switches."""
+    """Seconds of a gather on two levels of switches."""
     inside, across = _rates(members, fabric, constants)
     wire = (members.size - 1) / members.size * data
     rate = np.where(members.crosses, np.minimum(inside, across), inside)
@@ -124,7 +124,7 @@ def _gathered(data: Array, members: AxisGroup, fabric: Fabric, constants: Mappin
 
 
 def _priced(op: str, data: Array, members: AxisGroup, fabric: Fabric, form: Callable[[Array], Array]) -> Array:
-    """Seconds by a formula, or by the built network."""
+    """Seconds by a closed formula, or by the network as built."""
     if fabric.prices is None:
         return form(data)
     return np.asarray(fabric.prices.seconds(op, data, members, form(data), form(0.0 * data)))
@@ -160,7 +160,7 @@ def to_all(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[s
 
 
 def permute(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of a send to the next member, out of the node if any member does."""
+    """Seconds of a send to the next member, priced as leaving the node if the send of any member does."""
 
     def sent(each: Array) -> Array:
         near, far = _sends(each, members, fabric, constants)
@@ -181,7 +181,7 @@ def sends(
 
 
 def _sends(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
-    """Sends on two levels of switches."""
+    """Seconds of sends on two levels of switches."""
     inside, _ = _rates(members, fabric, constants)
     senders = np.minimum(members.stride, fabric.per_node)
     across = fabric.node_link * constants["node_share"] / np.maximum(fabric.ports or fabric.per_node, senders)

@@ -63,7 +63,7 @@ def _checked(array: NDArray[Any], shape: Sequence[int], name: str) -> NDArray[An
 
 
 def _parts(spmd: Spmd, row: Border, own: dict[str, Any], value: Any) -> list[NDArray[Any]]:
-    """A tensor for each device."""
+    """Splits a tensor into the parts of all devices."""
     name, local = row["name"], list(own["shape"])
     if row["view"] == "own" and isinstance(value, (list, tuple)) and len(value) == spmd.devices:
         return [_checked(np.asarray(as_array(part, name)), local, name) for part in value]
@@ -77,7 +77,7 @@ def _parts(spmd: Spmd, row: Border, own: dict[str, Any], value: Any) -> list[NDA
 
 
 def _random(spmd: Spmd, seed: int, column: int) -> Any:
-    """The random tensor of the global graph, or one of the local shape if that is unknown."""
+    """The random tensor of the global graph, or one of the local shape if the global shape is unknown."""
     row, core = spmd.inputs[column], spmd.graph.core
     if "weight" in row:
         return None
@@ -87,15 +87,15 @@ def _random(spmd: Spmd, seed: int, column: int) -> Any:
 
 
 def _indices(indices: list[list[int]], devices: int) -> list[list[int]]:
-    """Indices for all devices; smaller meshes are replicated."""
+    """Extends indices to all devices; smaller meshes are replicated."""
     return [indices[device % len(indices)] for device in range(devices)]
 
 
 def _part(array: NDArray[Any], index: Sequence[int], local: Sequence[int]) -> NDArray[Any]:
-    """One shard, padded with zeros at the tensor's end."""
+    """Cuts out one shard, padded with zeros at the end of the tensor."""
     part = array[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, local, strict=True))]
     if list(part.shape) == list(local):
-        return np.asarray(part, order="C")  # unlike ascontiguousarray, keeps scalars
+        return np.asarray(part, order="C")  # np.asarray keeps scalars, unlike ascontiguousarray
     full = np.zeros(local, array.dtype)
     full[tuple(slice(0, n) for n in part.shape)] = part
     return full

@@ -69,7 +69,7 @@ def _named(name: str) -> Fabric | None:
         return None
     key, count = found
     data = systems()[key]
-    if "cluster" in data and not count:  # v5e-N without a number
+    if "cluster" in data and not count:  # the name v5e-N without a number
         return None
     per_node = max(1, count // data.get("cores_per_device", 1)) if count else int(data["per_node"])
     node_link = data["node_link"] if not count else data["device_node_link"] * per_node
@@ -82,20 +82,20 @@ def _named(name: str) -> Fabric | None:
 
 
 def _shipped(name: str) -> Cluster | None:
-    """A shipped cluster or a file's; None for other names."""
+    """Loads a shipped cluster or a file; returns None for other names."""
     known = name.partition(":")[0] in Cluster.names() or name.endswith(".json") or os.path.exists(name)
     return Cluster.load(name) if known else None
 
 
 def _slice(name: str, chips: int, rate: float, latency: float) -> str:
-    """Slices of this many chips, joined by switches with a port per chip (bytes per second)."""
+    """Describes slices of this many chips, joined by switches with one port per chip (bytes per second)."""
     inner = Cluster.load(f"{name}:{chips}")
     outer = {"kind": "switch", "size": 1, "bandwidth_bytes_per_second": rate, "latency_seconds": latency}
     return text_of(Cluster(network=[*inner.network, outer], per_node=chips), name)
 
 
 def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
-    """The fabric of a cluster."""
+    """Converts a cluster to its fabric."""
     if isinstance(cluster, Fabric):
         return replace(cluster, devices=devices or cluster.devices)
     if not isinstance(cluster, str):
@@ -119,7 +119,7 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
 
 
 def with_library(fabric: Fabric, library: Any) -> Fabric:
-    """A fabric with a communication library."""
+    """Adds a communication library to a fabric."""
     if library is None:
         return fabric
     from importlib import import_module
@@ -132,13 +132,13 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
 
 
 def as_run(fabric: Fabric, framework: Framework, network: str = "closed") -> Fabric:
-    """A fabric with the cluster's own library, if the framework uses it; otherwise with the framework's link shares."""
+    """Adds the cluster's own library if the framework uses it; otherwise keeps the framework's link shares."""
     named = fabric.library is None and framework.takes_library and network == "closed"
     return with_library(fabric, fabric.usual) if named and fabric.usual else fabric
 
 
 def communication_of(fabric: Fabric, framework: Framework) -> str:
-    """The cost model of communication in words."""
+    """Describes the cost model of communication in words."""
     if fabric.library is not None:
         return f"library {getattr(fabric.library, 'name', fabric.library)}"
     fitted = any(text.startswith("fitted") for text in framework.provenance.values())
@@ -147,14 +147,14 @@ def communication_of(fabric: Fabric, framework: Framework) -> str:
 
 
 def with_prices(fabric: Fabric, constants: Mapping[str, float], devices: int, model: str = "closed") -> Fabric:
-    """A fabric with call-by-call prices, unless its network is two levels of switches."""
+    """Adds prices of single calls to a fabric, unless its network is two levels of switches."""
     if fabric.built is None or fabric.prices is not None or fabric.library is not None:
         return fabric
     return replace(fabric, prices=as_built(fabric.built, devices, model, constants))
 
 
 def sized_fabric(fabric: Fabric, devices: int) -> Fabric:
-    """A fabric with this number of devices."""
+    """Resizes a fabric to this number of devices."""
     if 0 < fabric.most < devices:
         raise user_error("the system has fewer devices", place=fabric.name, value=f"{devices} devices",
                          allowed=f"up to {fabric.most}")  # fmt: skip
@@ -165,7 +165,7 @@ def sized_fabric(fabric: Fabric, devices: int) -> Fabric:
 
 
 def faster(fabric: Fabric, near: float = 1.0, far: float = 1.0, latency: float = 1.0) -> Fabric:
-    """A fabric with other links."""
+    """Scales the link rates and latencies of a fabric."""
     built = None if fabric.built is None else with_rates(fabric.built, near, far, latency)
     return replace(fabric, link=near * fabric.link, node_link=far * fabric.node_link, latency=latency * fabric.latency,
                    node_latency=latency * fabric.node_latency, built=built)  # fmt: skip

@@ -13,7 +13,7 @@ from ..base.paths import configs_dir
 
 __all__ = ["CONSTANTS", "Framework", "names"]
 
-#: by name: meaning with unit, smallest and largest value
+#: name -> meaning with unit, smallest and largest value
 CONSTANTS: dict[str, tuple[str, float, float]] = {
     "product_share": ("share of the rate of standalone products", 0.05, 2.0),
     "memory_share": ("share of the memory rate in operations between products", 0.05, 1.0),
@@ -54,7 +54,7 @@ class Framework:
 
     @staticmethod
     def load(name: str) -> Framework:
-        """A framework by name, from `configs/frameworks/NAME.json`."""
+        """Loads a framework by name from `configs/frameworks/NAME.json`."""
         return _loaded(path_text(name, "framework"))
 
 

@@ -142,7 +142,7 @@ class Library:
         generation: str,
         protocol: str = "nccl-tests",
     ) -> Explanation:
-        """The terms of a call; arguments and errors as for `seconds`."""
+        """The terms of a call; arguments and errors are those of `seconds`."""
         query = query_of(op, [bytes], dtype, [devices], [per_node], [link], node_link)
         total = self.seconds(
             op, bytes, dtype, devices, per_node, link=link, node_link=node_link, generation=generation,
@@ -157,12 +157,12 @@ class Library:
             terms["launch"] = constants["torch_call_seconds"]
         waited = total - sum(terms.values())
         if waited > 1e-12:
-            terms["kept"] = waited  # as slow as a smaller call of the previous protocol
+            terms["kept"] = waited  # the call is as slow as a smaller one of the previous protocol
         said = self._approximations(op, bytes, dtype, query, generation, used)
         return Explanation(total, algorithm, way, used, wire, terms, said, self.provenance)
 
     def system(self, device: str) -> LibraryLinks | None:
-        """Links of a device."""
+        """The links of a device, or None."""
         for generation, data in self.generations.items():
             found = listed_as(device, data.get("devices", {}))
             if found:
@@ -171,7 +171,7 @@ class Library:
         return None
 
     def generation_near(self, generation: str, link: float) -> str:
-        """The generation whose constants apply."""
+        """The generation whose constants apply to a link."""
         if generation in self.generations:
             return generation
         return min(
@@ -236,17 +236,17 @@ def _sent(query: Query) -> float:
 
 
 def beliefs(data: Mapping[str, Any]) -> dict[str, float]:
-    """The library's own estimates of its protocols on a generation."""
+    """The library's own estimates of its protocols on one link generation."""
     return {key: float(value) for key, value in data.get("believed", {}).items()}
 
 
 def names() -> list[str]:
-    """The shipped libraries."""
+    """Names of the shipped libraries."""
     return sorted(path.stem for path in (configs_dir() / "libraries").glob("*.json"))
 
 
 def load(source: Any) -> Library:
-    """A communication library."""
+    """Loads a communication library."""
     if any(callable(getattr(source, name, None)) for name in ("seconds", "seconds_many")):
         return cast(Library, source)
     text = path_text(source, "library")

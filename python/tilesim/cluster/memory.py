@@ -45,20 +45,20 @@ class Memory:
 
     @property
     def peak(self) -> Array:
-        """The sum."""
+        """The sum of all reasons."""
         return self.weights + self.gradients + self.optimizer + self.activations + self.working + self.cache
 
 
 def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
-    """Bytes that one layer stores per micro-batch, and those of its input."""
+    """Bytes that one layer stores per micro-batch, and the bytes of its input."""
     e, mask, t = c.element_bytes, 1.0 if dropout else 0.0, c.tensor
     shared = np.where(c.sequence_parallel, t, 1.0)
     per_token = c.hidden
-    # inputs of two normalizations and of their consumers; two dropout masks
+    # inputs of two normalizations and of the operations that read them; two dropout masks
     whole = per_token * (4 * e + 2 * mask) / shared
     width = c.heads * c.head_size
-    keys = 2 * c.local_kv_heads * c.head_size * e  # and values
-    # sharded by heads, the output of fused attention is stored in both shardings
+    keys = 2 * c.local_kv_heads * c.head_size * e  # keys and values
+    # if attention is sharded by heads, its fused output is stored in both shardings
     both = np.where(c.by_heads & ~c.unfused, width * e / t, 0.0)
     inside = 2 * width * e / t + keys + both
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance
@@ -66,25 +66,25 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
     scores = c.heads * c.keys / t * (2 * e + mask)
     statistics = c.heads / t * 4
     kept_scores = np.where(c.unfused & (c.recompute != 1.0), scores, np.where(c.unfused, 0.0, statistics))
-    again = c.recompute == 3.0  # minimal: only products' outputs
+    again = c.recompute == 3.0  # "minimal" stores only the outputs of products
     minimal = (2 * width + c.hidden) * e / t + keys + c.ffn * np.where(c.gated, 2, 1) * e / t
     full = np.where(again, minimal + c.hidden * e / shared, whole + inside + inner + kept_scores)
     return c.tokens * full, c.tokens * c.hidden * e / shared
 
 
 def gathered_parameters(c: Columns) -> Array:
-    """Gathered parameters of a running layer with zero3."""
+    """Parameters of the running layer that zero3 gathers."""
     return np.where(c.shard >= 3, _sharded_parameters(c), 0.0)
 
 
 def _sharded_parameters(c: Columns) -> Array:
-    """Parameters of a layer sharded over more than one device."""
+    """Parameters of a layer that are sharded over more than one device."""
     shared = np.where(c.state_replicas > 1, c.shared_layer_parameters, 0.0)
     return shared + np.where(c.state_expert_replicas > 1, c.routed_layer_parameters, 0.0)
 
 
 def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:
-    """Micro-batches with stored activations on a stage."""
+    """Number of micro-batches whose activations a stage stores."""
     p, v, m = c.pipeline, c.virtual, c.micro_batches
     held = np.where(v > 1, p + (p - 1 - 2 * stage) / v, p - stage)
     late = np.isin(c.schedule, [SCHEDULES.index(name) for name in ("zb-h1", "zb-v")])  # weight gradients come later
@@ -95,24 +95,24 @@ def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:
 
 
 def training_bytes(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory:
-    """Bytes of a device of one stage in a training step."""
+    """Bytes that a device of one stage needs in a training step."""
     e = c.parameter_bytes
-    # by level of `shard`: parameters of a device, and of its layers
+    # by level of `shard`: parameters on a device, and of its layers
     every = [c.parameters(c.shard >= level, stage) for level in (1, 2, 3)]
     layer = [c.parameters_of_layer(c.shard >= level) for level in (1, 2, 3)]
     middle = [c.copies * c.stage_layers * one for one in layer]
     _, most = c.both_layers(stage)
-    # the running layer and the next one are gathered
+    # the running layer and the next one are gathered at the same time
     two = np.minimum(2.0, most)
     gathered = two * gathered_parameters(c) * c.element_bytes
     kept, inputs = layer_activations(c, k["dropout"] > 0)
     once = np.where(c.recomputes_layers, inputs, kept)
-    away = (c.offload == 2) | (c.recompute == 4.0)  # to the host
-    # a recomputed layer; two layers (or their state) in transfer to the host
+    away = (c.offload == 2) | (c.recompute == 4.0)  # these activations move to the host
+    # one recomputed layer, or two layers (or their state) in transfer to the host
     working = np.where(c.recomputes_layers, kept, 0.0) + np.where(away, two * once, 0.0)
     logits = c.tokens * c.vocab / c.tensor * (c.element_bytes + 4)
     state = 8.0 + (4.0 if e < 4 else 0.0)
-    # gradients of the running layer and of the previous one in reduction
+    # gradients of the running layer, and of the previous one during its reduction
     working = working + np.where(c.shard == 2, two * _sharded_parameters(c) * k["gradient_bytes"], 0.0)
     offloaded = np.where(c.offload == 1, 0.0, 1.0)
     gradient = k["state_gradient_bytes"]
@@ -129,7 +129,7 @@ def training_bytes(c: Columns, k: Mapping[str, float], stage: Array | float) -> 
 
 
 def fullest(c: Columns, of: Callable[[Array], Memory]) -> Memory:
-    """Bytes of the fullest stage: the first (most activations), the last (logits), or for dualpipe the middle."""
+    """Bytes on the fullest stage: the first (most activations), the last (logits), or for dualpipe the middle."""
     found = of(np.zeros(len(c)))
     others = [c.pipeline - 1.0] if np.any(c.pipeline > 1) else []
     others += [np.floor(c.pipeline / 2)] if np.any(c.copies > 1) else []
@@ -142,5 +142,5 @@ def fullest(c: Columns, of: Callable[[Array], Memory]) -> Memory:
 
 
 def memory(c: Columns, k: Mapping[str, float]) -> Memory:
-    """Bytes of a training step on its fullest device."""
+    """Bytes that a training step needs on its fullest device."""
     return fullest(c, lambda stage: training_bytes(c, k, stage))

@@ -89,12 +89,12 @@ def partition(
 
 
 def partition_rules(graph: Graph) -> dict[str, tuple[str, list[str]]]:
-    """Sharding rules of each operation of a graph."""
+    """The sharding rule of each operation of a graph."""
     return dict(_core.partition_rules(graph.core))
 
 
 def spread_shardings(graph: Graph, by: str = "own") -> dict[str, str]:
-    """Shardings of all values after propagation."""
+    """The shardings of all values after propagation."""
     if by not in BY[:2]:
         raise user_error("unknown propagation", value=f"'{by}'", allowed=", ".join(BY[:2]))
     if by == "own":
@@ -122,7 +122,7 @@ def _ranks(graph: Graph) -> dict[str, int]:
 
 
 def _text(name: str, given: Any, rank: int) -> str:
-    """A sharding as Shardy's text; unnamed axes are unsharded."""
+    """Writes a sharding as Shardy's text; axes that are not named are unsharded."""
     if given is None or isinstance(given, str):
         return given or ""
     allowed = "('x', None, ('y', 'z')) or '[{\"x\"}, {}, {\"y\", \"z\"}]'"

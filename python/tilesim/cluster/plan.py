@@ -28,7 +28,7 @@ _SIZES = ("tensor", "pipeline", "data", "context", "expert", "virtual", "micro_b
 
 
 class _Default(int):
-    """A default number."""
+    """Marks a number as a default."""
 
     def __reduce__(self) -> str:
         return "_UNSAID"
@@ -107,7 +107,7 @@ class Plan(Saved):
         if self.micro_batch is not _UNSAID or workload.phase == "train" or workload.global_batch % self.data:
             return self
         sequences = workload.global_batch // self.data
-        groups = self.pipeline if self.virtual > 1 else 1  # interleaved stages need whole groups of micro-batches
+        groups = self.pipeline if self.virtual > 1 else 1  # interleaved stages process micro-batches in whole groups
         passes = (n for n in range(self.pipeline, sequences + 1) if sequences % n == 0 and n % groups == 0)
         return dataclasses.replace(self, micro_batch=sequences // next(passes, sequences))
 
@@ -265,7 +265,7 @@ _BRIEF = {"tp": "tensor", "pp": "pipeline", "dp": "data", "ep": "expert", "cp": 
 
 
 def _meant(name: str, value: Any) -> str:
-    """The field behind a name of other libraries."""
+    """The advice for a field that other libraries name differently."""
     if name in ("zero", "zero_stage"):
         return f'Write shard="zero{value}"' if value in (1, 2, 3) else 'Write shard="zero1", "zero2" or "zero3"'
     return f"Write {_BRIEF[name]}={value}" if name in _BRIEF else ""

@@ -52,7 +52,7 @@ class StepResult(ComparableStep, Saved):
     device's capacity.
     """
 
-    workload: Any  # a Layered workload, or an Spmd
+    workload: Any  # a Layered workload or an Spmd
     plan: Any  # the parallel plan; None for a program
     cluster: str
     device: str
@@ -121,22 +121,22 @@ class StepResult(ComparableStep, Saved):
         )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without the function that repeats the step."""
+        """The state for pickling, without the function that repeats the step."""
         return {**self.__dict__, "again": None}
 
     @property
     def exposed_seconds(self) -> float:
-        """Seconds of communication without overlap."""
+        """Seconds of communication that does not overlap compute."""
         return sum(self.parts[name] for name in _EXPOSED)
 
     @property
     def bubble_seconds(self) -> float:
-        """Pipeline bubble in seconds."""
+        """Seconds of the pipeline bubble."""
         return self.parts["bubble"]
 
     @property
     def peak_bytes(self) -> int:
-        """Bytes of the fullest device."""
+        """Bytes that the fullest device needs."""
         return sum(self.memory.values())
 
     @property
@@ -245,7 +245,7 @@ class StepResult(ComparableStep, Saved):
 
 
 def too_large(result: StepResult, place: str, advice: str) -> Exception:
-    """The error of a step beyond a device's memory."""
+    """The error for a step that exceeds a device's memory."""
     reasons = ", ".join(f"{key} {value / GIB:.1f}" for key, value in result.memory.items() if value)
     what = "plan" if result.plan is not None else "program"
     return user_error(

@@ -45,7 +45,7 @@ def _texts(value: Any) -> bool:
     return all(isinstance(one, str) for one in value)
 
 
-#: by type of a field: the test of a value, and the values that pass
+#: type of a field -> the test of a value, and the allowed values
 _TESTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "str": (lambda value: isinstance(value, str), "a string"),
     "float": (lambda value: is_number(value) and math.isfinite(value) and value >= 0, "a number from 0 on"),

@@ -37,7 +37,7 @@ __all__ = ["SearchStudy", "search"]
 
 Array = NDArray[np.float64]
 CHUNK = 1 << 15
-ORDERS = 1 << 8  # plans whose schedules are simulated together
+ORDERS = 1 << 8  # number of plans whose schedules are simulated together
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class SearchStudy(Tabled):
 
     @property
     def counted(self) -> str:
-        """Numbers of plans, as a sentence."""
+        """Describes the numbers of plans in a sentence."""
         if self.legal <= self.evaluated:
             return f"{self.evaluated:,} plans, {self.fits:,} fit"
         return f"{self.evaluated:,} of {self.legal:,} plans (a larger budget may find a better one), {self.fits:,} fit"
 
     @property
     def reason(self) -> str:
-        """Why the search found no plan; "" otherwise."""
+        """The reason why the search found no plan; "" if it found one."""
         if self.plans:
             return ""
         if not self.evaluated:
@@ -208,7 +208,7 @@ def _chunks(which: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
 
 
 def _timed(w: Layered, rows: Array, fabric: Fabric, framework: str | None, price: Any, ordered: Any) -> Array:
-    """Seconds of plans, by framework."""
+    """Seconds of plans, with the constants of each plan's framework."""
     seconds = np.empty(len(rows))
     for own, k in Constants(fabric, w.phase, framework).of(rows):
         for part in _chunks(own):
@@ -270,7 +270,7 @@ def search(
         )  # fmt: skip
     again = []
     if as_run(fabric, Constants(fabric, workload.phase, framework).first).library is not None:
-        confirm = 0  # a library has its own cost model
+        confirm = 0  # a library has its own cost model, so flows are not simulated
     for plan, seconds in zip(found.plans[:confirm], found.seconds, strict=False):
         shared = step(workload, cluster, plan, network_model="flows", framework=framework)
         again.append({"plan": plan.text(), "seconds": seconds, "flows_seconds": shared.seconds})
@@ -300,7 +300,7 @@ def study(
 
 
 class _Walk:
-    """The plans that fit, in order of their lower bound."""
+    """Evaluates the plans that fit, in the order of their lower bounds."""
 
     def __init__(
         self, w: Layered, fabric: Fabric, framework: str | None, rows: Array, peak: Array, how: tuple[int, bool, bool]
@@ -354,7 +354,7 @@ class _Walk:
 
 @dataclass(frozen=True)
 class _Part:
-    """An executor's task: seconds of some plans, or lower bounds without simulated schedules."""
+    """An executor's task: seconds of some plans, or their lower bounds without simulated schedules."""
 
     workload: Layered
     fabric: Fabric

@@ -12,7 +12,7 @@ __all__ = ["UnsupportedSize", "scaled"]
 
 
 class UnsupportedSize(UserError):
-    """An unsupported number of devices of a cluster."""
+    """The error for a cluster that cannot have this number of devices."""
 
 
 def _size(dimension: Mapping[str, Any]) -> int:
@@ -25,7 +25,7 @@ def _rejected(name: str, devices: int, allowed: str) -> Exception:
 
 
 def scaled(data: Mapping[str, Any], devices: int) -> tuple[list[dict[str, Any]], bool]:
-    """The network of a cluster with this number of devices."""
+    """Scales the network of a cluster to this number of devices."""
     name, network = str(data.get("name", "cluster")), [dict(one) for one in data["network"]]
     slices = data.get("slices")
     if slices is not None:

@@ -18,12 +18,12 @@ __all__ = ["Spmd"]
 
 SCHEMA = "tilesim.spmd"
 VERSION = 1
-MAX_BYTES = 1 << 30  # of a file
+MAX_BYTES = 1 << 30  # largest size of a file
 BORDERS = ("full_to_shard", "shard_to_full")
 VIEWS = ("divided", "whole", "own")
-PRINTED_GROUPS = 4  # groups in a printed row
+PRINTED_GROUPS = 4  # number of groups that a printed row shows
 
-Border = dict[str, Any]  # name, dtype, shape (of the whole tensor), view: "divided", "whole", "own"; sharding
+Border = dict[str, Any]  # name, dtype, shape (of the full tensor), view: "divided", "whole" or "own"; sharding
 
 
 @checked_class()
@@ -192,7 +192,7 @@ def communicates(graph: Graph) -> bool:
 
 
 def needs_partitioning(graph: Graph) -> bool:
-    """Whether a graph needs partitioning: it has shardings not only at a partitioned border."""
+    """Whether a graph needs partitioning: it has shardings other than those at a partitioned border."""
     if not graph.shardings or mesh_devices(graph.core) == 1:
         return False
     if not communicates(graph):
@@ -202,7 +202,7 @@ def needs_partitioning(graph: Graph) -> bool:
 
 
 def drawn_as(graph: Graph, rows: list[Border]) -> list[Border]:
-    """Inputs with the ranges of random integers of the global graph."""
+    """Copies the ranges of random integers from the global graph to inputs."""
     spans = dict(enumerate(_core.random_ranges(graph.core)))
     return [
         {**row, "range": list(spans[i])} if i in spans and row["dtype"][0] in "iu" else row
@@ -220,7 +220,7 @@ def _border(row: dict[str, Any], mesh: str, sharding: str, whole: bool) -> Borde
 
 
 def _check_parts(data: Mapping[str, Any]) -> None:
-    """Checks lists of a file, and rows of inputs and outputs."""
+    """Checks the lists of a file, and its rows of inputs and outputs."""
     for key in ("graphs", "classes", "inputs", "outputs", "records"):
         if not isinstance(data[key], list):
             raise user_error("not a list", place=key, value=shown(data[key]), allowed="a list")
@@ -240,7 +240,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-#: columns of a row in a file: name, test, allowed
+#: columns of a row in a file: name, test, allowed values
 _ROW: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("name", _is_text, "a string"),
     ("dtype", _is_text, "a string"),

@@ -49,17 +49,17 @@ def framework_of(device: Device, plan: Plan, phase: str = "train") -> str:
     if device.kind == "tpu":
         return "xla"
     replicas = plan.data * plan.context * (2 if plan.schedule == "dualpipe" else 1)
-    return "fsdp" if plan.shard == "zero3" and replicas > 1 else "megatron"  # one device shards nothing
+    return "fsdp" if plan.shard == "zero3" and replicas > 1 else "megatron"  # a single replica shards nothing
 
 
 _PRICERS: dict[tuple[str, str], Pricer] = {}
 
 
 def pricer(device: Device, dtype: str) -> Pricer:
-    """The cached pricer of a device and a workload's dtype."""
+    """The pricer of a device and a workload's dtype, cached."""
     dtype = {"bf16-amp": "bf16"}.get(dtype, dtype)
     kept = _PRICERS.get((device.name, dtype))
-    if kept is None or kept.device != device:  # a different device of the same name
+    if kept is None or kept.device != device:  # another device has the same name
         kept = _PRICERS[device.name, dtype] = Pricer(device, dtype)
     return kept
 
@@ -67,7 +67,7 @@ def pricer(device: Device, dtype: str) -> Pricer:
 def priced(
     steps: Sequence[tuple[Layered, Plan]], fabric: Fabric, framework: Framework, overlap: str = "library"
 ) -> tuple[Columns, StepTimes, Memory]:
-    """Times and bytes of many steps of one dtype and phase at once."""
+    """Computes times and bytes of many steps of one dtype and phase."""
     table = placed(columns(steps), fabric)
     constants = dict(framework.constants)
     if overlap == "none":
@@ -80,7 +80,7 @@ def priced(
 def timed(
     phase: str, table: Columns, price: Any, fabric: Fabric, constants: Mapping[str, float], ordered: Ordered = carried
 ) -> StepTimes:
-    """Times of steps, by the forms of their phase."""
+    """Computes times of steps with the closed forms of their phase."""
     table = placed(table, fabric)
     if len(table):
         fabric = with_prices(fabric, constants, fabric.devices or int(table.devices[0]))
@@ -90,13 +90,13 @@ def timed(
 
 
 def memory_of_steps(phase: str, table: Columns, fabric: Fabric, constants: Mapping[str, float]) -> Memory:
-    """Bytes of steps, by the forms of their phase."""
+    """Computes bytes of steps with the closed forms of their phase."""
     table = placed(table, fabric)
     return forward_memory(table) if phase != "train" else memory(table, constants)
 
 
 def plan_for(workload: Layered, fabric: Fabric) -> Plan:
-    """The default plan: replicas over all devices."""
+    """The default plan: one replica per device."""
     return Plan(data=max(1, fabric.devices))
 
 
@@ -154,7 +154,7 @@ def step(
             link rate of the cluster.
     """
     if not isinstance(workload, Layered) and not (isinstance(workload, str) and workload in layered_names()):
-        from .programs.calling import Options, program_of, step_program  # a slow import, unnecessary for layered steps
+        from .programs.calling import Options, program_of, step_program  # slow import, needless for layered steps
 
         program = program_of(workload, cluster)
     else:
@@ -177,7 +177,7 @@ def step(
     named = isinstance(cluster, str) and cluster in Cluster.names()
     fabric = fabric_of(
         cluster, plan.devices if named and plan else None
-    )  # a name without devices: as many as the plan has
+    )  # a name without a number gets as many devices as the plan has
     fabric = slower(with_library(fabric, library), slow)
     given = plan is not None
     plan = plan_for(workload, fabric) if plan is None else plan

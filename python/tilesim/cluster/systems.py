@@ -14,13 +14,13 @@ __all__ = ["system_of", "systems"]
 
 @cache
 def systems() -> dict[str, dict[str, Any]]:
-    """The systems."""
+    """Reads all systems."""
     table = read_json(configs_dir() / "systems.json")
     return {str(key): value for key, value in table["systems"].items()}
 
 
 def system_of(name: str) -> tuple[str, int] | None:
-    """System and number of devices of a name."""
+    """Finds the system and the number of devices of a name."""
     own = name.partition(":")[0]
     for key in systems():
         if found := re.fullmatch(key.replace("N", "([0-9]+|N)"), own, re.IGNORECASE):

@@ -33,7 +33,7 @@ class PassSeconds:
 
     @property
     def seconds(self) -> Array:
-        """The sum."""
+        """Seconds of all types of operations."""
         return self.products + self.attention + self.vector
 
 
@@ -121,7 +121,7 @@ def distinct_rows(table: Array) -> tuple[Array, NDArray[np.int64]]:
 def layer_products(c: Columns, price: Pricer, backward: bool = True) -> tuple[Array, Array, Array]:
     """Seconds of a layer's products: query, key and value; output; up (and gate); down."""
     forward, back, weights = (np.zeros(len(c)) for _ in range(3))
-    chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance  # on the slowest device
+    chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance  # tokens on the slowest device
     reached = reached_experts(c)
     for n, k, expert in (
         ((c.heads / c.tensor + 2 * c.local_kv_heads) * c.head_size, c.hidden, False),
@@ -153,14 +153,14 @@ def reached_experts(c: Columns) -> Array:
 def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -> tuple[Array, Array]:
     """Seconds of a layer's attention, forward and backward."""
     depth, batch, keys = c.head_size, c.micro_batch, c.keys
-    over = np.where(c.by_heads, c.context, 1.0)  # a device has all tokens of some heads
+    over = np.where(c.by_heads, c.context, 1.0)  # sharded by heads, a device has all tokens of some heads
     heads, queries = c.heads / c.tensor / over, c.queries * over
     # balanced shards of a sequence see half of all keys plus half of their shard
     seen = np.where((c.context > 1) & ~c.by_heads, (keys + queries) / 2, keys)
-    seen = np.where(c.decode, np.ceil(keys / c.context), seen)  # sharded cache
+    seen = np.where(c.decode, np.ceil(keys / c.context), seen)  # a device attends to its shard of the cache
     kv_heads = np.minimum(np.ceil(c.local_kv_heads / over), np.ceil(heads))
     fused = price.flash(batch, queries, seen, heads, kv_heads, depth)
-    # five products backward, two forward
+    # the backward pass has five products, the forward pass two
     older = price.device.family in ("volta", "turing", "ampere", "ada")
     newer = 1.0 if older or price.device.kind != "gpu" else constants["mma_share"]
     forward = fused / (constants["flash_share"] * newer)
@@ -182,10 +182,10 @@ def layer_bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Arra
     wide = c.tokens * c.hidden * e / shared
     inner = c.tokens * c.ffn * np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance * e / c.tensor
     heads = c.query_bytes + c.key_bytes
-    # an all-to-all copies its data into the order of the other sharding: read and written
+    # an all-to-all copies its data into the order of the other sharding: one read and one write
     turned = np.where(c.by_heads, 2 * (2 * c.query_bytes + 2 * c.key_bytes), 0.0)
     drop = constants["dropout"]
-    # two normalizations read and write; two residual sums read twice and write; dropout adds its mask
+    # two normalizations read and write; two residual sums read twice and write; dropout also moves its mask
     forward = wide * (4 + 6 + 2 * 0.5 * drop) + inner * np.where(c.gated, 3, 2) + heads * 2 + turned
     backward = wide * (6 + 4 + 2 * (2 + 0.5) * drop) + inner * np.where(c.gated, 5, 3) + heads * 3 + turned
     scores = c.micro_batch * c.heads / c.tensor * c.queries * np.where(c.decode, c.keys / c.context, c.keys) * e
@@ -210,7 +210,7 @@ def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> DeviceWor
     backward = PassSeconds(products_b, attention_b, bytes_b / memory)
     full = c.recomputes_layers
     selective = c.recompute == 1.0
-    minimal = c.recompute == 3.0  # recomputes only operations between products
+    minimal = c.recompute == 3.0  # minimal recompute repeats only the operations between products
     zero = np.zeros(len(c))
     recompute = PassSeconds(
         np.where(full, products_f, zero),

@@ -11,7 +11,7 @@ from .views.communication import PASSES, dimensions
 
 __all__ = ["events", "trace"]
 
-MOST = 200_000  # most passes in a file
+MOST = 200_000  # largest number of passes in a file
 _SIMPLE = ("1f1b", "gpipe", "interleaved")
 _LETTER = {"F": "forward", "B": "backward"}
 _CALLED = {
@@ -71,7 +71,7 @@ class _TimelineDrawing:
         tracks = {(row["dimension"], row["axis"]) for row in result.communication}
         tracks |= {(self.dimension(kind, place), "pipeline") for kind in "FB" for place in self.sending(kind)}
         self.tracks = {track: number + 2 for number, track in enumerate(sorted(tracks))}
-        most = float(self.times["layers"]) / self.plan.virtual  # layers per chunk of the timed stages
+        most = float(self.times["layers"]) / self.plan.virtual  # layers per chunk in the timed stages
         self.share = self.of.layers / most
         self.scale = float(self.times["through"] / self.of.pipe.seconds * 1e-3)  # nanoseconds per picosecond
         self.what = "embedding, head" + (", loss" if len(self.whens) > 1 else "")
@@ -79,12 +79,12 @@ class _TimelineDrawing:
         self.waiting: dict[tuple[str, int, int, int], Event] = {}
 
     def target(self, kind: str, stage: int, chunk: int) -> tuple[int, int] | None:
-        """The next stage and chunk of a micro-batch."""
+        """The stage and chunk to which a pass sends, or None."""
         placed = self.of.pipe.placement
         return (placed.after if kind == "F" else placed.before)[stage, chunk]
 
     def sending(self, kind: str) -> list[tuple[int, int]]:
-        """Stages and chunks with sends."""
+        """Lists the stages and chunks whose passes send."""
         every = [(stage, chunk) for stage, row in enumerate(self.of.layers) for chunk in range(len(row))]
         places = [(place, self.target(kind, *place)) for place in every if kind == "F" or len(self.whens) > 1]
         return [place for place, to in places if to is not None and to[0] != place[0]]
@@ -118,10 +118,10 @@ class _TimelineDrawing:
             own.move(row, "tables", at, at + exposed * 1e9, wire)
             at += exposed * 1e9
         for row, seconds, exposed, wire in self.rows.get("end", ()):
-            if row["axis"] == "offload":  # overlaps with the update
+            if row["axis"] == "offload":  # this transfer overlaps the update
                 own.move(row, "state", whole - seconds * 1e9, whole, wire)
             elif row["axis"] == "pipeline" and own.pid not in (1, len(self.stages)):
-                at += exposed * 1e9  # only the first and the last stage have the table
+                at += exposed * 1e9  # only the first and the last stage have the embedding table
             else:
                 own.move(row, "gradients", at, min(update, at + exposed * 1e9), wire)
                 at += exposed * 1e9
@@ -132,11 +132,11 @@ class _TimelineDrawing:
 
     def _pass(self, stage: int, one: Any, begin: float, end: float) -> None:
         own, when, place = self.stages[stage], _LETTER[one.kind], (stage, one.chunk)
-        chunks, second = self.plan.virtual, self.scale * 1e12  # nanoseconds per second
+        chunks, second = self.plan.virtual, self.scale * 1e12  # second: nanoseconds per second
         share, late = float(self.share[place]), float(self.of.late[place])
         name = f"{when} {one.micro}" + (f", chunk {one.chunk}" if chunks > 1 else "")
         head, ends = f"{self.what} {one.micro}", float(self.of.ends[one.kind][place])
-        layers = begin + (ends * second if one.kind == "B" else 0.0)  # the head's gradient comes first
+        layers = begin + (ends * second if one.kind == "B" else 0.0)  # the head's gradient precedes the layers
         own.slice(1, head, begin, layers)
         again, computed = self.times.get(f"{when}_recompute", 0.0), self.times[f"{when}_compute"]
         at = layers
@@ -149,13 +149,13 @@ class _TimelineDrawing:
         ):
             first, at = at, at + seconds * second
             own.slice(1, label, first, at)
-        beside: dict[str, float] = {}  # overlapped communication starts with compute
+        beside: dict[str, float] = {}  # overlapped communication starts together with compute
         for row, seconds, exposed, wire in self.rows.get(when, ()):
             heads = row["axis"] == "context" and row["operation"] == "all_to_all"
             told = f"{'heads' if heads else _CALLED.get(row['axis'], row['axis'])} {one.micro}"
             hides = seconds > exposed * (1 + 1e-9)
             first = beside.get(row["axis"], layers) if hides else at
-            if hides and exposed > 0:  # partly exposed communication
+            if hides and exposed > 0:  # a part of the communication is exposed
                 first = max(first, at + (exposed - seconds) * share * second)
             last = min(end, first + (seconds if hides else exposed) * share * second)
             own.move(row, told, first, last, wire * share)
@@ -171,7 +171,7 @@ class _TimelineDrawing:
         target, hop = self.target(one.kind, *place), float(self.of.sends[one.kind][place]) * second
         gathered = self.sent.get("tensor", (0.0, 0.0, 0.0))[0] * second
         at = end - hop - gathered
-        if target is None and len(self.whens) == 1:  # the closed form counts a send per stage
+        if target is None and len(self.whens) == 1:  # the closed form counts a send for every stage
             self.stages[stage].slice(1, f"counted as a send {one.micro}", at, end)
         if target is None or target[0] == stage:
             return
@@ -206,7 +206,7 @@ class _TimelineDrawing:
 
 
 def _named(result: Any, tracks: dict[tuple[str, str], int]) -> list[Event]:
-    """Names of processes and tracks."""
+    """Events that name processes and tracks."""
     rows: list[Event] = []
     for row in result.classes:
         pid, devices = row["stage"] + 1, f"{row['devices']:,} × {result.device}"
@@ -223,7 +223,7 @@ def _named(result: Any, tracks: dict[tuple[str, str], int]) -> list[Event]:
 
 
 def _why_not(result: Any) -> str:
-    """Why passes cannot be drawn; "" if they can."""
+    """The reason why passes cannot be drawn; "" if they can."""
     plan, micros = result.plan, result.workload.global_batch // (result.plan.data * result.plan.micro_batch)
     forward = result.workload.phase != "train"
     if "through" not in result.stage or result.passes is None or (plan.schedule not in _SIMPLE and result.pipe is None):
@@ -237,7 +237,7 @@ def _why_not(result: Any) -> str:
 
 
 def _in_turn(result: Any) -> list[Event]:
-    """The parts of the critical stage in sequence."""
+    """Draws the parts of the critical stage one after another."""
     rows = _named(result, {})
     for row in result.classes:
         stage, at = _Stage(row["stage"] + 1, {}), 0.0
@@ -249,7 +249,7 @@ def _in_turn(result: Any) -> list[Event]:
 
 
 def _ordered(result: Any) -> list[Event]:
-    """Passes of a schedule that splits the backward pass, and the end of the step."""
+    """Draws the passes of a schedule that splits the backward pass, and the end of the step."""
     drawing, lasts = _TimelineDrawing(result), []
     for own, order, starts, ends in zip(
         drawing.stages, result.pipe.passes, result.pipe.times.starts, result.pipe.times.ends, strict=True
@@ -259,7 +259,7 @@ def _ordered(result: Any) -> list[Event]:
             own.slice(1, name, drawing.first + start / 1e3, drawing.first + end / 1e3)
         lasts.append(drawing.first + ends[-1] / 1e3)
     for own, last, starts in zip(drawing.stages, lasts, result.pipe.times.starts, strict=True):
-        if result.plan.schedule in PERIODIC:  # stages do not wait for each other
+        if result.plan.schedule in PERIODIC:  # in these schedules stages do not wait for each other at the end
             drawing.head_and_tail(own, last, starts[0] / 1e3)
             own.events = _folded(own.events, round(result.seconds * 1e9) / 1e3)
         else:
@@ -270,7 +270,7 @@ def _ordered(result: Any) -> list[Event]:
 
 
 def _folded(events: list[Event], period: float) -> list[Event]:
-    """Events of a stage within one period; events beyond its end wrap to the start."""
+    """Folds the events of a stage into one period; events beyond its end wrap to the start."""
     found = []
     for event in events:
         over = round(event["ts"] + event.get("dur", 0.0) - period, 3)
@@ -285,7 +285,7 @@ def _folded(events: list[Event], period: float) -> list[Event]:
 
 
 def trace(result: Any) -> Event:
-    """A file of trace events for Perfetto and Chrome."""
+    """The content of a trace file for Perfetto and Chrome."""
     told = {"workload": result.workload.name, "plan": result.plan.text(), "cluster": result.cluster,
             "seconds": result.seconds}  # fmt: skip
     note = _why_not(result)

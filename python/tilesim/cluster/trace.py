@@ -13,7 +13,7 @@ from ..base.errors import listed, nearest, shown, user_error
 __all__ = ["COLLECTIVES", "KINDS", "Trace", "TraceClass", "TraceNode", "fsdp_trace"]
 
 KINDS = ("compute", "collective", "send", "recv", "memory", "none")
-#: operations of nodes of kind collective
+#: operations that a collective node may have
 COLLECTIVES = (
     *("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast_devices"),
     *("reduce", "gather", "scatter", "barrier"),
@@ -48,7 +48,7 @@ class TraceNode:
 
 @dataclass(slots=True)
 class TraceClass:
-    """Devices with equal traces; `source` is the file."""
+    """Devices with equal traces; `source` names the file."""
 
     devices: list[int]
     nodes: list[TraceNode]

@@ -7,13 +7,13 @@ from typing import Any
 
 from ..graph.tensor import Tensor
 
-#: complex dtype by the dtype of its parts
+#: dtype of the real and imaginary part -> complex dtype
 COMPLEX_OF = {"f32": "c64", "f64": "c128"}
 
 
 @dataclass(frozen=True, eq=False)
 class Complex:
-    """Real and imaginary part."""
+    """A complex tensor as its real and imaginary part."""
 
     re: Tensor
     im: Tensor
@@ -30,9 +30,9 @@ class Complex:
 
 
 def parts(builder: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Real and imaginary half of the bits of complex elements."""
+    """Splits complex elements into their real and imaginary part."""
     if x.dtype == "c128":
-        both = builder.op("bitcast", x, dtype="f64")  # [.., 2]
+        both = builder.op("bitcast", x, dtype="f64")  # shape [.., 2]: both parts
         re, im = (both[(..., i)] for i in (0, 1))
         return re, im
     bits = builder.op("bitcast", x, dtype="i64")  # vector units shift signed 64-bit integers
@@ -42,7 +42,7 @@ def parts(builder: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def joined(builder: Any, re: Tensor, im: Tensor) -> Tensor:
-    """The inverse of `parts`."""
+    """Joins real and imaginary part; the inverse of `parts`."""
     if re.dtype == "f64":
         rows = [builder.op("reshape", x, shape=[*x.shape, 1]) for x in (re, im)]
         whole: Tensor = builder.op("bitcast", builder.op("concat", *rows, dim=re.ndim), dtype="c128")

@@ -29,7 +29,7 @@ __all__ = [
 def counted(
     b: GraphBuilder, stem: str, trips: int, state: Sequence[Tensor], body: Callable[..., Sequence[Tensor]]
 ) -> list[Tensor]:
-    """A loop over 0 .. trips - 1."""
+    """Builds a loop over 0 .. trips - 1."""
     if trips <= 0:
         return list(state)
     taken, number = set(b.graph.functions), 0
@@ -51,7 +51,7 @@ def counted(
 
 
 def swapped(b: GraphBuilder, x: Tensor) -> Tensor:
-    """The transposes of matrices."""
+    """Transposes the matrices of the last two axes."""
     found: Tensor = b.op("transpose", x, permutation=[*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
     return found
 
@@ -72,28 +72,28 @@ class _Position:
         return found
 
     def column(self, x: Tensor) -> Tensor:
-        """Number `step`, [.., m, 1]."""
+        """Column number `step`, [.., m, 1]."""
         found: Tensor = self.b.op("dynamic_slice", x, *[self.zero] * (x.ndim - 1), self.step, sizes=[*x.shape[:-1], 1])
         return found
 
     def row(self, x: Tensor) -> Tensor:
-        """Number `step`, [.., 1, n]."""
+        """Row number `step`, [.., 1, n]."""
         starts = [self.zero] * (x.ndim - 2) + [self.step, self.zero]
         found: Tensor = self.b.op("dynamic_slice", x, *starts, sizes=[*x.shape[:-2], 1, x.shape[-1]])
         return found
 
     def summed(self, x: Tensor) -> Tensor:
-        """Over rows, [.., 1, n]."""
+        """The sum over rows, [.., 1, n]."""
         found: Tensor = self.b.op("reduce", x, dims=[self.axis], combiner="add", keep_dims=True)
         return found
 
     def selected(self, where: Tensor, x: Tensor) -> Tensor:
-        """The one row where the mask holds."""
+        """The one row for which the mask is true."""
         return self.summed(self.b.apply("select", where, x, self.b.scalar(0, x.dtype)))
 
 
 def lu(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The LU factors with row exchanges, column by column (right-looking, as LAPACK's getf2)."""
+    """Computes the LU factors with row exchanges, column by column (right-looking, as LAPACK's getf2)."""
     batch, (m, n) = list(a.shape[:-2]), a.shape[-2:]
     steps = min(m, n)
 
@@ -128,7 +128,7 @@ def lu(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def substituted(b: GraphBuilder, a: Tensor, x: Tensor, **attributes: Any) -> Tensor:
-    """A triangular solve; the batch axes of both are spread over each other."""
+    """Solves a triangular system; the batch axes of a and x are broadcast to each other."""
     batch = np.broadcast_shapes(a.shape[:-2], x.shape[:-2])
     a, x = (y if tuple(y.shape[:-2]) == tuple(batch) else b.broadcast(y, [*batch, *y.shape[-2:]]) for y in (a, x))
     found: Tensor = b.op("linear_solve", a, x, mode="triangular", **attributes)
@@ -136,7 +136,7 @@ def substituted(b: GraphBuilder, a: Tensor, x: Tensor, **attributes: Any) -> Ten
 
 
 def _in_order(b: GraphBuilder, x: Tensor, order: Tensor) -> Tensor:
-    """Rows of [.., m, c] in the order that [.., m] gives."""
+    """The rows of [.., m, c] in the order that [.., m] lists."""
     *batch, m, c = x.shape
     count = int(np.prod(batch, dtype=np.int64))
     index = order.reshape(count, m)
@@ -147,7 +147,7 @@ def _in_order(b: GraphBuilder, x: Tensor, order: Tensor) -> Tensor:
 
 
 def solve(b: GraphBuilder, a: Tensor, x: Tensor, left: bool = True) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """The solution of a y = x (or y a = x) by LU factors."""
+    """Solves a y = x (or y a = x) by LU factors."""
     factors = lu(b, a)
     packed, _, order = factors
     if left:
@@ -156,7 +156,7 @@ def solve(b: GraphBuilder, a: Tensor, x: Tensor, left: bool = True) -> tuple[Ten
         order = order if tuple(order.shape[:-1]) == tuple(batch) else b.broadcast(order, [*batch, order.shape[-1]])
         y = substituted(b, packed, _in_order(b, x, order), lower=True, unit_diagonal=True)
         return substituted(b, packed, y, lower=False), factors
-    # y a = x is a' y' = x', and p a = l u: a' = u' l' p
+    # y a = x is solved as a' y' = x'; with p a = l u, a' = u' l' p
     turned = swapped(b, x)
     y = substituted(b, packed, turned, lower=False, transpose_a=True)
     y = substituted(b, packed, y, lower=True, unit_diagonal=True, transpose_a=True)
@@ -166,7 +166,7 @@ def solve(b: GraphBuilder, a: Tensor, x: Tensor, left: bool = True) -> tuple[Ten
 
 
 def diagonal(b: GraphBuilder, a: Tensor) -> Tensor:
-    """[.., n]"""
+    """The diagonal, [.., n]."""
     *batch, _, n = a.shape
     shape = [1] * len(batch) + [n, n]
     rows, columns = (b.op("iota", shape=shape, dtype="i32", dim=len(batch) + i) for i in (0, 1))
@@ -176,7 +176,7 @@ def diagonal(b: GraphBuilder, a: Tensor) -> Tensor:
 
 
 def first_set(b: GraphBuilder, marks: Tensor) -> Tensor:
-    """LAPACK's status: the number (from 1) of the first mark along the last axis, 0 without one."""
+    """LAPACK's status: the number (from 1) of the first mark along the last axis, or 0 if no mark is set."""
     if marks.shape[-1] == 0:
         return b.broadcast(b.scalar(0, "i32"), list(marks.shape[:-1]))
     number, dims = b.op("convert", marks, dtype="i32"), [marks.ndim - 1]
@@ -186,7 +186,7 @@ def first_set(b: GraphBuilder, marks: Tensor) -> Tensor:
 
 
 def determinant(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Sign of the row exchanges, diagonal of the upper factor, and the LU factors."""
+    """Computes the sign of the row exchanges, the diagonal of the upper factor, and the LU factors."""
     factors = lu(b, a)
     pivots = factors[1]
     places = b.op("iota", shape=[1] * (pivots.ndim - 1) + [pivots.shape[-1]], dtype="i32", dim=pivots.ndim - 1)
@@ -197,7 +197,7 @@ def determinant(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, tuple[Tenso
 
 
 def identity(b: GraphBuilder, shape: Sequence[int], dtype: str) -> Tensor:
-    """Ones on the diagonal."""
+    """An identity matrix of this shape and dtype."""
     m, n = shape[-2:]
     eye = np.eye(m, n, dtype=np.float64 if dtype == "f64" else np.float32)
     found = b.weight(f"identity.{m}.{n}.{dtype}", data=eye, trainable=False)
@@ -205,12 +205,12 @@ def identity(b: GraphBuilder, shape: Sequence[int], dtype: str) -> Tensor:
 
 
 def inverse(b: GraphBuilder, a: Tensor) -> Tensor:
-    """By LU factors."""
+    """Computes the inverse by LU factors."""
     return solve(b, a, identity(b, a.shape, a.dtype))[0]
 
 
 def reflectors(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor]:
-    """Householder's reflections, one for each column (as LAPACK's geqr2)."""
+    """Computes Householder's reflections, one for each column (as LAPACK's geqr2)."""
     batch, (m, n) = list(a.shape[:-2]), a.shape[-2:]
     steps = min(m, n)
 
@@ -242,7 +242,7 @@ def reflectors(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def qr(b: GraphBuilder, packed: Tensor, taus: Tensor) -> Tensor:
-    """The orthogonal factor of reflections (as LAPACK's org2r)."""
+    """Multiplies reflections to the orthogonal factor (as LAPACK's org2r)."""
     batch, steps = list(packed.shape[:-2]), taus.shape[-1]
     start = identity(b, packed.shape, packed.dtype)
 

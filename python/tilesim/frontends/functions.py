@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["FUNCTIONS", "functions_of"]
 
-#: By Tilesim's name: names in torch (overloads of `aten`), ONNX, StableHLO with CHLO; spaces separate several names.
+#: Tilesim's name -> names in torch (overloads of `aten`), ONNX, StableHLO with CHLO; spaces separate several names.
 FUNCTIONS: dict[str, tuple[str, str, str]] = {
     "abs": ("abs", "Abs", "stablehlo.abs"),
     "acos": ("acos", "Acos", "chlo.acos"),
@@ -69,6 +69,6 @@ _COLUMNS = ("torch", "onnx", "stablehlo")
 
 
 def functions_of(front_end: str) -> dict[str, str]:
-    """Tilesim's function by its name in a front end."""
+    """Maps a front end's function names to Tilesim's."""
     column = _COLUMNS.index(front_end)
     return {name: ours for ours, names in FUNCTIONS.items() for name in names[column].split()}

@@ -20,24 +20,24 @@ PHILOX_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
 PHILOX_ROUNDS = 10
 
-Halves = tuple[Tensor, Tensor]  # of u32: low, high
+Halves = tuple[Tensor, Tensor]  # two u32 tensors: low and high
 
 
 def halves(scope: Building, x: Tensor) -> Halves:
-    """Both halves of 64-bit integers."""
-    signed = scope.bitcast(x, "i64")  # vector units order and shift signed ones
+    """Splits 64-bit integers into low and high halves."""
+    signed = scope.bitcast(x, "i64")  # vector units order and shift signed integers
     high = scope.apply("shift_right", signed, scope.scalar(32, "i64"))
     return scope.convert(signed, "u32"), scope.convert(high, "u32")
 
 
 def joined(scope: Building, low: Tensor, high: Tensor) -> Tensor:
-    """64-bit integers of their halves."""
+    """Joins low and high halves to 64-bit integers."""
     shifted = scope.apply("shift_left", scope.convert(high, "u64"), scope.scalar(32, "u64"))
     return scope.apply("bitwise_or", scope.convert(low, "u64"), shifted)
 
 
 def counters(scope: Building, count: int, low: Tensor, high: Tensor) -> Halves:
-    """`count` successive 64-bit numbers from (low, high) on, as halves of [count]."""
+    """`count` successive 64-bit numbers that start at (low, high), as halves of shape [count]."""
     index = scope.op("iota", shape=[count], dtype="u32", dim=0)
     sum_low = scope.apply("add", index, low)
     carry = scope.convert(scope.apply("less", sum_low, index), "u32")
@@ -45,7 +45,7 @@ def counters(scope: Building, count: int, low: Tensor, high: Tensor) -> Halves:
 
 
 def threefry(scope: Building, key: Halves, x: Halves) -> Halves:
-    """Threefry-2x32 with 20 rounds."""
+    """Computes Threefry-2x32 with 20 rounds."""
     parity = scope.apply("bitwise_xor", scope.apply("bitwise_xor", *key), scope.scalar(THREEFRY_PARITY, "u32"))
     keys = [*key, parity]
     a, b = scope.apply("add", x[0], keys[0]), scope.apply("add", x[1], keys[1])
@@ -61,12 +61,12 @@ def threefry(scope: Building, key: Halves, x: Halves) -> Halves:
 
 
 def _product(scope: Building, x: Tensor, factor: int) -> Halves:
-    """Both halves of x * factor."""
+    """Both halves of the 64-bit product x * factor."""
     return halves(scope, scope.apply("multiply", scope.convert(x, "u64"), scope.scalar(factor, "u64")))
 
 
 def philox(scope: Building, key: Halves, counter: Sequence[Tensor]) -> list[Tensor]:
-    """Philox-4x32 with 10 rounds."""
+    """Computes Philox-4x32 with 10 rounds."""
     state, keys = list(counter), list(key)
     for turn in range(PHILOX_ROUNDS):
         if turn:
@@ -83,7 +83,7 @@ def philox(scope: Building, key: Halves, counter: Sequence[Tensor]) -> list[Tens
 
 
 def random_halves(scope: Building, seed: Tensor, stream: int, count: int) -> Halves:
-    """Two words of 32 random bits for each of count elements, by Threefry."""
+    """Draws two words of 32 random bits for each of `count` elements, by Threefry."""
     key = tuple(scope.reshape(scope.along(seed, 0, i, i + 1), []) for i in (0, 1))
     index = scope.op("iota", shape=[count], dtype="u32", dim=0)
     other = scope.broadcast(scope.scalar(stream, "u32"), [count])
@@ -91,19 +91,19 @@ def random_halves(scope: Building, seed: Tensor, stream: int, count: int) -> Hal
 
 
 def unit(scope: Building, bits: Tensor) -> Tensor:
-    """f32 in [0, 1) of 23 random bits each."""
+    """Converts 23 random bits per element to f32 in [0, 1)."""
     mantissa = scope.apply("shift_right", bits, scope.scalar(9, "u32"))
     one = scope.apply("bitwise_or", mantissa, scope.scalar(0x3F800000, "u32"))
     return scope.apply("subtract", scope.bitcast(one, "f32"), scope.scalar(1.0, "f32"))
 
 
 def uniform(scope: Building, bits: Halves, low: Tensor, high: Tensor, dtype: str) -> Tensor:
-    """Numbers from low up to, and without, high: floats of 23 random bits, integers by the remainder of 32."""
+    """Numbers from low to below high: floats from 23 random bits, integers by the remainder of 32 bits."""
     if dtype in FLOATS:
         a, b = scope.convert(low, "f32"), scope.convert(high, "f32")
         spread = scope.apply("multiply", unit(scope, bits[0]), scope.apply("subtract", b, a))
         below = scope.apply("add", spread, a)
-        # The sum may round up to high, and a narrower dtype rounds again: then low.
+        # The sum may round up to high, and a narrower dtype rounds again; the result is then low.
         narrow = scope.convert(below, dtype)
         return scope.apply("select", scope.apply("less", narrow, high), narrow, scope.broadcast(low, narrow.shape))
     if dtype == "bool":
@@ -124,7 +124,7 @@ def normal(scope: Building, bits: Halves, mean: Tensor, deviation: Tensor, dtype
 
 
 def interleaved(scope: Building, parts: Sequence[Tensor], count: int) -> Tensor:
-    """Element i of each part, then i + 1: the first count of them."""
+    """Element i of each part, then element i + 1: the first `count` of them."""
     wide = [scope.reshape(part, [*part.shape, 1]) for part in parts]
     together = scope.concat(wide, 1)
     return scope.along(scope.reshape(together, [int(np.prod(together.shape))]), 0, 0, count)

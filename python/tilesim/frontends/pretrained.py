@@ -88,7 +88,7 @@ def _dtype_of(model: Any) -> Any:
 
 
 def configuration(model: Any) -> Any:
-    """The configuration of a model."""
+    """Loads the configuration of a model."""
     if isinstance(model, transformers.PretrainedConfig):
         return model
     if not isinstance(model, (str, os.PathLike)):
@@ -100,7 +100,7 @@ def configuration(model: Any) -> Any:
             raise user_error("the folder has no config.json", place=name)
         try:
             return transformers.AutoConfig.from_pretrained(folder if os.path.isdir(name) else name)
-        except Exception as error:  # many types, for a damaged file or an unknown model type
+        except Exception as error:  # a damaged file or an unknown model type raises errors of many types
             raise user_error("not a transformers configuration", place=name, value=_first_line(error)) from error
     known = list(transformers.models.auto.configuration_auto.CONFIG_MAPPING_NAMES)
     if name not in known:
@@ -117,7 +117,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _class_of(config: Any) -> Any:
-    """The class that the configuration names, or the usual one of its type."""
+    """The model class that the configuration names, or the usual class of its type."""
     for name in getattr(config, "architectures", None) or []:
         if isinstance(found := getattr(transformers, name, None), type):
             return found
@@ -136,7 +136,7 @@ def _class_of(config: Any) -> Any:
 
 @contextmanager
 def _without_elements(mode: Any) -> Iterator[None]:
-    """Parameters get shapes and dtypes only; buffers such as rotary frequencies keep their elements."""
+    """Gives parameters only shapes and dtypes; buffers such as rotary frequencies keep their elements."""
     own = torch.nn.Module.register_parameter
 
     def register(self: Any, name: str, param: Any) -> None:
@@ -164,7 +164,7 @@ def _built_model(config: Any, dtype: str | None, mode: Any) -> Any:
             model = (made.from_config if automatic else made._from_config)(config, dtype=wanted)
         model.tie_weights()
         return model
-    except Exception as error:  # many types
+    except Exception as error:  # errors of many types occur
         raise user_error("transformers cannot build this model", value=config.model_type,
                          suggestion=f"It raised: {_first_line(error)}") from error  # fmt: skip
 
@@ -186,7 +186,7 @@ def _vision(model: Any, batch: int, image: int | None) -> Any:
 
 
 def _source(model: Any, context: int, batch: int, image: int | None) -> dict[str, Any]:
-    """The input of one pass: tokens, an image, or as much audio as the encoder has positions for."""
+    """The input of one pass: tokens, an image, or as much audio as the encoder has positions."""
     main, config = model.main_input_name, model.config
     if main == "pixel_values":
         return {main: _vision(model, batch, image)}
@@ -200,7 +200,7 @@ def _source(model: Any, context: int, batch: int, image: int | None) -> dict[str
 
 
 def _read(model: Any, context: int, batch: int, image: int | None) -> Graph:
-    """All tokens or the image at once."""
+    """Reads the graph for all tokens, or for the image."""
     kwargs = _source(model, context, batch, image)
     text = "input_ids" in kwargs
     if text and _is_contrastive(model):
@@ -211,16 +211,16 @@ def _read(model: Any, context: int, batch: int, image: int | None) -> Graph:
     if kwargs.get("use_cache"):
         try:
             return _described(_named(model, kwargs), model, batch, what)
-        except Unsupported:  # layers with another type of state
+        except Unsupported:  # the layers have another type of state
             kwargs["use_cache"] = False
             what += " without its final state"
     return _described(_named(model, kwargs), model, batch, what)
 
 
 def _encoder_decoder(model: Any, phase: str, context: int, batch: int, image: int | None, mode: Any) -> Graph:
-    """Encoder and decoder, or one step of the decoder."""
+    """Reads encoder and decoder, or one step of the decoder."""
     (main, source), *_ = _source(model, context, batch, image).items()
-    first = 1 if main == "input_ids" else context  # decoder tokens: a start token, or a prompt for audio and images
+    first = 1 if main == "input_ids" else context  # decoder tokens: one start token, or a prompt for audio and images
     if phase == "decode":
         _token_ids(model, context, batch)
         graph, length = sequences.step(model, main, source, context, mode)
@@ -231,10 +231,10 @@ def _encoder_decoder(model: Any, phase: str, context: int, batch: int, image: in
 
 
 def _named(model: Any, kwargs: dict[str, Any]) -> Graph:
-    """A module's graph, with outputs named as in the model's result."""
+    """Reads a module's graph, with outputs named as in the model's result."""
     program = export(model, (), kwargs)
     leaves, count = leaves_of(program), program.call_spec.out_spec.num_leaves
-    # A cache reorders its tensors: small tensors with one number each show their new places.
+    # A cache may reorder its tensors: small tensors with one distinct number each reveal their new positions.
     marks = [torch.full([1] * getattr(leaf, "ndim", 0), float(i)) for i, leaf in enumerate(leaves)]
     found = torch.utils._pytree.tree_unflatten(marks, program.call_spec.out_spec)
     names = {int(value.flatten()[0]): name for name, value in _results(found)}
@@ -243,7 +243,7 @@ def _named(model: Any, kwargs: dict[str, Any]) -> Graph:
 
 
 def _results(found: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Tensors by name in nested dictionaries, lists and caches."""
+    """Yields tensors by name from nested dictionaries, lists and caches."""
     if isinstance(found, torch.Tensor):
         yield prefix or "result", found
     elif isinstance(found, cache_utils.Cache):
@@ -263,7 +263,7 @@ def _is_contrastive(model: Any) -> bool:
 
 
 def _writes(model: Any) -> bool:
-    """Whether a model writes text, and so caches keys and values."""
+    """Whether a model generates text, and so caches keys and values."""
     return bool(model.can_generate())
 
 
@@ -276,23 +276,23 @@ def _described(graph: Graph, model: Any, batch: int, what: str) -> Graph:
 
 
 class _TokenStep(torch.nn.Module):
-    """One token against a static cache that holds the earlier ones."""
+    """Runs one token with a static cache of the earlier tokens."""
 
     def __init__(self, model: Any, shapes: list[tuple[Any, Any]], filled: int, mode: Any) -> None:
         super().__init__()
         self.model, self.filled = model, filled
-        # newer transformers call it cache
+        # the name in newer versions of transformers
         self.cache_name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
         self.past = slots(shapes, mode)
 
     def forward(self, input_ids: Any) -> Any:
-        """Logits of the token after it."""
+        """The logits of the token after the input token."""
         cache = cache_utils.Cache(layers=[Slot(one.keys, one.values, self.filled) for one in self.past])
         return self.model(input_ids=input_ids, use_cache=True, **{self.cache_name: cache}).logits
 
 
 def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
-    """Token number `context`, with the keys and values of those before it in place."""
+    """Reads the step of token number `context`, with the keys and values of earlier tokens in the cache."""
     if not _writes(model):
         kind = model.config.model_type
         raise user_error(f"{kind} does not generate text", place="phase", value="decode", allowed="prefill")
@@ -306,16 +306,16 @@ def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
 
 
 def _cache_shape(tensor: Any, batch: int, context: int) -> tuple[tuple[int, ...], Any]:
-    """Shape and dtype of keys or values of a longer text."""
+    """Shape and dtype of keys or values for a longer text."""
     return (batch, int(tensor.shape[1]), context, int(tensor.shape[3])), tensor.dtype
 
 
 def _first_keys(model: Any) -> list[tuple[Any, Any]]:
-    """Keys and values of a short text, without elements: their heads and widths."""
+    """Keys and values of a short text without elements, which show the number and width of heads."""
     try:
         program = export(model, (), {"input_ids": torch.zeros((1, 2), dtype=torch.int64), "use_cache": True})
         past = results_of(program).past_key_values
         return [(layer.keys, layer.values) for layer in past.layers]
-    except Exception as error:  # many types: other caches, other results
+    except Exception as error:  # other caches and results raise errors of many types
         what = "this model does not cache keys and values by layer"
         raise unsupported(what, place=type(model).__name__, suggestion="Take phase='prefill'") from error

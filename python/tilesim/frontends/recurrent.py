@@ -49,19 +49,19 @@ def over_steps(
 
 
 def parts(x: Tensor, count: int) -> list[Tensor]:
-    """The last axis in equal parts."""
+    """Splits the last axis into equal parts."""
     width = x.shape[-1] // count
     return [x[(..., slice(i * width, (i + 1) * width))] for i in range(count)]
 
 
 def projected(b: GraphBuilder, h: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """State [batch, hidden] times weights [gates * hidden, hidden], plus a bias."""
+    """Multiplies a state [batch, hidden] by weights [gates * hidden, hidden], and adds a bias."""
     found: Tensor = b.op("contract", h, weight, bias, a_contract=[1], b_contract=[1])
     return found
 
 
 def lstm(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
-    """Gates input, forget, cell, output, as torch orders them; a bias and a projection of the result are optional."""
+    """The LSTM cell, gates input, forget, cell, output as in torch; bias and result projection are optional."""
     h, c = states
     bias = [x for x in fixed if x.ndim == 1]
     weight, *projection = (x for x in fixed if x.ndim == 2)
@@ -72,7 +72,7 @@ def lstm(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]
 
 
 def gru(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
-    """Gates reset, update, new, as torch orders them."""
+    """The GRU cell, gates reset, update, new as in torch."""
     (h,) = states
     outer, inner = parts(row, 3), parts(projected(b, h, *fixed), 3)
     reset, update = (b.apply("sigmoid", outer[i] + inner[i]) for i in range(2))
@@ -81,7 +81,7 @@ def gru(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor])
 
 
 def rnn(function: str) -> Cell:
-    """One gate with an elementwise function."""
+    """A cell of one gate with an elementwise function."""
 
     def cell(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
         return [b.apply(function, row + projected(b, states[0], *fixed))]

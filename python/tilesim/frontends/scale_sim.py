@@ -24,10 +24,10 @@ __all__ = ["from_scale_sim"]
 _GEMM = ("layer name", "m", "n", "k")
 _WINDOW = ("ifmap height", "ifmap width", "filter height", "filter width", "channels", "num filter", "strides")
 _CONVOLUTION = ("layer name", *_WINDOW)
-_FURTHER = ("stride width", "sparsity", "batch size")  # optional, by name, after the others
+_FURTHER = ("stride width", "sparsity", "batch size")  # optional columns, found by name, after the others
 _SPELLINGS = {"layer": "layer name", "num filters": "num filter", "stride": "strides", "stride height": "strides"}
 _MOST_BYTES = 16 << 20
-_MOST = 1 << 24  # of an extent
+_MOST = 1 << 24  # largest extent
 
 
 @dataclass
@@ -91,7 +91,7 @@ def from_scale_sim(path: str | os.PathLike[str], dtype: str = "i8") -> Graph:
 
 
 def _columns(header: list[str], name: str) -> tuple[list[str], list[str]]:
-    """The field of each column ("" for ignored ones), and the headers of the ignored ones."""
+    """Finds the field of each column ("" for ignored ones), and the headers of ignored columns."""
     found = [" ".join(cell.lower().replace("_", " ").split()) for cell in header]
     found = [_SPELLINGS.get(cell, cell) for cell in found]
     wanted = _GEMM if "m" in found[1:4] else _CONVOLUTION
@@ -118,7 +118,7 @@ def _product(b: GraphBuilder, row: _Row, layer: str, said: list[str]) -> Tensor:
 
 
 def _convolution(b: GraphBuilder, row: _Row, layer: str, said: list[str]) -> Tensor:
-    """A convolution, or a product where the window is a whole row of the input."""
+    """Builds a convolution, or a product if the window is a full row of the input."""
     height, width, kernel_height, kernel_width, channels, filters, stride = (row.size(column) for column in _WINDOW)
     strides = (stride, row.size("stride width", stride))
     batch = row.size("batch size", 1)

@@ -41,13 +41,13 @@ class _EncoderDecoder(torch.nn.Module):
 
 
 def _answer(found: Any) -> tuple[str, Any]:
-    """Logits, or the hidden state of a model without a head."""
+    """Name and tensor of the logits, or of the hidden state for a model without a head."""
     name = "logits" if "logits" in found else "last_hidden_state"
     return name, found[name]
 
 
 class _DecoderStep(torch.nn.Module):
-    """One token of the decoder: earlier ones in a static cache, keys and values of the source as arguments."""
+    """One token of the decoder: earlier tokens are in a static cache, the source's keys and values are arguments."""
 
     def __init__(self, model: Any, shapes: list[tuple[Any, Any]], length: int, filled: int, mode: Any) -> None:
         super().__init__()
@@ -60,18 +60,18 @@ class _DecoderStep(torch.nn.Module):
         across = cache_utils.Cache(layers=[Slot(one["keys"], one["values"], self.length) for one in source])
         both = cache_utils.EncoderDecoderCache(own, across)
         config, keys = self.model.config, source[0]["keys"]
-        # The decoder reads the length of the encoder's result only; the cache holds its keys and values.
+        # The decoder reads only the length of the encoder's result; the cache holds its keys and values.
         seen = keys.new_zeros((keys.shape[0], self.length, config.get_text_config().hidden_size))
         given = {"encoder_outputs": (seen,), "decoder_input_ids": decoder_input_ids}
         return _answer(self.model(**given, past_key_values=both, use_cache=True))[1]
 
 
 def _exported(model: Any, main: str, source: Any, prompt: Any) -> tuple[Any, dict[str, Any]]:
-    """Both parts, and their results by name, without elements."""
+    """Exports both parts; returns their results by name, without elements."""
     try:
         program = export(_EncoderDecoder(model), (), {main: source, "decoder_input_ids": prompt})
         found = results_of(program)
-    except Exception as error:  # many types: other arguments, caches and results
+    except Exception as error:  # other arguments, caches and results raise errors of many types
         what = "cannot export encoder and decoder of this model together"
         remedy = "Read a part: ts.from_torch(model.get_encoder(), kwargs={...})"
         raise unsupported(what, place=type(model).__name__, suggestion=remedy) from error
@@ -79,14 +79,14 @@ def _exported(model: Any, main: str, source: Any, prompt: Any) -> tuple[Any, dic
 
 
 def prefill(model: Any, main: str, source: Any, prompt: Any) -> tuple[Graph, int]:
-    """The encoder over its source and the decoder over its prompt."""
+    """Reads the encoder over its source and the decoder over its prompt."""
     program, found = _exported(model, main, source, prompt)
     graph = read(program, str(model.config.model_type), results=list(found))[0]
     return graph, int(found["source.0.keys"].shape[2])
 
 
 def step(model: Any, main: str, source: Any, context: int, mode: Any) -> tuple[Graph, int]:
-    """The decoder's token number `context`; earlier tokens and the source are in the cache."""
+    """Reads the decoder's step for token number `context`; earlier tokens and the source are in the cache."""
     batch = int(source.shape[0])
     _, found = _exported(model, main, source, torch.zeros((batch, 2), dtype=torch.int64))
     layers = range(sum(name.startswith("cache.") for name in found) // 2)

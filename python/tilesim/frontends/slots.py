@@ -11,12 +11,12 @@ __all__ = ["Slot", "empty", "leaves_of", "results_of", "slots"]
 
 
 def empty(shape: tuple[int, ...], dtype: Any, mode: Any) -> Any:
-    """A tensor of zeros; without elements in a mode of fake tensors."""
+    """A tensor of zeros; in a mode of fake tensors it has no elements."""
     return torch.zeros(shape, dtype=dtype) if mode is None else mode.from_tensor(torch.empty(shape, dtype=dtype))
 
 
 def slots(shapes: list[tuple[Any, Any]], mode: Any) -> torch.nn.ModuleList:
-    """A module per layer with buffers for keys and values of these shapes and dtypes."""
+    """Creates a module per layer with buffers for keys and values of these shapes and dtypes."""
     layers = torch.nn.ModuleList()
     for pair in shapes:
         layers.append(torch.nn.Module())
@@ -52,17 +52,17 @@ class Slot(cache_utils.CacheLayerMixin):
         self.is_initialized = True
 
     def lazy_initialization(self, *given: Any, **named: Any) -> None:
-        """Does nothing: the cache exists already."""
+        """Does nothing, because the cache exists already."""
 
     def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Writes the new keys and values and returns all."""
+        """Writes the new keys and values, and returns all keys and values."""
         place = torch.arange(self.filled, self.filled + key_states.shape[-2], device=key_states.device)
         self.keys.index_copy_(2, place, key_states)
         self.values.index_copy_(2, place, value_states)
         return self.keys, self.values
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Keys that a mask covers, and the first of them."""
+        """Number of keys that a mask covers, and the index of the first."""
         return self.filled + int(query_length), 0
 
     def get_seq_length(self) -> int:

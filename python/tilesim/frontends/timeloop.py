@@ -43,7 +43,7 @@ _LAYER = {
 
 @dataclass
 class _Space:
-    """A data space: each axis a sum of dimensions with coefficients."""
+    """A data space; each of its axes is a sum of dimensions with coefficients."""
 
     name: str
     axes: list[list[_Term]]
@@ -98,7 +98,7 @@ def _hint_for(data: Any) -> str:
 
 
 def _keys(node: Any, allowed: Sequence[str], place: str) -> dict[str, Any]:
-    """A mapping whose keys must be known; older files write "-" for "_"."""
+    """Reads a mapping and rejects unknown keys; older files write "-" for "_"."""
     if not isinstance(node, Mapping):
         raise user_error("a value has the wrong type", place=place, value=shown(node), allowed="a mapping")
     found = {str(key).replace("-", "_"): value for key, value in node.items()}
@@ -119,7 +119,7 @@ def _list(node: Mapping[str, Any], key: str, place: str, most: int) -> list[Any]
 def _read(
     problem: Mapping[str, Any], shape: Mapping[str, Any], place: str
 ) -> tuple[dict[str, int], list[_Space], list[str]]:
-    """Extents of dimensions, data spaces, and unused keys."""
+    """Reads extents of dimensions, data spaces, and unused keys."""
     dims = [str(dim) for dim in _list(shape, "dimensions", f"{place}: shape", 32)]
     factors: dict[str, Any] = {}
     for number, one in enumerate(shape.get("coefficients") or []):
@@ -172,7 +172,7 @@ def _space(node: Any, sizes: Mapping[str, int], factors: Mapping[str, Any], plac
 
 
 def _operation(b: GraphBuilder, title: str, sizes: Mapping[str, int], spaces: list[_Space], place: str) -> Tensor:
-    """The operation; its operands define the order of axes, because data spaces have no layout."""
+    """Builds the operation; its operands define the order of axes, because data spaces have no layout."""
     read, written = [one for one in spaces if not one.written], [one for one in spaces if one.written]
     moved = [one for one in read if any(len(axis) > 1 or axis[0][1] > 1 for axis in one.axes)]
     if len(read) != 2 or len(written) != 1 or len(moved) > 1 or any(len(axis) > 1 for axis in written[0].axes):
@@ -202,7 +202,7 @@ def _operation(b: GraphBuilder, title: str, sizes: Mapping[str, int], spaces: li
 def _window(
     axis: list[_Term], of_w: set[str], of_z: set[str], sizes: Mapping[str, int], place: str
 ) -> tuple[int, int, int, int]:
-    """Positions, stride, taps and dilation of an axis."""
+    """Number of positions, stride, taps and dilation of an axis."""
     place_of = [term for term in axis if term[0] in of_z and term[0] not in of_w]
     tap_of = [term for term in axis if term[0] in of_w and term[0] not in of_z]
     if len(place_of) != 1 or len(tap_of) != len(axis) - 1:

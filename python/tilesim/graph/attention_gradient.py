@@ -17,7 +17,7 @@ def _wide(dtype: str) -> str:
 
 
 def _product(b: GraphBuilder, x: Tensor, y: Tensor, x_axis: int, y_axis: int, dtype: str) -> Tensor:
-    """A product of matrices per key head."""
+    """Multiplies matrices for each key head."""
     result: Tensor = b.op(
         "contract", x, y, a_batch=[0, 1], b_batch=[0, 1], a_contract=[x_axis], b_contract=[y_axis], dtype=dtype
     )
@@ -51,17 +51,17 @@ class AttentionGradient:
         return self.b.scalar(value, dtype or self.dtype)
 
     def _filled(self, x: Tensor) -> Tensor:
-        """Zeros where a row of the batch has no keys, because the memory may hold anything."""
+        """Sets rows of the batch without keys to zero, because the memory may hold anything there."""
         row = self.b.op("iota", shape=[self.keys, 1], dim=0, dtype="i32")
         there = self.b.apply("less", row, self.lengths)  # type: ignore[arg-type]
         return self.b.apply("select", there, x, self._number(0, x.dtype))
 
     def _grouped(self, x: Tensor) -> Tensor:
-        """Heads that share a key head as rows of one matrix."""
+        """Joins heads that share a key head to the rows of one matrix."""
         return x.reshape(self.batch, self.groups, self.heads // self.groups * self.queries, x.shape[3])
 
     def _visible(self) -> Tensor | None:
-        """The mask of keys per query from causality, window, lengths and a bool mask; None for all keys."""
+        """The mask of keys per query from causality, window, lengths and a bool mask; None if all keys are visible."""
         b, attributes = self.b, self.attributes
         causal, window = attributes.get("causal", False), attributes.get("window", 0)
         key = b.op("iota", shape=[1, self.keys], dim=1, dtype="i32")
@@ -87,12 +87,12 @@ class AttentionGradient:
         return result
 
     def _visible_mask(self, mask: Tensor) -> Tensor:
-        """The part of a mask for the existing keys."""
+        """The part of a mask for the keys that exist."""
         long = mask.ndim > 0 and mask.shape[-1] > self.keys
         return mask[(..., slice(0, self.keys))] if long else mask
 
     def _weights(self, lse: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Weights p [B, H, S, T], and the slope of the soft cap."""
+        """Recomputes the weights p [B, H, S, T], and the slope of the soft cap."""
         b = self.b
         scores = _product(b, self._grouped(self.q), self.k, 3, 3, self.dtype)
         scores = scores.reshape(self.batch, self.heads, self.queries, self.keys) * self.scale
@@ -106,12 +106,12 @@ class AttentionGradient:
             scores = b.apply("select", seen, scores, self._number(HIDDEN))
         lse = lse.reshape(self.batch, self.heads, self.queries, 1)
         p = b.apply("exp", scores - lse)
-        if self.attributes.get("masked_row", "zero") == "zero":  # -inf - -inf in rows without visible keys
+        if self.attributes.get("masked_row", "zero") == "zero":  # a row without visible keys computes -inf - -inf
             p = b.apply("select", b.apply("equal", lse, self._number(HIDDEN)), self._number(0), p)
         return p, slope
 
     def run(self, o: Tensor, lse: Tensor, do: Tensor | None, dlse: Tensor | None) -> list[Tensor | None]:
-        """Gradients by the attention's operands."""
+        """Gradients by each operand of the attention."""
         b, rows = self.b, (self.batch, self.heads, self.queries)
         p, slope = self._weights(lse)
         full = (*rows, self.keys)
@@ -139,7 +139,7 @@ class AttentionGradient:
         return [dq, dk, dv, dmask]
 
     def _padded(self, x: Tensor, dtype: str) -> Tensor:
-        """Pads with zeros for keys after attribute kv_len."""
+        """Pads with zeros for the keys after attribute kv_len."""
         x = x.convert(dtype)
         if self.keys == self.whole:
             return x

@@ -1,4 +1,4 @@
-"""Graph construction for front ends: constants, movements without no-ops, gathers and convolutions."""
+"""Helps front ends build graphs: constants, movements without no-ops, gathers and convolutions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .builder import GraphBuilder
 from .tensor import Tensor
 
 SMALL = 4096  # most elements of a constant whose value front ends can read
-TABLE = 1 << 26  # most elements of a table that a front end makes: indices, interpolation
+TABLE = 1 << 26  # most elements of a table that a front end creates, such as indices or interpolation weights
 SPATIAL = "DHW"
 
 
 def bounded(count: float, what: str) -> None:
-    """Raises an error for a table that is too large; a few numbers of a file set its size."""
+    """Raises an error for a table that is too large, because a few numbers of a file determine its size."""
     if count > TABLE:
         raise user_error(f"{what} is too large", value=f"{count:.0f} elements", allowed=f"{TABLE} elements")
 
@@ -46,7 +46,7 @@ def gathered(
 def scattered(
     op: Callable[..., Any], x: Tensor, index: Tensor, updates: Tensor, axes: Sequence[int], lead: int, **more: Any
 ) -> Tensor:
-    """x with updates combined at positions on `axes`; the index is as for `gathered`."""
+    """Combines updates with x at positions on `axes`; the index has the form of `gathered`."""
     result: Tensor = op(
         "scatter", x, index, updates, update_window_dims=list(range(lead, updates.ndim)),
         inserted_window_dims=sorted(axes), scatter_dims_to_operand_dims=list(axes), index_vector_dim=lead, **more,
@@ -55,7 +55,7 @@ def scattered(
 
 
 def window_labels(lead: str, rank: int) -> str:
-    """Labels of an operand of a convolution over `rank` axes, as "NCHW"."""
+    """Labels of the operand of a convolution over `rank` axes, such as "NCHW"."""
     if not 0 <= rank <= len(SPATIAL):
         raise Unsupported(f"windows over {rank} axes")
     return lead + SPATIAL[len(SPATIAL) - rank :]
@@ -64,7 +64,7 @@ def window_labels(lead: str, rank: int) -> str:
 def convolved(
     op: Callable[..., Any], x: Tensor, w: Tensor, bias: Tensor | None = None, w_lead: str = "OI", **settings: Any
 ) -> Tensor:
-    """Convolution of x [N, C, ..] with w [O, I, ..]."""
+    """Convolves x [N, C, ..] with w [O, I, ..]."""
     x_labels, w_labels = (window_labels(lead, w.ndim - 2) for lead in ("NC", w_lead))
     operands = [x, w] if bias is None else [x, w, bias]
     result: Tensor = op("convolution", *operands, x_labels=x_labels, w_labels=w_labels, y_labels=x_labels, **settings)
@@ -72,7 +72,7 @@ def convolved(
 
 
 def namer() -> Callable[[str], str]:
-    """Makes names unique: "x", "x.1", "x.2", .."""
+    """Returns a function that makes names unique: "x", "x.1", "x.2", .."""
     given: dict[str, itertools.count[int]] = {}
 
     def fresh(stem: str) -> str:
@@ -86,13 +86,13 @@ class Building:
     """One function of a graph under construction."""
 
     def __init__(self, builder: GraphBuilder, fresh: Callable[[str], str]) -> None:
-        """Starts without constants."""
+        """Creates an empty set of constants."""
         self.builder, self.fresh = builder, fresh
         self.known: dict[int, NDArray[Any]] = {}
-        self.spread: dict[int, Tensor] = {}  # operand of each broadcast, with its axes in place
+        self.spread: dict[int, Tensor] = {}  # result of each broadcast -> its operand, with the axes in place
 
     def constant(self, array: Any, name: str = "constant") -> Tensor:
-        """A constant with these elements; equal small ones are shared."""
+        """A constant with these elements; equal small constants are shared."""
         array = np.asarray(array)
         key = f"{array.dtype}({array.item()!r})" if array.ndim == 0 else self.fresh(name)
         tensor = self.builder.weight(key, data=array, trainable=False)
@@ -105,17 +105,17 @@ class Building:
         return self.constant(np.asarray(number).astype(NUMPY[dtype]))
 
     def array(self, tensor: Tensor) -> NDArray[Any] | None:
-        """Elements of a small constant, else None."""
+        """The elements of a small constant, or None."""
         return self.known.get(tensor.value)
 
     # --- operations ---
 
     def op(self, kind: str, *operands: Tensor | None, **attributes: Any) -> Any:
-        """An operation of the graph."""
+        """Adds an operation to the graph."""
         return self.builder.op(kind, *operands, **attributes)
 
     def apply(self, function: str, *operands: Tensor) -> Tensor:
-        """An elementwise function; a broadcast to the shape of another operand is left out."""
+        """Applies an elementwise function; leaves out a broadcast to the shape of another operand."""
         if any(x.value in self.spread for x in operands):
             shape = np.broadcast_shapes(*(x.shape for x in operands))
             full = [i for i, x in enumerate(operands) if x.shape == shape]
@@ -125,7 +125,7 @@ class Building:
         return self.builder.apply(function, *operands)
 
     def convert(self, x: Tensor, dtype: str, **more: Any) -> Tensor:
-        """x in another dtype."""
+        """Converts x to another dtype."""
         if x.dtype == dtype:
             return x
         if dtype == "bool":
@@ -134,28 +134,28 @@ class Building:
         return result
 
     def bitcast(self, x: Tensor, dtype: str) -> Tensor:
-        """The bits of x as another dtype of the same width."""
+        """Reads the bits of x as another dtype of the same width."""
         if x.dtype == dtype:
             return x
         result: Tensor = self.op("bitcast", x, dtype=dtype)
         return result
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
-        """x in another shape of as many elements."""
+        """Reshapes x to another shape with as many elements."""
         if list(x.shape) == list(shape):
             return x
         result: Tensor = self.op("reshape", x, shape=list(shape))
         return result
 
     def transpose(self, x: Tensor, permutation: Sequence[int]) -> Tensor:
-        """Axis i of the result is axis permutation[i] of x."""
+        """Transposes x: axis i of the result is axis permutation[i] of x."""
         if list(permutation) == list(range(x.ndim)):
             return x
         result: Tensor = self.op("transpose", x, permutation=list(permutation))
         return result
 
     def broadcast(self, x: Tensor, shape: Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
-        """x repeated to a shape; dims: result axis of each axis of x, the last ones by default."""
+        """Broadcasts x to a shape; dims: the result axis of each axis of x, by default the last ones."""
         dims = list(range(len(shape) - x.ndim, len(shape))) if dims is None else list(dims)
         if list(x.shape) == list(shape) and dims == list(range(x.ndim)):
             return x
@@ -165,7 +165,7 @@ class Building:
         return result
 
     def slice(self, x: Tensor, start: Sequence[int], limit: Sequence[int], stride: Sequence[int] = ()) -> Tensor:
-        """A part of x with static borders."""
+        """Cuts out a part of x with static borders."""
         stride = list(stride) or [1] * x.ndim
         if not any(start) and list(limit) == list(x.shape) and set(stride) <= {1}:
             return x
@@ -173,13 +173,13 @@ class Building:
         return result
 
     def along(self, x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tensor:
-        """A part of one axis."""
+        """Cuts out a part of one axis."""
         starts, limits, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
         starts[dim], limits[dim], strides[dim] = start, limit, stride
         return self.slice(x, starts, limits, strides)
 
     def concat(self, parts: Sequence[Tensor], dim: int) -> Tensor:
-        """Tensors one after the other."""
+        """Joins tensors along an axis."""
         if len(parts) == 1:
             return parts[0]
         result: Tensor = self.op("concat", *parts, dim=dim)

@@ -21,7 +21,7 @@ _LARGEST = {"bf16": 3.3895313892515355e38, "f16": 65504.0}
 
 
 def multiplied_floats(graph: Graph) -> set[str]:
-    """Float dtypes of 16 bits and more that products multiply."""
+    """The float dtypes of 16 bits or more that products multiply."""
     return {
         operand["dtype"]
         for function in graph.functions
@@ -40,17 +40,17 @@ class Cast(Rewriter):
     """
 
     def __init__(self, graph: Graph, dtype: str) -> None:
-        """Finds the dtypes to cast."""
+        """Finds the dtypes to replace."""
         super().__init__(graph)
         self.dtype = dtype
         self.cast = multiplied_floats(graph) - {dtype}
-        self.kept: list[str] = []  # operations that stay wide
-        self.saturated = 0  # elements of weights beyond the dtype's largest number
+        self.kept: list[str] = []  # operations that keep their dtype
+        self.saturated = 0  # number of weight elements beyond the new dtype's largest number
         self.wide = WideValues(graph, self.cast)
-        self.counts = 0  # operations on values that come from integers
-        self.rounded: list[str] = []  # conversions of the network's floats to integers
-        self.twice: dict[tuple[str, int], str] = {}  # weights that stay, by function and value
-        self.narrowed: dict[tuple[str, int], Tensor] = {}  # converted values, by function and value
+        self.counts = 0  # number of operations on values that come from integers
+        self.rounded: list[str] = []  # operations that convert the network's floats to integers
+        self.twice: dict[tuple[str, int], str] = {}  # (function, value) -> weight that also stays wide
+        self.narrowed: dict[tuple[str, int], Tensor] = {}  # (function, value) -> converted value
 
     def run(self) -> Graph:
         """Writes all functions that the entry runs."""
@@ -67,11 +67,11 @@ class Cast(Rewriter):
         return str(row["dtype"]) if (function, row["name"]) in self.wide.kept_inputs else self._to(row["dtype"])
 
     def input(self, function: Function, number: int, row: Row) -> Tensor:
-        """An input of a function in the new dtype, or in the old one where its readers need that."""
+        """Adds an input in the new dtype, or in the old one if its readers need that."""
         return function.b.input(row["name"], row["shape"], self._dtype_of_input(function.name, row))
 
     def constant(self, function: Function, name: str) -> Tensor:
-        """A weight in the new dtype; random weights stay random."""
+        """Adds a weight in the new dtype; random weights stay random."""
         row = self.weights[name]
         if row["dtype"] not in self.cast:
             return super().constant(function, name)
@@ -93,7 +93,7 @@ class Cast(Rewriter):
         return function.b.weight(new, data=values.astype(NUMPY[self.dtype]), trainable=self.weights[name]["trainable"])
 
     def _as(self, function: Function, x: Tensor, dtype: str, value: str) -> Tensor:
-        """A value in a dtype: a second weight for a weight that stays wide elsewhere, else a conversion."""
+        """Converts a value; a weight that stays wide elsewhere gets a second weight instead."""
         key = (function.name, x.value)
         if x.dtype == dtype or dtype not in {self.dtype, *self.cast}:
             return x
@@ -103,14 +103,14 @@ class Cast(Rewriter):
             name = self.twice.get(key)
             if name is not None and self.weights[name]["source"] != "random":
                 self.narrowed[key] = self._rounded(function, name, f"{name}.{dtype}")
-            elif (function.name, value) in self.wide.counted:  # a mask of -1e9 stays finite, as in a weight
+            elif (function.name, value) in self.wide.counted:  # a mask of -1e9 stays finite, as it does in a weight
                 self.narrowed[key] = function.b.op("convert", x, dtype=dtype, overflow="saturate")
             else:
                 self.narrowed[key] = x.convert(dtype)
         return self.narrowed[key]
 
     def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """An operation in the new dtype, or in the old one between conversions where it needs that."""
+        """Writes an operation in the new dtype, or in the old one between conversions if it needs that."""
         attributes = row["attributes"]
         if is_exact(row):
             return self._exact(function, row, operands)
@@ -128,7 +128,7 @@ class Cast(Rewriter):
         return self.unchanged(function, row, operands)
 
     def unchanged(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """The operation on operands in the dtypes that it, or the functions that it runs, need."""
+        """Writes the operation on operands in the dtypes that it needs, or that the functions that it runs need."""
         stays = is_exact(row) or self.wide.keeps(function.name, row)
         given: list[Tensor | None] = []
         for at, x in enumerate(operands):
@@ -144,7 +144,7 @@ class Cast(Rewriter):
         return super().unchanged(function, row, given)
 
     def _exact(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """An unchanged operation; its results in the new dtype unless another such operation reads them."""
+        """Writes an unchanged operation; converts its results unless another such operation reads them."""
         made: list[Tensor] = []
         for x, value in zip(self.unchanged(function, row, operands), row["results"], strict=False):
             changes = value is not None and value["dtype"] in self.cast
@@ -155,7 +155,7 @@ class Cast(Rewriter):
         return made
 
     def ended(self, function: Function) -> None:
-        """Gives outputs of loops, branches and aliases the dtype that they must share."""
+        """Gives the outputs of loops, branches and aliases the dtype that they must share."""
         outputs = self.core.signature(function.name)[1]
         for at, dtype in self._required_dtypes(function).items():
             name = outputs[at]["name"]
@@ -163,7 +163,7 @@ class Cast(Rewriter):
                 function.values[name] = self._as(function, function.values[name], dtype, name)
 
     def _required_dtypes(self, function: Function) -> dict[int, str]:
-        """Required dtypes of outputs, by number."""
+        """The required dtypes of outputs, by number."""
         inputs, outputs = self.core.signature(function.name)
         if function.main:
             return {output: self._dtype_of_input(function.name, inputs[at]) for output, at in self.core.aliases}
@@ -178,7 +178,7 @@ class Cast(Rewriter):
         }
 
     def note(self, graph: Graph) -> str:
-        """The note of the new graph."""
+        """The note that the new graph gets."""
         pairs = zip(self.core.inputs, graph.core.inputs, strict=True)
         names = [str(new["name"]) for old, new in pairs if old["dtype"] != new["dtype"]]
         text = f"cast from {', '.join(sorted(self.cast))} to {self.dtype}: weights and arithmetic"

@@ -1,4 +1,4 @@
-"""A compiled graph as bytes of its .tsim form, weights included."""
+"""Converts a compiled graph to the bytes of its .tsim form, with weights, and back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .. import _core
 
 
 def in_bytes(core: _core.Graph) -> bytes:
-    """Content of the graph's .tsim file."""
+    """The content of the graph's .tsim file."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "graph.tsim")
         core.save(path, False)
@@ -18,7 +18,7 @@ def in_bytes(core: _core.Graph) -> bytes:
 
 
 def graph_of_bytes(content: bytes) -> _core.Graph:
-    """The graph of a .tsim file's content."""
+    """Reads a graph from the content of a .tsim file."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "graph.tsim")
         with open(path, "wb") as file:

@@ -1,4 +1,4 @@
-"""Communication of a graph: its collectives with their bytes, and the notes of results about them."""
+"""Finds the communication of a graph: collectives with their bytes, and the notes that results have about them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Graph = TypeVar("_Graph", bound=Any)
 
 __all__ = ["bytes_of", "collectives", "device_notes", "groups_of", "mesh_devices", "single_device_graph"]
 
-#: bytes that leave a device per call among n devices, as a share of the larger of operand and result
+#: collective -> bytes that leave one of n devices per call, as a share of the larger of operand and result
 _SHARES = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "all_gather": lambda n: (n - 1) / n,
@@ -23,7 +23,7 @@ _SHARES = {
 
 
 def mesh_devices(core: _core.Graph) -> int:
-    """Devices of a graph's mesh; 1 without one."""
+    """Number of devices in a graph's mesh; 1 without a mesh."""
     return 1 if core.mesh is None else math.prod(size for _, size in _core.mesh_axes(core.mesh)[0])
 
 
@@ -33,7 +33,7 @@ def bytes_of(value: dict[str, Any]) -> int:
 
 
 def groups_of(entry: dict[str, Any], devices: int) -> list[list[int]]:
-    """Members of each group of a collective, or source and target of each pair."""
+    """The members of each group of a collective, or the source and target of each pair."""
     attributes = entry["attributes"]
     if "pairs" in attributes:
         pairs = attributes["pairs"]
@@ -70,7 +70,7 @@ def _sent(rows: list[dict[str, Any]]) -> int:
 
 
 def collectives(core: _core.Graph) -> list[dict[str, Any]]:
-    """Collectives that the entry function reaches."""
+    """Lists the collectives that the entry function reaches."""
     known: dict[str, list[dict[str, Any]]] = {}
     devices = int(core.devices)
 
@@ -92,7 +92,7 @@ def collectives(core: _core.Graph) -> list[dict[str, Any]]:
             for row in found
         ]
 
-    # Callees first, without recursion: graphs may have more levels than Python's stack.
+    # Callees come first, without recursion: graphs may have more levels than Python's stack.
     open_: list[tuple[str, list[dict[str, Any]]]] = [("", core.communications(""))]
     while open_:
         function, entries = open_[-1]
@@ -106,7 +106,7 @@ def collectives(core: _core.Graph) -> list[dict[str, Any]]:
 
 
 def device_notes(core: _core.Graph) -> list[str]:
-    """Notes of one device's results about a graph for several devices."""
+    """Notes for results of one device on a graph for several devices."""
     rows = collectives(core)
     devices, mesh = int(core.devices), mesh_devices(core)
     if rows:
@@ -125,7 +125,7 @@ def device_notes(core: _core.Graph) -> list[str]:
 
 
 def single_device_graph(graph: _Graph) -> _Graph:
-    """A graph without collectives."""
+    """Changes collectives so that one device can run the graph, as if all devices held the same tensors."""
     changed = graph.copy()
     names = _core.one_of_alike_devices(changed.core)
     if not names:

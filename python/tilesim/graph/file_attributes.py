@@ -1,4 +1,4 @@
-"""Additional attributes of a graph's file: defaults of inputs and assumptions."""
+"""Stores attributes of a graph in its file: defaults of inputs and assumptions."""
 
 from __future__ import annotations
 

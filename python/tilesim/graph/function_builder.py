@@ -15,9 +15,14 @@ from ..base.errors import nearest, shown, user_error
 from .graph import Graph
 from .tensor import Tensor
 
-MOST_NUMBER = 2**31 - 1  # of an input or output
+MOST_NUMBER = 2**31 - 1  # largest number of an input or output
 
 Self = TypeVar("Self", bound="FunctionBuilder")
+
+
+#: Names of functions in other libraries.
+_FUNCTIONS = {"swish": "silu", "gelu": "gelu_erf", "mul": "multiply", "sub": "subtract", "div": "divide",
+              "pow": "power", "max": "maximum", "min": "minimum", "where": "select", "neg": "negate"}  # fmt: skip
 
 
 @checked_class("shape", "value", inside=False)
@@ -29,7 +34,7 @@ class FunctionBuilder:
         self.graph: Graph = Graph() if parent is None else parent.graph
         self.dtype = dtype_name(dtype)
         self.function_name = "main" if parent is None else name
-        self.stem = ""  # default name of operations; front ends set it to the name of their node
+        self.stem = ""  # default name of operations; front ends set it to the name of the current node
         if parent is None:
             self.graph.name = name
         self.core = _core.Builder(self.graph.core, self.function_name)
@@ -242,6 +247,8 @@ class FunctionBuilder:
         Raises:
             UserError: for an unknown function (with the nearest) or operands that do not fit.
         """
+        if function in _FUNCTIONS:
+            raise user_error("unknown function", value=f"'{function}'", suggestion=_FUNCTIONS[function])
         return Tensor(self, self.core.elementwise(function, [self._value(x) for x in operands], name or self.stem))
 
     def matmul(self, a: Tensor, b: Tensor, bias: Tensor | None = None, name: str = "") -> Tensor:
@@ -286,16 +293,16 @@ def _kinds() -> tuple[str, ...]:
 
 
 def _unknown_kind(kind: str, builder: FunctionBuilder) -> Exception:
-    """The error for an unknown kind, which points to elementwise functions and methods of that name."""
+    """The error for an unknown kind; suggests elementwise functions and methods of that name."""
     similar = nearest(str(kind), [*_kinds(), *_core.function_names()])
     remedy = f"It is a method: b.{kind}(...)" if hasattr(type(builder), str(kind)) else _elsewhere(kind) or similar
     return user_error("unknown kind of operation", value=shown(kind), allowed=", ".join(_kinds()), suggestion=remedy)
 
 
 def _elsewhere(name: str, value: Any = None) -> str:
-    """The call behind a name that is not a method of builders."""
+    """Suggests the call that has the name of a missing builder method."""
     if name in _core.function_names():
-        return f"It is an elementwise function: b.apply('{name}', x)"
+        return f"It is an elementwise function: b.apply('{name}', x, ...)"
     if hasattr(Tensor, str(name)):
         return f"It is a method of tensors: x.{name}(...)"
     return f"It is a kind of operation: b.op('{name}', x, ...)" if name in _kinds() else ""
@@ -307,6 +314,6 @@ MEANT["FunctionBuilder."] = _elsewhere
 def _number(value: Any) -> float:
     try:
         return float(value)
-    except Exception:  # of the object's own too
+    except Exception:  # an error inside the object itself also ends here
         raise user_error("an operand is neither a tensor nor a number", value=shown(value),
                          allowed="a Tensor of this builder, a number") from None  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reverse-mode gradients of graphs."""
+"""Differentiates graphs in reverse mode."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .tensor import Tensor
 __all__ = ["gradient"]
 
 Row = dict[str, Any]
-Gradients = list[Tensor | None]  # by operand or result; None: no gradient reaches it
+Gradients = list[Tensor | None]  # one per operand or result; None if no gradient reaches it
 
-#: by function: gradient by each operand, from (builder, gradient, result, operands); None without gradient
+#: function -> gradient by each operand, from (builder, gradient, result, operands); None without gradient
 ELEMENTWISE: dict[str, Callable[..., list[Any]]] = {
     "identity": lambda b, g, y, x: [g],
     "negate": lambda b, g, y, x: [-g],
@@ -51,7 +51,7 @@ def _zero(b: GraphBuilder, like: Tensor) -> Tensor:
 
 
 def _summed_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The sum over axes along which a tensor of this shape was broadcast."""
+    """Sums over the axes along which a tensor of this shape was broadcast."""
     lead = x.ndim - len(shape)
     axes = [i for i in range(x.ndim) if i < lead or (shape[i - lead] == 1 and x.shape[i] != 1)]
     return (x.sum(axes) if axes else x).reshape(*shape) if x.shape != shape else x
@@ -66,7 +66,7 @@ def _elementwise(b: GraphBuilder, row: Row, gradients: Gradients, results: list[
 
 
 def _contract(b: GraphBuilder, row: Row, gradients: Gradients, results: list[Tensor], x: list[Any]) -> Gradients:
-    """A product of the gradient with the other operand, transposed to the operand's axes."""
+    """Multiplies the gradient by the other operand, transposed to the operand's axes."""
     (g,), attributes = gradients, row["attributes"]
     if any(key in attributes for key in ("a_format", "b_format", "a_tiles", "b_tiles")) or len(x) > 3:
         raise _no_gradient(row, "a product of sparse operands", ())
@@ -111,7 +111,7 @@ def _reduce(b: GraphBuilder, row: Row, gradients: Gradients, results: list[Tenso
         for i in dims:
             count *= operand.shape[i]
         return [spread / float(max(1, count))]
-    if combiner in ("maximum", "minimum"):  # equal extremes share the gradient
+    if combiner in ("maximum", "minimum"):  # equal extremes share the gradient equally
         most = b.apply("equal", operand, results[0].reshape(*kept)).convert(operand.dtype)
         return [spread * most / most.sum(dims, keep_dims=True)]
     raise _no_gradient(row, f"reduction '{combiner}'", ("add", "mean", "maximum", "minimum"))
@@ -154,7 +154,7 @@ def _attention(b: GraphBuilder, row: Row, gradients: Gradients, results: list[Te
     found = AttentionGradient(b, x, row["attributes"], row["name"]).run(results[0], results[1], *gradients)
     if len(x) > 3 and found[3] is not None:
         mask, keys = x[3], found[3].shape[3]
-        behind = max(0, mask.shape[-1] - keys) if mask.ndim else 0  # keys behind attribute kv_len
+        behind = max(0, mask.shape[-1] - keys) if mask.ndim else 0  # number of keys after attribute kv_len
         dmask = _summed_to(found[3], (*mask.shape[:-1], keys) if behind else mask.shape)
         if behind:
             high = [0] * (mask.ndim - 1) + [behind]
@@ -163,7 +163,7 @@ def _attention(b: GraphBuilder, row: Row, gradients: Gradients, results: list[Te
     return [*found[: len(x)], *[None] * (len(x) - 4)]
 
 
-#: by kind: gradients by its operands from (builder, row, gradients by its results, results, operands)
+#: kind -> gradients by its operands, from (builder, row, gradients by its results, results, operands)
 KINDS: dict[str, Callable[[GraphBuilder, Row, Gradients, list[Tensor], list[Any]], Gradients]] = {
     "attention": _attention,
     "broadcast": _broadcast,
@@ -237,7 +237,7 @@ class _Reverse:
         return self.graph
 
     def _forward(self, row: Row, wanted: set[str]) -> bool:
-        """Writes an operation; returns whether an input to differentiate by reaches it."""
+        """Writes an operation; returns whether it depends on an input to differentiate by."""
         operands = [None if x is None or not x["name"] else x["name"] for x in row["operands"]]
         on_way = any(name in wanted for name in operands if name is not None)
         if row["functions"]:
@@ -249,7 +249,7 @@ class _Reverse:
         )  # fmt: skip
         made = list(found) if isinstance(found, tuple) else [found]
         self.made.append(made)
-        for result, tensor in zip(row["results"], made, strict=False):  # an attention may have one more now
+        for result, tensor in zip(row["results"], made, strict=False):  # an attention may have one more result now
             self.values[result["name"]] = tensor
             if on_way and result["dtype"][0] in "fb" and result["dtype"] != "bool":
                 wanted.add(result["name"])

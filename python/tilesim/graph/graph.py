@@ -21,7 +21,7 @@ from .passes import Changes, chosen
 
 
 class _State(NamedTuple):
-    """The state that passes replace as a whole, so that other threads read a consistent one."""
+    """The state that passes replace at once, so that other threads read a consistent one."""
 
     core: _core.Graph
     changes: Changes
@@ -40,28 +40,28 @@ class Graph:
     """
 
     def __init__(self, core: _core.Graph | None = None) -> None:
-        """Wraps a graph of the core."""
+        """Stores a graph of the core."""
         self._state = _State(_core.Graph() if core is None else core, Changes(), None)
         self._changing = Lock()
-        #: default elements of inputs (state of an imported model), by name
+        #: input -> default elements, such as the state of an imported model
         self.defaults: dict[str, NDArray[Any]] = {}
         #: assumptions made while reading the model (open sizes); results repeat them among their approximations
         self.assumptions: list[str] = []
         if core is not None:
             self.tell_devices()
-        #: text or bytecode of the StableHLO module, for a graph read from one; not kept in files
+        #: text or bytecode of the StableHLO module from which the graph was read; files do not keep it
         self.module: str | bytes = ""
         #: values annotated since reading, and whether the mesh changed
         self.annotated: set[str] = set()
         self.remeshed = False
         #: dtype, batch and phase in words, for a network built by name; headlines of results show it
         self.setting = ""
-        #: False where only the result of passes is known
+        #: False if only the graph after passes is known
         self.source_known = True
 
     @property
     def core(self) -> _core.Graph:
-        """The present compiled graph; passes replace it."""
+        """The current compiled graph; passes replace it."""
         return self._state.core
 
     @property
@@ -86,7 +86,7 @@ class Graph:
 
     @contextmanager
     def _changed(self) -> Iterator[_core.Graph]:
-        """A copy of the compiled graph, which takes its place when the block ends well."""
+        """Yields a copy of the compiled graph, which replaces the graph if the block ends without an error."""
         with self._changing:
             before, core = self.core, self.core.copy()
             yield core
@@ -321,7 +321,7 @@ class Graph:
         Raises:
             UserError: for an unknown name, or an array of another shape or dtype.
         """
-        with self._changing:  # a running pass would lose the change
+        with self._changing:  # a pass that runs now would undo the change
             self.core.set_weight(name, as_array(value, f"weight '{name}'"))
 
     def load_weights(
@@ -457,7 +457,7 @@ class Graph:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies in .tsim form, including weights."""
+        """Pickles and copies the .tsim form, with weights."""
         core, changes, source = self._state
         rest = (dict(self.defaults), changes, list(self.assumptions), source, self.source_known, self.setting,
                 self.module)  # fmt: skip

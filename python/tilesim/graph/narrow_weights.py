@@ -1,4 +1,4 @@
-"""Finds the weights of a graph that can be narrow: only products read them, through functions and views."""
+"""Finds the weights of a graph that can be narrow, because only products read them, through functions and views."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPARSE = ("a_format", "b_format", "a_tiles", "b_tiles")
 class Source(NamedTuple):
     """A weight, or an input of a function that receives a weight from every call."""
 
-    function: str  # none: a weight of the graph
+    function: str  # name of the function; "" for a weight of the graph
     name: str
 
 
@@ -47,7 +47,7 @@ def channel_axis(row: Row, number: int) -> int | None:
 
 
 def depth_axis(row: Row, number: int) -> int | None:
-    """The axis of a product's operand that is summed over."""
+    """The axis of a product's operand over which the product sums."""
     more = row["attributes"]
     if row["kind"] == "convolution":
         return None
@@ -58,7 +58,7 @@ def depth_axis(row: Row, number: int) -> int | None:
 
 
 def hidden_functions(core: Any) -> set[str]:
-    """Functions that loops and branches run, and those that they call."""
+    """Lists the functions that loops and branches run, and those that they call."""
     rows = [(name, row) for name in core.functions for row in core.operations(name)]
     found = {callee for _, row in rows if row["kind"] != "call" for callee in row["functions"]}
     while True:
@@ -76,10 +76,10 @@ class Carried(NamedTuple):
 
 
 class NarrowWeights:
-    """The weights of a graph that can be narrow, and along which axis each has its channels."""
+    """The weights of a graph that can be narrow, with the axis of each weight's channels."""
 
     def __init__(self, graph: Graph, tables: bool) -> None:
-        """Follows every weight to what reads it."""
+        """Follows every weight to the operations that read it."""
         self.core, self.tables = graph.core, tables
         self.weights: Mapping[str, Row] = graph.weights()
         self.hidden = hidden_functions(self.core)
@@ -87,8 +87,8 @@ class NarrowWeights:
         self.carried = {name: self._carried(name) for name in self.rows}
         self.axes: dict[Source, set[int | None]] = {}
         self.depths: dict[Source, set[int | None]] = {}
-        self.passed: dict[Source, set[Source]] = {}  # inputs that receive a source
-        self.other: set[Source] = set()  # read by something else
+        self.passed: dict[Source, set[Source]] = {}  # source -> inputs of functions that receive it
+        self.other: set[Source] = set()  # sources that an operation other than a product reads
         called: dict[str, int] = dict.fromkeys(self.rows, 0)
         for name, rows in self.rows.items():
             for row in rows:
@@ -104,16 +104,16 @@ class NarrowWeights:
         self._settle()
 
     def source(self, function: str, value: str) -> Source | None:
-        """The narrow weight behind a value."""
+        """The weight that can be narrow and from which a value comes, or None."""
         found = self.carried[function].get(value)
         return None if found is None or found.source in self.bad or not self.axes.get(found.source) else found.source
 
     def axis(self, source: Source) -> int | None:
-        """The axis of a weight's channels."""
+        """The axis of a weight's channels, or None."""
         return _only(self.axes.get(source, set()))
 
     def depth(self, source: Source) -> int | None:
-        """The axis of a weight that products sum over."""
+        """The axis of a weight over which products sum, or None."""
         return _only(self.depths.get(source, set()))
 
     def _carried(self, function: str) -> dict[str, Carried]:
@@ -172,11 +172,11 @@ class NarrowWeights:
         return all(one is not None and not one.source.function for one in shown[:2])
 
     def _settle(self) -> None:
-        """Makes sources and the inputs that receive them wide or narrow together."""
+        """Makes sources and the inputs that receive them all wide or all narrow."""
         inputs = {x["name"] for x in self.core.inputs}
         main = str(self.core.main)
         self.bad.update(Source(main, name) for name in inputs)
-        for _ in self.rows:  # from inner functions outwards
+        for _ in self.rows:  # each round moves one level from inner functions outwards
             for source, slots in self.passed.items():
                 for found in (self.axes, self.depths):
                     for slot in slots:

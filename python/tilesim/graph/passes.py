@@ -9,7 +9,7 @@ from typing import Any
 from .. import _core
 from ..base.errors import unknown
 
-#: in the order in which they run
+#: names of the passes in the order in which they run
 NAMES: tuple[str, ...] = tuple(_core.recognition_passes())
 #: passes for machines whose arrays multiply i8: `compile` runs them there; elsewhere they run only by name
 BY_MACHINE = ("integer_products",)
@@ -19,7 +19,7 @@ class Changes(Sequence[dict[str, str]]):
     """Replacements in order: pass, function, operation, before, after, source (place in the user's model) of each."""
 
     def __init__(self, rows: Iterable[dict[str, str]] = ()) -> None:
-        """Keeps the rows."""
+        """Stores the rows."""
         self.rows = list(rows)
 
     def __getitem__(self, index: Any) -> Any:
@@ -40,7 +40,7 @@ class Changes(Sequence[dict[str, str]]):
         return dict(Counter(row["pass"] for row in self.rows))
 
     def __str__(self) -> str:
-        """A diff: one paragraph per replacement."""
+        """Formats the replacements as a diff, one paragraph each."""
         lines = []
         for row in self.rows:
             place = f"  ({row['source']})" if row["source"] else ""
@@ -53,7 +53,7 @@ class Changes(Sequence[dict[str, str]]):
 
 
 def chosen(passes: str | Sequence[str] | None, without: Sequence[str] = ()) -> list[str]:
-    """Names of passes in the order in which they run."""
+    """Selects passes, in the order in which they run."""
     if passes is None or passes == "all":
         wanted = [name for name in NAMES if name not in BY_MACHINE]
     elif passes == "none":

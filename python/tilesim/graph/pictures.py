@@ -1,4 +1,4 @@
-"""The notebook view of a graph."""
+"""Shows a graph in a notebook."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["picture"]
 
 
 def picture(graph: Any) -> str:
-    """Size, work, inputs and outputs, operations by kind."""
+    """Draws size, work, inputs and outputs, and operations by kind."""
     kinds: dict[str, dict[str, float]] = {}
     for function in graph.functions:
         for row in graph.operations(function):

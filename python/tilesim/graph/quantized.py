@@ -1,4 +1,4 @@
-"""Products of narrow numbers with their quantization and scales."""
+"""Quantizes products: narrow operands, and scales after the product."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .tensor import Tensor
 
 
 def site_of(row: Row) -> str:
-    """The name of an activation among those of its function."""
+    """The name that identifies an activation in its function."""
     return str(row["name"])
 
 
 def probabilities(function: Function, value: str) -> bool:
-    """Whether a value is a softmax, seen through views: it lies between 0 and 1 whatever the data."""
+    """Whether a value is a softmax, seen through views, so that it always lies between 0 and 1."""
     row = function.rows.get(value)
     while row is not None and row["kind"] in ("reshape", "transpose", "convert"):
         row = function.rows.get(row["operands"][0]["name"])
@@ -44,10 +44,10 @@ class Quantizer(ScaledWeights):
         self.count = 0
         self.kept: list[str] = []
         self.hidden = hidden_functions(self.core)
-        self.codes: dict[tuple[str, str, str], Tensor] = {}  # quantized activations
+        self.codes: dict[tuple[str, str, str], Tensor] = {}  # activations that are quantized already
 
     def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """An operation; products get narrow operands where possible."""
+        """Writes an operation; products get narrow operands if possible."""
         if self.scheme.wide:
             operands = [self._widened(function, x) for x in operands]
         first = row["operands"][0] if row["operands"] else None
@@ -69,7 +69,7 @@ class Quantizer(ScaledWeights):
         return [self._product(function, row, operands, sources)]
 
     def _inverse(self, function: Function, value: Row) -> float | Tensor | None:
-        """The factor of an activation; None for 1."""
+        """The factor by which an activation is multiplied before rounding; None for 1."""
         if probabilities(function, value["name"]):
             return self.scheme.largest
         if self.peaks is None:
@@ -77,7 +77,7 @@ class Quantizer(ScaledWeights):
         return self.take(function, ScaleInput("inverse", (site_of(value),), None, site_of(value)), ())
 
     def _codes(self, function: Function, value: Row, x: Tensor) -> Tensor:
-        """An activation in narrow numbers, once for all that read it."""
+        """Quantizes an activation once for all operations that read it."""
         key = (function.name, value["name"], self.scheme.dtype)
         if key not in self.codes:
             b, name, inverse = function.b, value["name"], self._inverse(function, value)
@@ -95,7 +95,7 @@ class Quantizer(ScaledWeights):
     def _product(
         self, function: Function, row: Row, operands: list[Tensor | None], sources: list[Source | None]
     ) -> Tensor:
-        """Narrow operands, sums in f32, and the scales behind them."""
+        """Writes a product of narrow operands with sums in f32, followed by the scales."""
         b, result = function.b, row["results"][0]
         chosen = row["kind"] == "ragged_contract"
         bias = operands[2] if len(operands) > 2 and not chosen else None
@@ -123,7 +123,7 @@ class Quantizer(ScaledWeights):
         return bias.reshape(*[bias.shape[0] if i == axis else 1 for i in range(len(row["results"][0]["shape"]))])
 
     def _factor(self, function: Function, row: Row, sources: list[Source | None]) -> Tensor | None:
-        """The factor of sums, in the shape of the result or a number; None for 1."""
+        """The factor of the sums, as a number or in the shape of the result; None for 1."""
         values = list(zip(row["operands"][:2], sources, strict=True))
         known = [value for value, source in values if source is None and probabilities(function, value["name"])]
         if self.peaks is None:
@@ -145,7 +145,7 @@ class Quantizer(ScaledWeights):
         return factor.reshape(*[shape[0] if i == axis else 1 for i in range(rank)])
 
     def _result_axis(self, row: Row, number: int) -> int | None:
-        """The axis of a product's result for the channels of a weight."""
+        """The axis of a product's result that has the channels of a weight."""
         if channel_axis(row, number) is None:
             return None
         if row["kind"] == "convolution":
@@ -154,7 +154,7 @@ class Quantizer(ScaledWeights):
         return rank - 1 if number == 1 else len(row["attributes"].get("a_batch", []))
 
     def _looked_up(self, function: Function, row: Row, source: Source, operands: list[Tensor | None]) -> Tensor:
-        """Rows of a table that is also a product's weight."""
+        """Looks up rows of a table that is also the weight of a product."""
         (codes,) = self.unchanged(function, row, operands)
         b, result = function.b, row["results"][0]
         wide = codes.convert(result["dtype"])
@@ -172,7 +172,7 @@ class Quantizer(ScaledWeights):
     def _weight_alone(
         self, function: Function, row: Row, operands: list[Tensor | None], sources: list[Source | None]
     ) -> list[Tensor]:
-        """A product of a dequantized weight with unquantized activations."""
+        """Writes a product of a dequantized weight with unquantized activations."""
         b, made = function.b, list(operands)
         if not any(sources):
             return self.unchanged(function, row, operands)

@@ -20,7 +20,7 @@ class _Integers(Rewriter):
 
 
 def _codes(function: Function, value: Row) -> Tensor | None:
-    """The i8 tensor behind a value's conversion to float, or None."""
+    """Finds the i8 tensor that was converted to a float value, or returns None."""
     row = function.rows.get(value["name"])
     if row is None or row["kind"] != "convert" or row["operands"][0]["dtype"] != "i8":
         return None
@@ -28,7 +28,7 @@ def _codes(function: Function, value: Row) -> Tensor | None:
 
 
 def sum_ragged_integers(graph: Graph) -> bool:
-    """Changes ragged products of codes in i8 to products of integers."""
+    """Changes ragged products of i8 codes to integer products."""
     rows = [row for name in graph.functions for row in graph.operations(name)]
     if not any(row["kind"] == "ragged_contract" and row["operands"][0]["dtype"] != "i8" for row in rows):
         return False

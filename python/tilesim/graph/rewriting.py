@@ -1,4 +1,4 @@
-"""Rewrites a graph function by function, with replaced operations."""
+"""Rewrites a graph function by function, and replaces operations."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Function:
         """Starts a function without operations."""
         self.name, self.b, self.main = name, builder, main
         self.values: dict[str, Tensor] = {}
-        self.rows: dict[str, Row] = {}  # the operation of each value, by its name
+        self.rows: dict[str, Row] = {}  # name of a value -> its operation
         self.taken: list[Any] = []  # additional inputs
-        self.given: list[tuple[str, Tensor]] = []  # additional outputs with labels
+        self.given: list[tuple[str, Tensor]] = []  # additional outputs, with labels
 
 
 class Rewriter:
@@ -35,7 +35,7 @@ class Rewriter:
         self.whole = GraphBuilder(graph.name)
 
     def run(self) -> Graph:
-        """Writes all functions that the entry runs."""
+        """Writes all functions that the entry function runs."""
         self._write(str(self.core.main), True)
         graph = self.whole.build()
         graph.defaults.update(self.old.defaults)
@@ -43,29 +43,29 @@ class Rewriter:
         return graph
 
     def input(self, function: Function, number: int, row: Row) -> Tensor:
-        """An input of a function."""
+        """Adds an input to a function."""
         return function.b.input(row["name"], row["shape"], row["dtype"])
 
     def constant(self, function: Function, name: str) -> Tensor:
-        """A weight."""
+        """Adds a weight."""
         return Tensor(function.b, function.b.core.adopt(self.core, name))
 
     def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """An operation that is neither a constant nor a call."""
+        """Writes an operation that is neither a constant nor a call."""
         return self.unchanged(function, row, operands)
 
     def further(self, function: Function, row: Row, callee: Function) -> list[Tensor]:
-        """Operands of a call for the additional inputs of a function."""
+        """Returns the operands of a call that a function's additional inputs need."""
         return []
 
     def returned(self, function: Function, row: Row, callee: Function, found: list[Tensor]) -> None:
         """Handles the additional results of a call."""
 
     def ended(self, function: Function) -> None:
-        """Runs before a function gets its outputs."""
+        """Is called before a function gets its outputs."""
 
     def unchanged(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        """The unchanged operation."""
+        """Writes the operation unchanged."""
         callees = [self._write(name, False).b.function_name for name in row["functions"]]
         values = [-1 if x is None else x.value for x in operands]
         count = max(1, len(row["results"]))

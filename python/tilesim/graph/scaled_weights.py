@@ -15,16 +15,16 @@ from .narrow_weights import NarrowWeights, Source
 from .rewriting import Function, Rewriter, Row
 from .tensor import Tensor
 
-GROUP = 128  # elements of a weight that share a scale, in 4 bits
+GROUP = 128  # number of elements of a 4-bit weight that share a scale
 
 
 class QuantizationScheme(NamedTuple):
-    """The quantization of products."""
+    """The dtypes and scales with which products are quantized."""
 
     name: str
-    dtype: str  # of weights, and of activations unless they stay wide
+    dtype: str  # dtype of weights, and of activations unless they stay wide
     largest: float
-    wide: bool = False  # activations stay in 16 bits
+    wide: bool = False  # whether activations stay in 16 bits
 
 
 SCHEMES = {
@@ -37,10 +37,10 @@ SCHEMES = {
 class ScaleInput(NamedTuple):
     """A tensor of scales that a function receives from each call."""
 
-    what: str  # "inverse" of an activation's scale, "factor" behind a product, "scales" of a weight
+    what: str  # "inverse" of an activation's scale, "factor" after a product, or "scales" of a weight
     sites: tuple[str, ...]
     weight: Source | None
-    label: str  # of the operation, with the calls on the way to it
+    label: str  # name of the operation, preceded by the calls that lead to it
 
 
 def sixteen(dtype: str) -> str:
@@ -49,7 +49,7 @@ def sixteen(dtype: str) -> str:
 
 
 def rounded(values: NDArray[Any], scheme: QuantizationScheme) -> NDArray[Any]:
-    """Elements in narrow numbers, saturated."""
+    """Rounds elements to narrow numbers; they saturate."""
     clipped = np.clip(values, -scheme.largest, scheme.largest)
     whole = np.rint(clipped) if scheme.dtype[0] == "i" else clipped
     return np.nan_to_num(whole).astype(NUMPY[scheme.dtype])
@@ -70,23 +70,23 @@ class ScaledWeights(Rewriter):
         self.narrow = NarrowWeights(graph, tables=not scheme.wide)
         self.narrow_values: dict[tuple[str, int], tuple[Source, Row]] = {}  # weights and inputs as they are
         self.made_wide: dict[tuple[str, int], Tensor] = {}
-        self.own: dict[str, NDArray[Any]] = {}  # scales of weights
+        self.own: dict[str, NDArray[Any]] = {}  # weight -> scales
 
     # --- weights ---
 
     def _bound(self, name: str) -> float:
-        """Largest magnitude that the recipe of a random weight can give."""
+        """The largest magnitude that the recipe of a random weight can produce."""
         row = self.weights[name]
         return max(float(abs(row["scale"]) + abs(row["offset"])), 1e-30)
 
     def _reduced(self, source: Source) -> tuple[int, ...] | None:
-        """Axes of a weight that share a scale; None for all."""
+        """The axes of a weight along which elements share a scale; None for all."""
         axis = self.narrow.axis(source)
         rank = len(self.weights[source.name]["shape"])
         return None if axis is None else tuple(i for i in range(rank) if i != axis)
 
     def _peaks_of(self, name: str) -> NDArray[Any]:
-        """Largest magnitude of a weight: one number, or one for each channel."""
+        """The largest magnitude of a weight: one number, or one for each channel."""
         if name not in self.own:
             if self.weights[name]["source"] == "random":
                 found = np.asarray(self._bound(name), np.float32)
@@ -97,7 +97,7 @@ class ScaledWeights(Rewriter):
         return self.own[name]
 
     def _spread(self, name: str) -> NDArray[Any]:
-        """A weight's scales so that they broadcast to it; 1 without calibration."""
+        """Shapes the scales of a weight so that they broadcast to it; they are 1 without calibration."""
         if self.peaks is None:
             return np.ones((), np.float32)
         scales = self._peaks_of(name) / np.float32(self.scheme.largest)
@@ -107,7 +107,7 @@ class ScaledWeights(Rewriter):
         return scales.reshape([-1 if i == axis else 1 for i in range(len(self.weights[name]["shape"]))])
 
     def constant(self, function: Function, name: str) -> Tensor:
-        """A weight, narrow where only products read it."""
+        """Adds a weight, which is narrow if only products read it."""
         source = Source("", name)
         if not row_is_narrow(self.narrow, source):
             return super().constant(function, name)
@@ -133,14 +133,14 @@ class ScaledWeights(Rewriter):
         if self.peaks is not None or self.scheme.wide:
             to_codes = self.scheme.largest / self._bound(name)
             scale, offset = scale * to_codes, offset * to_codes
-            scale = max(scale, 1.0)  # a smaller one means other random integers
+            scale = max(scale, 1.0)  # a smaller scale would change the random integers
         elif self.scheme.dtype[0] == "i":
-            scale, offset = 0.05, 0.0  # random integers
+            scale, offset = 0.05, 0.0  # range of the random integers
         more = {"seed": seed, "scale": scale, "offset": offset, "trainable": row["trainable"]}
         return b.weight(name, row["shape"], self.scheme.dtype, **more)
 
     def input(self, function: Function, number: int, row: Row) -> Tensor:
-        """An input, narrow where every call passes a narrow weight."""
+        """Adds an input, which is narrow if every call passes a narrow weight."""
         if row_is_narrow(self.narrow, Source(function.name, row["name"])):
             codes = function.b.input(row["name"], row["shape"], self.scheme.dtype)
             self.narrow_values[function.name, codes.value] = Source(function.name, row["name"]), row
@@ -150,14 +150,14 @@ class ScaledWeights(Rewriter):
     # --- weights of 4 bits ---
 
     def _scales_shape(self, source: Source, shape: Sequence[int]) -> tuple[int, ...]:
-        """One scale for each group along the axis that is summed over, else one for each channel."""
+        """The shape of scales: one per group along the axis that is summed over, or one per channel."""
         depth, axis = self.narrow.depth(source), self.narrow.axis(source)
         if depth is not None:
             return tuple(-(-extent // GROUP) if i == depth else extent for i, extent in enumerate(shape))
         return tuple(extent if i == axis else 1 for i, extent in enumerate(shape))
 
     def _group_scales(self, name: str) -> NDArray[Any]:
-        """Scales per group of a weight with elements."""
+        """The scale of each group of a weight that has elements."""
         source, shape = Source("", name), tuple(self.weights[name]["shape"])
         values = np.abs(np.asarray(self.core.weight(name)).astype(np.float32))
         depth = self.narrow.depth(source)
@@ -172,7 +172,7 @@ class ScaledWeights(Rewriter):
         return scales.astype(NUMPY[sixteen(self.weights[name]["dtype"])])
 
     def _per_element(self, name: str) -> NDArray[Any]:
-        """A scale for each element of a weight."""
+        """Repeats scales to one per element of a weight."""
         scales, depth = self._group_scales(name).astype(np.float32), self.narrow.depth(Source("", name))
         if depth is None:
             return scales
@@ -180,7 +180,7 @@ class ScaledWeights(Rewriter):
         return np.take(wide, np.arange(self.weights[name]["shape"][depth]), axis=depth)
 
     def _widened(self, function: Function, x: Tensor | None) -> Tensor | None:
-        """The dequantized tensor of 4-bit codes."""
+        """Dequantizes a tensor of 4-bit codes."""
         key = (function.name, -1 if x is None else x.value)
         if x is None or key not in self.narrow_values:
             return x
@@ -189,7 +189,7 @@ class ScaledWeights(Rewriter):
         return self.made_wide[key]
 
     def _grouped(self, function: Function, codes: Tensor, source: Source, row: Row) -> Tensor:
-        """Dequantized codes, in 16 bits."""
+        """Dequantizes codes to 16 bits."""
         b, depth, dtype = function.b, self.narrow.depth(source), sixteen(row["dtype"])
         shape = tuple(row["shape"])
         need = ScaleInput("scales", (), source, source.name)
@@ -206,13 +206,13 @@ class ScaledWeights(Rewriter):
     # --- scales ---
 
     def _scale(self, site: str) -> float:
-        """Scale of an activation, by its full name."""
+        """The scale of an activation with this full name."""
         peak = (self.peaks or {}).get(site, 0.0)
         scale = np.float32(peak / self.scheme.largest) if np.isfinite(peak) else np.float32(0)
-        return float(scale) if scale >= np.finfo(np.float32).tiny else 1.0  # its inverse is finite
+        return float(scale) if scale >= np.finfo(np.float32).tiny else 1.0  # keeps the inverse finite
 
     def _known_scales(self, need: ScaleInput) -> NDArray[Any]:
-        """Elements of needed scales, where weight and activations are known."""
+        """The elements of requested scales, if weight and activations are known."""
         if need.what == "inverse":
             return np.asarray(1 / self._scale(need.sites[0]), np.float32)
         factor = np.float32(1)
@@ -224,7 +224,7 @@ class ScaledWeights(Rewriter):
         return np.asarray(factor * (scales if scales.size > 1 else scales[0]), np.float32)
 
     def take(self, function: Function, need: ScaleInput, shape: tuple[int, ...], dtype: str = "f32") -> Tensor:
-        """Scales: a constant where all parts are known, else an additional input of the function."""
+        """Provides scales: a constant if all parts are known, else an additional input of the function."""
         label = f"{need.label}.{need.what}"
         if function.main or (not need.sites and (need.weight is None or not need.weight.function)):
             return self._constant_scales(function, need, label, shape, dtype)
@@ -249,7 +249,7 @@ class ScaledWeights(Rewriter):
         return function.b.weight(label, data=self._group_scales(weight.name), trainable=False)
 
     def further(self, function: Function, row: Row, callee: Function) -> list[Tensor]:
-        """The scales of this call."""
+        """The scales that this call passes."""
         names = [x["name"] for x in self.core.signature(callee.name)[0]]
         found = []
         for (need, shape, dtype), _ in callee.taken:

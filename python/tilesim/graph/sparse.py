@@ -1,4 +1,4 @@
-"""Sparse formats: compression of a matrix, its bytes, and decompression."""
+"""Sparse formats: compresses a matrix, counts its bytes, and decompresses it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def compress(matrix: ArrayLike, format: str, along: int = 0, name: str = "") -> 
 
 
 def expand(stored: Compressed, along: int = 0) -> NDArray[Any]:
-    """The matrix of a compressed one."""
+    """Restores the matrix."""
     format, (rows, columns), parts = format_name(stored.format), stored.shape, stored.parts
     values = _part(parts, "values")
     if format == "dense":

@@ -12,7 +12,7 @@ from ..base.errors import shown, user_error
 
 
 def _flat(values: Sequence[Any]) -> Sequence[Any]:
-    """The numbers of a call, written one by one or as a sequence."""
+    """The numbers of a call, given one by one or as a sequence."""
     return values[0] if len(values) == 1 and isinstance(values[0], Sequence) else values
 
 
@@ -25,7 +25,7 @@ class Tensor:
     """
 
     def __init__(self, builder: Any, value: int) -> None:
-        """Refers to a value of a builder."""
+        """Stores a reference to a value of a builder."""
         self.builder = builder
         self.value = value
 

@@ -1,4 +1,4 @@
-"""Element types and elements of torch tensors, without copies."""
+"""Converts element types and elements of torch tensors without copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES = {
     **{getattr(torch, f"{sign}int{bits}"): f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (64, 32, 16, 8)},
 }
 
-# numpy lacks these types: their bits are passed as integers
+# numpy lacks these types, so their bits are passed as integers
 _BITS = {torch.bfloat16: (torch.int16, ml_dtypes.bfloat16)} | {
     getattr(torch, f"float8_{form}"): (torch.int8, getattr(ml_dtypes, f"float8_{form}")) for form in _FLOAT8
 }
@@ -27,14 +27,14 @@ _FROM_NUMPY = {np.dtype(scalar): (bits, dtype) for dtype, (bits, scalar) in _BIT
 
 
 def dtype_name(dtype: Any, place: str = "") -> str:
-    """Tilesim's name of a torch dtype."""
+    """Tilesim's name for a torch dtype."""
     if dtype not in _NAMES:
         raise unsupported("unsupported dtype", place=place, value=str(dtype))
     return _NAMES[dtype]
 
 
 def torch_dtype(name: str) -> Any:
-    """The torch dtype of one of Tilesim's names."""
+    """The torch dtype for one of Tilesim's names."""
     return next(dtype for dtype, known in _NAMES.items() if known == name)
 
 
@@ -45,7 +45,7 @@ def is_real(tensor: Any) -> bool:
 
 
 def elements_of(tensor: Any) -> np.ndarray[Any, Any]:
-    """The elements, in the same memory where torch and numpy agree on the layout."""
+    """The elements as an array, in the same memory if torch and numpy agree on the layout."""
     flat = tensor.detach().resolve_conj().resolve_neg()
     if flat.device.type != "cpu":
         flat = flat.cpu()
@@ -57,7 +57,7 @@ def elements_of(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def to_torch(array: np.ndarray[Any, Any]) -> Any:
-    """A torch tensor in the array's memory."""
+    """Makes a torch tensor in the array's memory."""
     array = np.ascontiguousarray(array) if array.ndim else array
     if array.dtype in _FROM_NUMPY:
         bits, dtype = _FROM_NUMPY[array.dtype]

@@ -10,12 +10,12 @@ from ..base.arguments import integer
 from ..base.errors import user_error
 from .graph import Graph
 
-#: fewest and most trips of each loop, by its label
+#: label of a loop -> fewest and most trips
 Trips = dict[str, tuple[int, int]]
 
 
 def open_loops(graph: Graph) -> dict[str, tuple[str, str]]:
-    """Loops of a graph whose trip counts depend on data."""
+    """Finds the loops of a graph whose trip counts depend on data."""
     entry = graph.core.main
     return {
         operation if function == entry else f"{function}.{operation}": (function, operation)
@@ -33,7 +33,7 @@ def measured(graph: Graph, inputs: list[Any]) -> Trips:
 
 
 def checked(graph: Graph, trips: Mapping[str, Any]) -> Trips:
-    """Checked trip counts of a caller."""
+    """Checks the trip counts that a caller gives."""
     loops = open_loops(graph)
     result = {}
     for label, count in trips.items():
@@ -47,7 +47,7 @@ def checked(graph: Graph, trips: Mapping[str, Any]) -> Trips:
 
 
 def counted(graph: Graph, trips: Trips) -> Graph:
-    """A graph whose loops end at a trip count; they still compute their conditions."""
+    """Ends the loops of a graph at a trip count; they still compute their conditions."""
     loops = open_loops(graph)
     copy = graph.copy()
     _core.count_trips(copy.core, [(*loops[label], high, low != high) for label, (low, high) in trips.items()])
@@ -55,7 +55,7 @@ def counted(graph: Graph, trips: Trips) -> Graph:
 
 
 def trip_notes(trips: Trips, by: str) -> list[str]:
-    """Notes of a result about trip counts."""
+    """The notes of a result about trip counts."""
     lines = []
     for label, (low, high) in trips.items():
         if low == high:

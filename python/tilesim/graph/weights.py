@@ -21,10 +21,10 @@ from ..base.errors import nearest, path_text, user_error
 from ..base.extras import need
 from ..base.files import check_regular, parse_json, read_json, unreadable
 
-MAX_HEADER = 100 << 20  # bytes of a safetensors header
-MAX_ELEMENTS = 1 << 56  # of a tensor
+MAX_HEADER = 100 << 20  # most bytes of a safetensors header
+MAX_ELEMENTS = 1 << 56  # most elements of a tensor
 MAX_RANK = 64
-MAX_RATIO = 1100  # of an npz member to its compressed size: more than deflate can reach
+MAX_RATIO = 1100  # ratio of an npz member to its compressed size that deflate cannot reach
 
 # https://github.com/huggingface/safetensors, format description
 SAFETENSORS = {
@@ -53,7 +53,7 @@ class StoredTensor:
 
 
 def open_weights(path: str | os.PathLike[str]) -> dict[str, StoredTensor]:
-    """The tensors of a weight file. Elements are read on demand."""
+    """Lists the tensors of a weight file. Elements are read on demand."""
     text = path_text(path)
     if os.path.isdir(text):
         found = sorted(name for name in os.listdir(text) if name.endswith(".safetensors.index.json"))
@@ -81,7 +81,7 @@ def open_weights(path: str | os.PathLike[str]) -> dict[str, StoredTensor]:
 
 
 def _header(path: str) -> tuple[dict[str, Any], int, int]:
-    """Header of a safetensors file, where its data start, and how long they are."""
+    """Reads the header of a safetensors file; returns it with the start and the length of the data."""
     check_regular(path)
     size = os.path.getsize(path)
     with open(path, "rb") as file:
@@ -141,7 +141,7 @@ def _raw(path: str, dtype: str, shape: tuple[int, ...], offset: int) -> StoredTe
 
 
 def _shards(path: str) -> dict[str, StoredTensor]:
-    """The tensors of an index of safetensors files."""
+    """Lists the tensors of an index of safetensors files."""
     data = read_json(path, limit=MAX_HEADER)
     try:
         index = data["weight_map"]
@@ -165,7 +165,7 @@ def _shards(path: str) -> dict[str, StoredTensor]:
 
 
 def _npz(path: str) -> dict[str, StoredTensor]:
-    """Reads headers only; their sizes must agree with the archive."""
+    """Reads only headers; their sizes must agree with the archive."""
     found = {}
     try:
         with zipfile.ZipFile(path) as archive:
@@ -194,7 +194,7 @@ def _npz(path: str) -> dict[str, StoredTensor]:
                 found[name] = StoredTensor(NAMES[dtype], tuple(shape), _member(path, member.filename))
     except (OSError, Error):
         raise
-    except Exception as error:  # of the archive, its stream, the header's text: each raises its own
+    except Exception as error:  # the archive, its stream and the header's text raise different errors
         raise user_error("not an .npz file, or a damaged one", place=path, value=str(error)[:200]) from None
     return found
 
@@ -219,7 +219,7 @@ def _member(path: str, name: str) -> Callable[[], NDArray[Any]]:
 
 
 def _check_pickle(path: str) -> None:
-    """Raises an error for bytearrays in a pickle, which could allocate more memory than the file holds."""
+    """Raises an error for bytearrays in a pickle, which could allocate more memory than the file has bytes."""
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
@@ -227,7 +227,7 @@ def _check_pickle(path: str) -> None:
                 if any(info.file_size > MAX_HEADER for info in members):
                     raise user_error("the index of the file is too large", place=path, allowed=f"{MAX_HEADER} bytes")
                 streams = [io.BytesIO(archive.read(info)) for info in members]
-        else:  # as torch wrote them before 1.6: pickles one after another, then the elements
+        else:  # the format of torch before 1.6: pickles one after another, then the elements
             with open(path, "rb") as file:
                 streams = [io.BytesIO(file.read(MAX_HEADER))]
         for stream in streams:
@@ -238,12 +238,12 @@ def _check_pickle(path: str) -> None:
                     raise user_error(what, place=path, value="bytearray", allowed="tensors and plain containers")
     except (OSError, Error):
         raise
-    except Exception:  # not a pickle, or its end: torch reports the error
+    except Exception:  # the bytes are not a pickle, or it ends: torch reports the error
         return
 
 
 def _torch(path: str) -> dict[str, StoredTensor]:
-    """A state dictionary, read with weights_only: torch creates only tensors and plain containers."""
+    """Reads a state dictionary with weights_only: torch creates only tensors and plain containers."""
     torch = need("torch", "torch")
     _check_pickle(path)
     try:

@@ -1,4 +1,4 @@
-"""Values that a cast leaves wide: operands of exact products, and floats that come from integers."""
+"""Finds values that a cast leaves wide: operands of exact products, and floats that come from integers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .graph import Graph
 __all__ = ["BITS", "WideValues", "is_exact"]
 
 Row = dict[str, Any]
-Value = tuple[str, str]  # of a function, by name
+Value = tuple[str, str]  # (function, value)
 
 BITS = ("bitcast", "linear_solve", "fft")
 """Operations on bits that mean another number, and those without kernels for narrow floats."""
-_INTEGERS = ("i16", "i32", "i64", "u16", "u32", "u64")  # floats of 16 bits hold narrower ones
+_INTEGERS = ("i16", "i32", "i64", "u16", "u32", "u64")  # 16-bit floats represent narrower integers exactly
 _MOVES = ("reshape", "transpose", "broadcast", "slice", "reverse", "concat", "copy", "dynamic_slice", "gather",
           "embedding")  # fmt: skip
 _COMPUTES = (*_MOVES, "elementwise", "convert", "reduce", "cumulative", "window_reduce", "pad", "dynamic_update",
@@ -35,7 +35,7 @@ class WideValues:
     """
 
     def __init__(self, graph: Graph, cast: set[str]) -> None:
-        """Looks at all functions."""
+        """Examines all functions."""
         self.cast, self.core, self.main = cast, graph.core, str(graph.core.main)
         self.weights = graph.weights()
         self.rows: dict[str, list[Row]] = {name: graph.core.operations(name) for name in graph.functions}
@@ -51,12 +51,12 @@ class WideValues:
         self.networks: set[Value] = set()  # values that belong to the network
         self.counted: set[Value] = set()  # values that come from integers
         self.needed: set[Value] = set()  # values that readers need wide
-        self.stays: set[Value] = set()  # unchanged operations, by their first result
+        self.stays: set[Value] = set()  # first results of operations that stay unchanged
         self._until_settled(self._forward, lambda: len(self.networks), False)
         self._until_settled(self._sources, lambda: len(self.counted), False)
         self._until_settled(self._backward, lambda: len(self.needed) + len(self.stays), True)
         self.loops: set[str] = set()  # bodies of loops
-        self.branches: dict[str, list[Value]] = {}  # results that the outputs of a branch become
+        self.branches: dict[str, list[Value]] = {}  # output of a branch -> results that become it
         for name, rows in self.rows.items():
             for row in rows:
                 if row["kind"] == "while":
@@ -85,7 +85,7 @@ class WideValues:
         before = -1
         if not reverse:
             self.networks |= {(self.main, name) for name in self.inputs[self.main]}
-        while before != size():  # a pass for each depth of calls at most, and some for loops
+        while before != size():  # takes at most one pass for each depth of calls, and some for loops
             before = size()
             for name, rows in self.rows.items():
                 for row in reversed(rows) if reverse else rows:
@@ -95,7 +95,7 @@ class WideValues:
         return [(name, str(x["name"])) for x in row[side] if x is not None and x["dtype"] in self.cast]
 
     def function_inputs(self, name: str, row: Row) -> Iterator[tuple[Value, Value, Value | None]]:
-        """Pairs of operands and inputs of the functions that an operation runs."""
+        """Yields the pairs of operands and inputs for the functions that an operation runs."""
         operands = row["operands"][1:] if row["kind"] == "branch" else row["operands"]
         for callee in row["functions"]:
             body = row["kind"] == "while" and callee == row["functions"][-1]
@@ -105,7 +105,7 @@ class WideValues:
                     yield (name, str(x["name"])), (callee, value), back
 
     def returned(self, name: str, row: Row) -> Iterator[tuple[Value, Value]]:
-        """Pairs of outputs of the functions that an operation runs and its results."""
+        """Yields the pairs of function outputs and results for the functions that an operation runs."""
         for callee in row["functions"][-1:] if row["kind"] == "while" else row["functions"]:
             for output, x in zip(self.outputs[callee], row["results"], strict=False):
                 if x is not None and x["dtype"] in self.cast:
@@ -118,14 +118,14 @@ class WideValues:
         return back == value
 
     def _spread(self, found: set[Value], name: str, row: Row) -> None:
-        """From operands to inputs of functions, and from their outputs to results."""
+        """Propagates from operands to inputs of functions, and from their outputs to results."""
         for given, value, back in self.function_inputs(name, row):
             if given in found or back in found:
                 found.add(value)
         for output, result in self.returned(name, row):
             if output in found:
                 found.add(result)
-        if row["kind"] == "while":  # input, output and result of a loop share a dtype
+        if row["kind"] == "while":  # input, output and result of a loop must have one dtype
             for result, condition, body in self._states(name, row):
                 if found & {result, condition, body}:
                     found |= {result, condition, body}
@@ -158,7 +158,7 @@ class WideValues:
         """Finds values that come only from integers and constants."""
         if row["kind"] in _BODIES:
             self._spread(self.counted, name, row)
-            if row["kind"] == "while":  # a counter in floats
+            if row["kind"] == "while":  # the loop counts in floats
                 for _, value, back in self.function_inputs(name, row):
                     if back and not self._is_unchanged(back, value) and value not in self.networks:
                         self.counted.add(value)
@@ -198,7 +198,7 @@ class WideValues:
         if loop:
             for result, condition, body in self._states(name, row):
                 if body in invariant and self.needed & {result, condition, body}:
-                    self.needed |= {result, condition, body}  # and what comes back, in the next pass
+                    self.needed |= {result, condition, body}  # the next pass adds what these values need
                 elif body not in invariant and body not in self.counted:
                     self.needed -= {condition, body}
         for output, result in self.returned(name, row):
@@ -222,7 +222,7 @@ def _place(function: str, row: Row) -> Value:
 
 
 def _is_outer(row: Row) -> bool:
-    """Whether a product is an outer product, as of positions with frequencies."""
+    """Whether a product is an outer product, such as that of positions with frequencies."""
     if row["kind"] != "contract" or any(x is None for x in row["operands"]):
         return False
     axes = row["attributes"].get("a_contract", [len(row["operands"][0]["shape"]) - 1])

@@ -1,4 +1,4 @@
-"""Random sparse matrices for each sparse format."""
+"""Makes random sparse matrices for each sparse format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READ = 1 << 28
 def pattern(
     name: str, shape: tuple[int, int], density: float, format: str, along: int, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Mask of the nonzero elements of an operand."""
+    """Draws the mask of an operand's nonzero elements."""
     most = 0.5 if format_name(format) == "2:4" else 1.0
     if not 0 <= density <= most:
         raise user_error(
@@ -45,7 +45,7 @@ def pattern(
 def operand(
     name: str, shape: tuple[int, int], density: float, format: str, along: int, seed: int, dtype: str
 ) -> NDArray[Any]:
-    """A sparse matrix with integers up to 7, so that sums of 342,000 products are exact in f32."""
+    """Draws a sparse matrix of integers up to 7, so that sums of 342,000 products are exact in f32."""
     rng = np.random.default_rng([seed, sum(map(ord, name))])
     kept = pattern(name, shape, density, format, along, rng)
     values = rng.integers(1, 8, size=shape)
@@ -55,7 +55,7 @@ def operand(
 
 
 def has_zero_tiles(graph: Graph) -> bool:
-    """Whether a matrix that is a weight has tiles of 128 by 128 that are all zero."""
+    """Whether a weight that is a matrix has tiles of 128 by 128 that are all zero."""
     left = READ
     for name, row in graph.weights().items():
         if row["source"] == "random" or len(row["shape"]) != 2 or not all(row["shape"]):

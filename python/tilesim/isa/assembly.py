@@ -1,4 +1,4 @@
-"""Instructions as text: the table, assembler, disassembler."""
+"""Converts instructions from and to text: table, assembler, disassembler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .custom import Instruction, set_of
 __all__ = ["assemble", "disassemble", "instructions"]
 
 BASE = 0x10000
-_FLOATS = re.compile(r"vm?f(?!irst)")  # mnemonics of V on floats, each of which has a form with 16 bits
+_FLOATS = re.compile(r"vm?f(?!irst)")  # float mnemonics of V, which all have a 16-bit form
 
 
 @checked()
@@ -89,7 +89,7 @@ def assemble(text: str, instructions: Iterable[Instruction] = ()) -> bytes:
 
 
 def elf_of(code: bytes, labels: dict[str, int], entry: int, zeros: int = 0) -> bytes:
-    """A file of one segment, so many zeros behind it, with sections for the symbols (ELF-64 object file format 1.5)."""
+    """Builds an ELF-64 file of one segment, followed by this many zeros, with sections for the symbols (format 1.5)."""
     names = b"\0" + b"".join(label.encode() + b"\0" for label in labels)
     symbols, at = bytes(24), 1
     for label, address in labels.items():
@@ -108,7 +108,7 @@ def elf_of(code: bytes, labels: dict[str, int], entry: int, zeros: int = 0) -> b
     table += section.pack(7, 2, 0, 0, offsets[1], len(symbols), 3, 1, 8, 24)
     table += section.pack(15, 3, 0, 0, offsets[2], len(names), 0, 0, 1, 0)
     table += section.pack(23, 3, 0, 0, offsets[3], len(titles), 0, 0, 1, 0)
-    # flags: compressed instructions, floats of 64 bits in registers
+    # these flags mean compressed instructions and 64-bit floats in registers
     head = b"\x7fELF\x02\x01\x01" + bytes(9)
     head += struct.pack("<HHIQQQIHHHHHH", 2, 243, 1, entry, 64, offset, 5, 64, 56, 1, 64, 5, 4)
     head += struct.pack("<IIQQQQQQ", 1, 7, 0x1000, BASE, BASE, len(code), len(code) + zeros, 0x1000)

@@ -1,4 +1,4 @@
-"""A RISC-V core as software sees it."""
+"""A RISC-V core, as software sees it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _generic() -> dict[str, Any]:
 
 
 def vlen_of(value: Any, place: str) -> int:
-    """A length of vector registers, checked."""
+    """Checks the length of a vector register."""
     if isinstance(value, bool) or not isinstance(value, int) or value not in _WIDTHS:
         raise user_error(
             "the bits of a vector register must be a power of two",
@@ -43,15 +43,15 @@ class Core:
     """A RISC-V core as software sees it."""
 
     def __init__(self, name: str = "generic", vlen: int = 256, timing: dict[str, Any] | None = None) -> None:
-        """Makes a core; usually call `load` or `from_machine`."""
+        """Creates a core; usually call `load` or `from_machine`."""
         self.name, self.vlen = name, vlen_of(vlen, "vlen")
         self._timing, self._file = timing, "core"
-        self._text: str | None = None  # of the file, so that errors name its lines
+        self._text: str | None = None  # text of the core's file, so that errors name its lines
         self._instructions: tuple[Instruction, ...] = ()
         self._units: tuple[Unit, ...] = ()
-        self._of_machine: tuple[Unit, ...] = ()  # units that its machine states
+        self._of_machine: tuple[Unit, ...] = ()  # units that the core's machine states
         self._held: Any = None
-        self.machine: Machine | None = None  #: whose core it is
+        self.machine: Machine | None = None  #: the machine to which the core belongs
 
     @classmethod
     def load(cls, name: str | os.PathLike[str] = "generic") -> Core:
@@ -98,7 +98,7 @@ class Core:
         vlen = vlen_of(bits, f"{loaded.name}: {place}")
         core = cls(loaded.name, vlen, {"schema": "tilesim.core", "version": 1, "machine": settings})
         core.machine = loaded
-        # the instructions that its kernels use for functions; the core has only those whose semantics are known
+        # instructions that the machine's kernels use for functions; the core has only those with known semantics
         own = [one.of for one in _core.isa_functions(loaded.core).values() if one is not None]
         own = [one for index, one in enumerate(own) if one not in own[:index]]  # it may stand for several functions
         core._held, core._instructions = set_of(own) if own else None, tuple(own)
@@ -141,7 +141,7 @@ class Core:
         if any(one.name == added.name for one in self._units) or pipes.get(added.name.replace("-", "_"), 0):
             raise user_error("the core already has a unit of this name", place=f"core '{self.name}'", value=added.name)
         self._units += (added,)
-        _core.IsaSet().check(self.timing)  # a machine's units are known there
+        _core.IsaSet().check(self.timing)  # the machine's units are known to this set
 
     def _has_unit(self, instruction: Instruction) -> None:
         if isinstance(instruction.unit, Unit) and instruction.unit not in self._units:
@@ -166,7 +166,7 @@ class Core:
 
     @property
     def timing(self) -> str:
-        """The core of a timed run: a `tilesim.core` file as text."""
+        """The core for a timed run, as the text of a `tilesim.core` file."""
         data = {**(self._timing or _generic()), "name": self.name, "vlen": self.vlen}
         if added := [one for one in self._units if one not in self._of_machine]:
             data["units"] = [*data.get("units", []), *map(dataclasses.asdict, added)]
@@ -195,7 +195,7 @@ def _copy(core: Core, vlen: int) -> Core:
 
 
 def core_of(core: str | os.PathLike[str] | Core | None, machine: str | Machine | None, vlen: int | None) -> Core:
-    """The core of a call: a named one, a machine's, or the generic one, with another vlen if asked."""
+    """Finds the core of a call: a named core, a machine's, or the generic one, with another vlen if requested."""
     if core is not None and machine is not None:
         raise user_error("both a core and a machine are given", place="core, machine")
     if machine is not None:

@@ -19,14 +19,14 @@ from .semantics import Semantics, element_type
 __all__ = ["Instruction", "Unit", "define", "unit"]
 
 _UNITS = ("arithmetic", "special", "cross-lane", "matrix", "load", "store")
-# major opcodes (unprivileged architecture, table "RISC-V base opcode map"), the low two bits set
+# major opcodes (unprivileged architecture, table "RISC-V base opcode map"), with the low two bits set
 _OPCODES = {
     "LOAD": 0x03, "LOAD-FP": 0x07, "custom-0": 0x0B, "MISC-MEM": 0x0F, "OP-IMM": 0x13, "AUIPC": 0x17, "OP-IMM-32": 0x1B,
     "STORE": 0x23, "STORE-FP": 0x27, "custom-1": 0x2B, "AMO": 0x2F, "OP": 0x33, "LUI": 0x37, "OP-32": 0x3B,
     "MADD": 0x43, "MSUB": 0x47, "NMSUB": 0x4B, "NMADD": 0x4F, "OP-FP": 0x53, "OP-V": 0x57, "custom-2": 0x5B,
     "BRANCH": 0x63, "JALR": 0x67, "JAL": 0x6F, "SYSTEM": 0x73, "custom-3": 0x7B,
 }  # fmt: skip
-# operand words: lowest bit and width of the field; the words are those of cpp/tilesim/isa/table/operands.cpp
+# operand word -> lowest bit and width of its field; the words are those of cpp/tilesim/isa/table/operands.cpp
 _FIELDS = {
     **{word: (7, 5) for word in ("rd", "fd", "vd")},
     **{word: (15, 5) for word in ("rs1", "fs1", "vs1", "simm5", "zimm5")},
@@ -64,17 +64,17 @@ class Instruction:
 
     @property
     def reads_old(self) -> bool:
-        """Whether the old destination is an operand: "vd+"."""
+        """Whether the old value of the destination is an operand: "vd+"."""
         return any(word.endswith("+") for word in self.operands)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The operands as the assembler knows them."""
+        """The operand words that the assembler knows."""
         return tuple(word.rstrip("+") for word in self.operands)
 
     @property
     def declared(self) -> dict[str, Any]:
-        """The declaration without the semantics, as plain values."""
+        """The declaration as plain values, without the semantics."""
         own = self.unit if isinstance(self.unit, Unit) else None
         return {
             "text": f"{self.name} {', '.join(self.operands)}".strip(),
@@ -92,11 +92,11 @@ class Instruction:
 
     @property
     def vector(self) -> bool:
-        """Whether it has vector operands."""
+        """Whether the instruction has vector operands."""
         return any(word[0] == "v" for word in self.words)
 
     def __repr__(self) -> str:
-        """Text and code."""
+        """The text and the code."""
         return f"<instruction {self.text}: {self.match:#010x} / {self.mask:#010x}>"
 
 
@@ -127,7 +127,7 @@ def _at(column: int) -> str:
 
 
 def _read(text: str) -> tuple[str, tuple[str, ...]]:
-    """The mnemonic and the operand words."""
+    """Splits a text into mnemonic and operand words."""
     start = len(text) - len(text.lstrip())
     found = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*").match(text, start)
     if found is None or (found.end() < len(text) and not text[found.end()].isspace()):
@@ -199,7 +199,7 @@ def _opcode(opcode: Any) -> int:
 
 
 def _code(words: tuple[str, ...], opcode: Any, funct3: int, funct7: int | None, funct6: int | None) -> tuple[int, int]:
-    """Match and mask; fields that are neither operands nor stated are zeros."""
+    """Match and mask of the code; fields that are neither operands nor stated are zero."""
     match = _opcode(opcode) | integer("funct3", funct3, 0, 7) << 12
     vector = any(word[0] == "v" for word in words)
     if funct7 is not None and funct6 is not None:
@@ -217,7 +217,7 @@ def _code(words: tuple[str, ...], opcode: Any, funct3: int, funct7: int | None, 
         raise user_error("i12 uses the same bits as funct6 and funct7", place="funct6, funct7", allowed="neither")
     top = integer("funct7", funct7, 0, 127) << 25 if funct7 is not None else integer("funct6", funct6 or 0, 0, 63) << 26
     if vector and "vm" not in words:
-        top |= 1 << 25  # never masked
+        top |= 1 << 25  # the instruction is never masked
     mask = (1 << 32) - 1
     for word in words:
         mask &= ~_bits(word.rstrip("+"))
@@ -231,7 +231,7 @@ def _cycles(name: str, value: Any, least: float) -> float | None:
     if not isinstance(value, (bool, str, bytes)):
         try:
             number = float(value)
-        except Exception:  # attributes of the object too
+        except Exception:  # an error inside the object's attributes also ends here
             number = math.nan
     if not least <= number <= 1e6:
         raise user_error("out of range", place=name, value=shown(value), allowed=f"{least:g} to 1e6 cycles")
@@ -325,7 +325,7 @@ def define(
             text, name, operands, match, mask, meaning, element, runs_on, per_register, held, after, description
         )
 
-    set_of((made(_no_meaning),))  # errors of the encoding come before missing semantics
+    set_of((made(_no_meaning),))  # raises errors of the encoding before errors of missing semantics
     semantics = native(semantics)
     if semantics is None or not callable(semantics):
         raise user_error(
@@ -338,11 +338,11 @@ def define(
 
 
 def _no_meaning(*_: Any) -> None:
-    """Semantics of an instruction under check."""
+    """Stands for the semantics while an instruction is checked."""
 
 
 def set_of(instructions: Iterable[Any], base: Any = None) -> Any:
-    """The standard table (or `base`) with these instructions, as the core holds it."""
+    """Adds these instructions to the standard table (or `base`), in the form of the core."""
     held = _core.IsaSet() if base is None else base
     known: list[Instruction] = []
     for index, one in enumerate(instructions):
@@ -353,7 +353,7 @@ def set_of(instructions: Iterable[Any], base: Any = None) -> Any:
                 value=shown(one),
                 allowed="results of ts.isa.define",
             )
-        if one in known:  # the same value twice is one instruction
+        if one in known:  # equal values are one instruction
             continue
         known.append(one)
         held = held.extend(one.declared, Semantics(one))
@@ -361,5 +361,5 @@ def set_of(instructions: Iterable[Any], base: Any = None) -> Any:
 
 
 def key_of(instructions: Iterable[Instruction], units: Iterable[Unit]) -> str:
-    """A text that changes with everything that timing depends on."""
+    """A text that differs if anything on which timing depends differs."""
     return json.dumps([[one.declared for one in instructions], [dataclasses.asdict(one) for one in units]])

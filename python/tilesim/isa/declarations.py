@@ -1,4 +1,4 @@
-"""C macros for single instructions, generated from the instruction table."""
+"""Generates C macros for single instructions from the instruction table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["LMULS", "VECTORS", "declaration"]
 
 LMULS = (1, 2, 4, 8)
-#: of a suffix: C type of an element, of vectors (without the LMUL), bits, required macro (empty: vectors)
+#: suffix -> C type of an element, of vectors (without the LMUL), bits, required macro (empty: vectors)
 VECTORS = {
     "f32": ("float", "vfloat32", 32, ""),
     "f64": ("double", "vfloat64", 64, ""),
@@ -23,38 +23,38 @@ _CUSTOM_2 = 0x5B
 
 
 def _c(word: str) -> str:
-    """A name as C takes it; operands without the number of their place: array7 → array."""
+    """Converts an operand to a C name; drops the number of its place: array7 → array."""
     words = {"fnid": "id", "xlid": "code", "array7": "array", "array20": "array"}
     return words.get(word, re.sub(r"[^A-Za-z0-9_]", "_", word))
 
 
 class _Code:
-    """An instruction in the parts that `.insn r` and `.insn i` take."""
+    """An instruction, split into the operands that `.insn r` and `.insn i` take."""
 
     def __init__(self, row: dict[str, Any]) -> None:
         self.name, self.match, self.keeps = _c(row["name"]), row["match"], row["reads_old"]
-        self.apart = row["apart"]  # the destination registers are not read
+        self.apart = row["apart"]  # whether the destination registers are never read
         self.fields = {field[0]: field for field in row["fields"] if field[0] != "vm"}
         self.masked = len(self.fields) < len(row["fields"])
-        #: the operand of twelve bits of `.insn i`
+        #: the 12-bit operand of `.insn i`
         self.immediate = next((word for word, field in self.fields.items() if field[2][0] == (20, 0, 12)), "")
-        #: type of the destination: "x", "f", "v"; empty: nothing
+        #: type of the destination: "x", "f", "v"; empty: no destination
         self.written = next((word for word, field in self.fields.items() if field[3]), "")
         self.result = self.fields[self.written][1] if self.written else ""
         self.given = [word for word in self.fields if word != self.written]
 
     def registers(self) -> list[tuple[str, str]]:
-        """Arguments of the macro: word and type."""
+        """The arguments of the macro: word and type."""
         return [(word, self.fields[word][1]) for word in self.given if self.fields[word][1] in ("x", "f", "v")]
 
     def in_slot(self, slot: str) -> list[tuple[str, str, int, int]]:
-        """Operands of a slot: word, type, first bit within it, width."""
+        """The operands in a slot: word, type, first bit within the slot, width."""
         low, width = _SLOTS[slot], 7 if slot == "funct7" else 5
         fields = [(word, sort, pieces[0]) for word, sort, pieces, *_ in self.fields.values()]
         return [(word, sort, at - low, bits) for word, sort, (at, _, bits) in fields if low <= at < low + width]
 
     def number(self, slot: str) -> str | None:
-        """The value of a slot without registers, as a C expression."""
+        """The value of a slot that holds no register, as a C expression."""
         fixed = self.match >> _SLOTS[slot] & (127 if slot == "funct7" else 31)
         parts = [str(fixed)] if fixed else []
         for word, sort, at, width in self.in_slot(slot):
@@ -65,7 +65,7 @@ class _Code:
 
 
 class _Asm:
-    """Operands and text of one asm statement."""
+    """The operands and the text of one asm statement."""
 
     def __init__(self, code: _Code) -> None:
         self.code, self.operands = code, list[str]()
@@ -82,7 +82,7 @@ class _Asm:
         return prefix + (number if number.isdigit() else self.add("i", number))
 
     def text(self, funct7: str | None = None) -> str:
-        """The instruction; `registers` say how the register operands are written."""
+        """Writes the instruction; `registers` states how the register operands are written."""
         head = f"{self.code.match & 127:#x}, {self.code.match >> 12 & 7}"
         if self.code.immediate:
             registers = f"{self._slot('rd')}, {self._slot('rs1')}"
@@ -104,13 +104,13 @@ def _macro(name: str, arguments: list[str], body: list[str]) -> Iterator[str]:
 
 
 def _valued(result: str, old: bool, statement: str) -> list[str]:
-    """An expression with the value that the statement leaves."""
+    """Writes an expression whose value is the result of the statement."""
     start = f"{result} ts_result" + (f" = ({result})(old);" if old and result[0] != "T" else " = old;" if old else ";")
     return ["__extension__({", f"  {start}", f"  {statement};", "  ts_result; })"]
 
 
 def _scalar(code: _Code, element: str | None) -> Iterator[str]:
-    """x registers are numbers or pointers of 64 bits, f registers the instruction's element, else double."""
+    """Scalar forms: x registers are 64-bit numbers or pointers, f registers the instruction's element, else double."""
     real, asm = VECTORS[element or "f64"][0], _Asm(code)
     if code.written:
         kept = "+" if code.keeps else "="
@@ -124,7 +124,7 @@ def _scalar(code: _Code, element: str | None) -> Iterator[str]:
 
 
 def _by_number(code: _Code) -> Iterator[str]:
-    """Vector registers by their numbers: for compilers without types of vectors."""
+    """Forms that take vector registers by number, for compilers without vector types."""
     asm = _Asm(code)
     for word, (_, sort, *_) in code.fields.items():
         if sort in ("x", "f", "v"):
@@ -145,7 +145,7 @@ def _vcix(code: _Code) -> str | None:
     given = [str(code.match >> 26 & 3)]
     given += [str(code.number("rd"))] if not written else []
     given += [str(code.number("rs2"))] if word == "i" else []
-    given += ["TS_UNSIGNED_##S(vs1)"] if word == "vvv" else []  # the old destination, which is not read
+    given += ["TS_UNSIGNED_##S(vs1)"] if word == "vvv" else []  # the old destination is an argument, but is not read
     given += ["TS_UNSIGNED_##S(vs2)"] if "v" in word else []
     given.append(f"TS_SIGNED5({code.number('rs1')})" if form == 3 else "TS_UNSIGNED_##S(vs1)")
     name = f"__riscv_sf_vc_{'v_' if written else ''}{word}_se"
@@ -155,7 +155,7 @@ def _vcix(code: _Code) -> str | None:
 
 
 def _vector(code: _Code, masked: bool) -> list[str]:
-    """The statement, or expression, on vectors of suffix S."""
+    """Writes the statement or expression on vectors of suffix S."""
     asm = _Asm(code)
     old = code.keeps or (masked and bool(code.written))
     if code.written:
@@ -202,7 +202,7 @@ def _typed(code: _Code, suffixes: list[str]) -> Iterator[str]:
 
 
 def _suffixes(row: dict[str, Any], element: str | None) -> list[str]:
-    """Suffixes of the instruction's elements."""
+    """Lists the suffixes of the instruction's elements."""
     if element is not None:
         return [element] if element in VECTORS else [f"u{width}" for width in row["widths"]]
     floats = row["timing"] == "special" or row["timing"].startswith("float")
@@ -212,13 +212,13 @@ def _suffixes(row: dict[str, Any], element: str | None) -> list[str]:
 
 
 def declaration(row: dict[str, Any], element: str | None = None) -> list[str]:
-    """The macros of one instruction."""
+    """Writes the macros of one instruction."""
     code = _Code(row)
     told = row["description"].replace("*/", "* /")
     lines = [f"/* {row['name']} {row['operands']}{': ' if told else ''}{told} */"]
     if not row["vector"]:
         return [*lines, *_scalar(code, element)]
     lines += _by_number(code)
-    if not row["plain"]:  # operands of other widths than SEW have no one suffix
+    if not row["plain"]:  # operands with other widths than SEW have no common suffix
         return lines
     return [*lines, "#ifdef TS_VECTORS", *_typed(code, _suffixes(row, element)), "#endif"]

@@ -1,4 +1,4 @@
-"""Programs from ELF files (pyelftools): segments, symbols, lines of source."""
+"""Reads programs from ELF files (pyelftools): segments, symbols, source lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..base.files import read_bytes
 
 __all__ = ["Elf", "read_elf"]
 
-_LARGEST = 1 << 32  # bytes of a program in memory
+_LARGEST = 1 << 32  # most bytes that a program may take in memory
 
 
 class Elf:
@@ -31,7 +31,7 @@ class Elf:
         sections: Callable[[], list[tuple[int, bytes]]] | None = None,
         functions: Callable[[], list[str]] | None = None,
     ) -> None:
-        """Made by `read_elf`."""
+        """Stores the parts of a program; use `read_elf`."""
         self.name, self.image = name, image
         self._read_symbols, self._source, self._sections = symbols, source, sections
         self._read_functions = functions
@@ -41,11 +41,11 @@ class Elf:
     def _symbols(self) -> list[tuple[int, int, str]]:
         try:
             return sorted(self._read_symbols())
-        except Exception:  # a damaged table: a program runs without it
+        except Exception:  # the symbol table is damaged, but the program runs without it
             return []
 
     def address(self, symbol: str, missing: int | None = None) -> int:
-        """Address of a symbol."""
+        """The address of a symbol."""
         for at, _, name in self._symbols:
             if name == symbol:
                 return at
@@ -59,9 +59,9 @@ class Elf:
         names = {name for _, _, name in self._symbols}
         try:
             public = set(self._read_functions()) if self._read_functions is not None else names
-        except Exception:  # a damaged table
+        except Exception:  # the symbol table is damaged
             public = names
-        known = sorted(public or names)  # none where all is assembly
+        known = sorted(public or names)  # public names are missing if all is assembly
         meant = nearest(symbol, known) or nearest(symbol, names)
         alike = [difflib.SequenceMatcher(None, symbol.lower(), name.lower()).ratio() for name in known]
         order = sorted(range(len(known)), key=lambda i: (known[i] != meant, -alike[i], known[i]))
@@ -81,13 +81,13 @@ class Elf:
         """Ranges of instructions: sections with code, or executable segments of a file without sections."""
         try:
             found = self._sections() if self._sections is not None else []
-        except Exception:  # damaged section headers: a program runs without them
+        except Exception:  # section headers are damaged, but the program runs without them
             found = []
         executable = [(address, data) for address, data, _, access in self.image["segments"] if access & 4]
         return sorted(found or executable)
 
     def labels(self) -> dict[int, list[str]]:
-        """Names of all symbols."""
+        """Maps addresses to the names of their symbols."""
         found: dict[int, list[str]] = {}
         for at, _, name in self._symbols:
             found.setdefault(at, []).append(name)
@@ -128,7 +128,7 @@ class Elf:
 
 
 def _source_lines(source: Any) -> tuple[list[int], list[str | None]]:
-    """Addresses, ascending, and the line from each on, or None."""
+    """Addresses in ascending order, and the source line from each on, or None."""
     found: list[tuple[int, str | None]] = []
     try:
         dwarf: Any = source() if source is not None else None
@@ -144,7 +144,7 @@ def _source_lines(source: Any) -> tuple[list[int], list[str | None]]:
                 index = state.file - first
                 name = files[index].name.decode("utf-8", "replace") if 0 <= index < len(files) else "?"
                 found.append((state.address, None if state.end_sequence else f"{os.path.basename(name)}:{state.line}"))
-    except Exception:  # damaged debugging information: a program runs without it
+    except Exception:  # debugging information is damaged, but the program runs without it
         found = []
     found.sort(key=lambda pair: (pair[0], pair[1] is not None))
     return [address for address, _ in found], [line for _, line in found]
@@ -179,7 +179,7 @@ def read_elf(source: str | os.PathLike[str] | bytes) -> Elf:
         return _read(data, name)
     except Error:
         raise
-    except Exception as error:  # pyelftools raises various errors for damaged numbers
+    except Exception as error:  # pyelftools raises errors of many types for damaged numbers
         raise _failed("this ELF file is damaged", name, f"{type(error).__name__}: {error}") from None
 
 
@@ -271,7 +271,7 @@ def _symbols(elf: Any, base: int) -> list[tuple[int, int, str]]:
 
 
 def _functions(elf: Any) -> list[str]:
-    """Names of functions that other files may call."""
+    """Names of the functions that other files may call."""
     table = elf.get_section_by_name(".symtab")
     if table is None:
         return []

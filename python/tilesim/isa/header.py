@@ -1,4 +1,4 @@
-"""A C header with the instructions of an NPU core, from their table."""
+"""Generates a C header with the instructions of an NPU core from their table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _START = """\
 
 
 def _types(dtypes: dict[str, tuple[int, int]]) -> Iterable[str]:
-    """Macros of a suffix such as f32m1, for those of instructions."""
+    """Writes macros for suffixes such as f32m1, which the instructions' macros use."""
     yield "#ifdef TS_VECTORS"
     for suffix, (element, vector, bits, needed) in VECTORS.items():
         yield from [f"#ifdef {needed}"] if needed else []
@@ -79,7 +79,7 @@ def _numbers(description: dict[str, Any]) -> Iterable[str]:
 
 
 def _descriptor(told: dict[str, Any]) -> Iterable[str]:
-    """The descriptor of a transfer, as the core reads it."""
+    """Writes the descriptor of a transfer, in the core's layout."""
 
     def fields(rows: list[tuple[str, str, str]]) -> Iterable[str]:
         for kind, name, description in rows:
@@ -109,7 +109,7 @@ def _descriptor(told: dict[str, Any]) -> Iterable[str]:
 
 
 def _machine(core: Core) -> Iterable[str]:
-    """Constants of one machine."""
+    """Writes the constants of one machine."""
     machine = core.machine
     assert machine is not None
     settings = machine.to_dict()["core"]

@@ -1,4 +1,4 @@
-"""Instruction-level programs of tile computes."""
+"""Writes instruction-level programs for tile computes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def kernel(compute: str, machine: str | Machine) -> bytes:
     target = _loaded(machine).core
     start, labels = _core.isa_assemble(_START, BASE)
     operands = _core.isa_kernel(target, compute, [BASE] * 3)["operands"]
-    # code grows with the length of constants: addresses are chosen above any
+    # code grows with the length of address constants, so the addresses lie above any code
     places = [BASE + (1 << 26)]
     for _, size in operands:
         places.append(places[-1] + -(-size // _PAGE) * _PAGE)

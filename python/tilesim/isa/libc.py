@@ -25,7 +25,7 @@ _COPY = f"""
     ret
 """
 
-#: name to assembly; a0, a1 and a2 hold the arguments
+#: name -> assembly; a0, a1 and a2 hold the arguments
 FUNCTIONS = {
     "memcpy": _COPY.format(name="memcpy"),
     "memmove": "bltu a1, a0, memmove.back"
@@ -81,7 +81,7 @@ FUNCTIONS = {
 
 
 def code_of(names: list[str], address: int) -> tuple[bytes, list[tuple[int, int, str]]]:
-    """Machine code of some of the functions."""
+    """Assembles the machine code of some of the functions."""
     text = "".join(f"{name}:\n{FUNCTIONS[name]}\n" for name in names)
     code, labels = _core.isa_assemble(text, address, set_of(()))
     ends = [*(labels[name] for name in names[1:]), address + len(code)]

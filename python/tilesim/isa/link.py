@@ -1,4 +1,4 @@
-"""One object file as a program: its sections laid out, its relocations applied (RISC-V ELF psABI 1.0, chapter 8.4)."""
+"""Links one object file to a program: places sections and applies relocations (RISC-V ELF psABI 1.0, chapter 8.4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _signed(value: int, bits: int = 64) -> int:
 
 
 def _field(value: int, *pieces: tuple[int, int, int]) -> int:
-    """Bits `start`, `count` of a value at `place`, for each piece (place, start, count)."""
+    """Moves bits of a value, for each piece (place, start, count): `count` bits from `start` on go to `place`."""
     return sum((value >> start & (1 << count) - 1) << place for place, start, count in pieces)
 
 
@@ -41,7 +41,7 @@ class _Linker:
     def __init__(self, elf: Any, name: str) -> None:
         self.elf, self.name = elf, name
         self.sections: dict[int, _Section] = {}
-        self.high: dict[int, int] = {}  # address of each auipc to its distance
+        self.high: dict[int, int] = {}  # address of each auipc -> its distance
         address = _BASE
         for index, section in enumerate(elf.iter_sections()):
             if not section["sh_flags"] & 2 or section["sh_size"] == 0:
@@ -51,7 +51,7 @@ class _Linker:
             empty = section["sh_type"] == "SHT_NOBITS"
             data = bytearray(section["sh_size"] if empty else section.data())
             self.sections[index] = _Section(address, data, section["sh_flags"])
-            address = _page(address + section["sh_size"])  # a separate page: accesses differ
+            address = _page(address + section["sh_size"])  # other access rights need a separate page
         if not self.sections:
             raise user_error("this object file has no code", place=name)
         self.table = elf.get_section_by_name(".symtab")
@@ -149,7 +149,7 @@ class _Linker:
 
 
 def link(elf: Any, name: str) -> tuple[dict[str, Any], list[tuple[int, int, str]]]:
-    """Lays out one object file from address 0x10000 on."""
+    """Links one object file from address 0x10000 on."""
     linker = _Linker(elf, name)
     entries = [
         (linker.sections[section["sh_info"]], entry)
@@ -157,7 +157,7 @@ def link(elf: Any, name: str) -> tuple[dict[str, Any], list[tuple[int, int, str]
         if section["sh_type"] == "SHT_RELA" and section["sh_info"] in linker.sections
         for entry in section.iter_relocations()
     ]
-    late = (_PCREL_LO_I, _PCREL_LO_S)  # they look at the auipc of their label
+    late = (_PCREL_LO_I, _PCREL_LO_S)  # these relocations read the auipc of their label
     for section, entry in sorted(entries, key=lambda pair: pair[1]["r_info_type"] in late):
         linker.apply(section, entry)
     symbols = [

@@ -1,4 +1,4 @@
-"""Code as a listing: addresses, bits, instructions, symbols as labels."""
+"""Lists code: addresses, bits, instructions, with symbols as labels."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .elf import Elf
 
 __all__ = ["elf_lines", "raw_lines"]
 
-_OFFSETS = ("b13", "j21", "c.b9", "c.j12")  # operand words of distances
+_OFFSETS = ("b13", "j21", "c.b9", "c.j12")  # operand words that are distances
 
 
 @lru_cache(maxsize=1)
 def _jumps() -> frozenset[str]:
-    """Names of instructions whose last operand is a distance."""
+    """Names of the instructions whose last operand is a distance."""
     return frozenset(str(row["name"]) for row in instructions() if str(row["operands"]).endswith(_OFFSETS))
 
 
 def raw_lines(data: bytes, address: int, labels: dict[int, list[str]] | None = None) -> Iterator[str]:
-    """Bytes as instructions."""
+    """Lists bytes as instructions."""
     labels = labels or {}
     at = 0
     while at < len(data):
@@ -40,7 +40,7 @@ def raw_lines(data: bytes, address: int, labels: dict[int, list[str]] | None = N
 
 
 def _target(text: str, here: int, labels: dict[int, list[str]]) -> str:
-    """The address that a jump goes to, and its names."""
+    """The address to which a jump goes, and its names."""
     words = text.split()
     if words[0] not in _jumps():
         return ""
@@ -50,7 +50,7 @@ def _target(text: str, here: int, labels: dict[int, list[str]]) -> str:
 
 
 def elf_lines(elf: Elf) -> Iterator[str]:
-    """The code of a program."""
+    """Lists the code of a program."""
     labels = elf.labels()
     for address, data in elf.code():
         yield from raw_lines(data, address, labels)

@@ -15,7 +15,7 @@ class Native:
     """A function of a library, called by the core itself."""
 
     def __init__(self, path: str, symbol: str) -> None:
-        """Loads the library; it stays loaded as long as this value is there."""
+        """Loads the library, which stays loaded while this value exists."""
         self.path, self.symbol = path, symbol
         try:
             self._library = ctypes.CDLL(os.path.abspath(path))
@@ -38,11 +38,11 @@ class Native:
         self.address = ctypes.cast(pointer, ctypes.c_void_p).value
 
     def __call__(self, *operands: Any) -> Any:
-        """Raises an error: only the core calls it."""
+        """Raises an error, because only the core calls the function."""
         raise user_error("only the core calls this function", value=f"{self.path}:{self.symbol}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles by the names."""
+        """Pickles the names of library and symbol."""
         return Native, (self.path, self.symbol)
 
     def __repr__(self) -> str:
@@ -62,11 +62,11 @@ class _Pointer(Native):
         raise user_error("a function pointer cannot be pickled", value=self.symbol, allowed='"lib.so:symbol"')
 
 
-_FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]  # what all pointers to functions are
+_FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]  # the base class of all function pointers
 
 
 def native(semantics: Any) -> Any:
-    """The semantics given to `define`, with functions of libraries resolved."""
+    """Resolves the semantics given to `define` if it names a library's function."""
     if isinstance(semantics, _FUNCTION):
         return _Pointer(semantics)
     if not isinstance(semantics, str):

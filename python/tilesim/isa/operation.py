@@ -29,7 +29,7 @@ class TensorType:
     shape: tuple[int, ...]
 
     def __str__(self) -> str:
-        """As "f32[2, 3]"."""
+        """The text form, such as "f32[2, 3]"."""
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
@@ -38,7 +38,7 @@ class Operation:
     """A custom operation; `operation` creates it, and a call adds it to a builder."""
 
     def __init__(self, name: str, shape: Callable[..., Any], reference: Callable[..., Any], roundings: float) -> None:
-        """Made by `operation`."""
+        """Stores the parts of an operation; use `operation`."""
         self.name, self.shape, self.reference, self.roundings = name, shape, reference, roundings
 
     def results(self, *operands: Any) -> tuple[TensorType, ...]:
@@ -145,7 +145,7 @@ def _numpy(dtype: str) -> np.dtype[Any]:
 
 
 class _Reference:
-    """Called by the core with arrays; checks what the function returns."""
+    """Lets the core call the reference with arrays; checks the returned values."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function = name, function
@@ -187,7 +187,7 @@ class _Reference:
 
 
 class _Place:
-    """Symbol and source line of an address."""
+    """The symbol and the source line of an address."""
 
     def __init__(self, elf: Elf) -> None:
         self.elf = elf
@@ -198,7 +198,7 @@ class _Place:
 
 
 def _kernel(kernel: Any, name: str) -> tuple[Elf, int]:
-    """The program and the address of its function."""
+    """Loads the program, and finds the address of its function."""
     program, symbol = kernel if isinstance(kernel, tuple) and len(kernel) == 2 else (kernel, "kernel")
     if not isinstance(symbol, str):
         raise user_error("the symbol is not a text", place="kernel", value=shown(symbol))

@@ -25,7 +25,7 @@ class IsaResult(Tabled):
         errors: bytes = b"",
         recorded: dict[str, Any] | None = None,
     ) -> None:
-        """Made by `run` and `call`."""
+        """Stores the data of a run; use `run` or `call`."""
         self.data, self.value, self.output, self.errors = data, value, output, errors
         self._recorded = recorded or {}
 
@@ -46,7 +46,7 @@ class IsaResult(Tabled):
 
     @property
     def vector_instructions(self) -> int:
-        """Number of those among them that work on vector registers."""
+        """Number of executed instructions that work on vector registers."""
         return int(self.data["vector_instructions"])
 
     @property
@@ -61,7 +61,7 @@ class IsaResult(Tabled):
 
     @property
     def stalls(self) -> dict[str, dict[str, float]]:
-        """Cycles of each unit by state, of a timed run; a unit's states add up to `cycles`."""
+        """Cycles of each unit by state in a timed run; a unit's states add up to `cycles`."""
         return {unit: dict(states) for unit, states in self.data["units"].items()}
 
     @property
@@ -189,7 +189,7 @@ class IsaResult(Tabled):
 
 
 def trap_text(trap: dict[str, Any]) -> str:
-    """A trap in one line: cause, detail, address, instruction, place."""
+    """Describes a trap in one line: cause, detail, address, instruction, place."""
     text = trap["cause"] + (f": {trap['detail']}" if trap["detail"] else "")
     if trap["address"] is not None:
         text += f", address {trap['address']:#x}"

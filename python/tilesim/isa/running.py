@@ -25,7 +25,7 @@ __all__ = ["call", "run"]
 ElfLike = str | os.PathLike[str] | bytes
 _MOST = 2**63 - 1
 _MEMORY = "4 GiB"
-_ADDRESSED = ("address", "misaligned", "memory is used up")  # causes whose value is an address
+_ADDRESSED = ("address", "misaligned", "memory is used up")  # traps whose value is an address
 _FLOATS = {"f16": 16, "f32": 32, "f64": 64}
 _INTEGERS = {f"{sign}{bits}": bits for sign in "iu" for bits in (8, 16, 32, 64)}
 
@@ -57,7 +57,7 @@ class Streams(NamedTuple):
 
 
 class _Views:
-    """Records of a timed run beside its cycles."""
+    """The records that a timed run keeps in addition to its cycles."""
 
     def __init__(self, program: Any, elf: Elf, core: Core, timed: bool, pipeline: int, timeline: bool) -> None:
         self.program, self.elf, self.timed, self.held = program, elf, timed, core._held
@@ -179,7 +179,7 @@ class RunArguments:
 
 
 def run_with(streams: Streams, elf: ElfLike, args: Sequence[str], asked: RunArguments) -> IsaResult:
-    """`run`, with a separate setting for each standard stream."""
+    """Runs a program as `run` does, with a separate setting for each standard stream."""
     target = core_of(asked.core, asked.machine, asked.vlen)
     program, image = _program(elf, target, asked, streams)
     image.check_entry()
@@ -233,7 +233,7 @@ class _Arguments:
             if not -(2**63) <= int(value) < 2**64:
                 raise user_error("the number does not fit into 64 bits", place=f"argument {index}", value=shown(value))
             number = int(value)
-            if isinstance(value, np.uint32):  # numbers of 32 bits are sign-extended, whatever their type
+            if isinstance(value, np.uint32):  # 32-bit numbers are sign-extended, also unsigned ones
                 number -= (number >> 31) << 32
             self.integer(number % 2**64)
         else:
@@ -258,7 +258,7 @@ class _Arguments:
             if known is value:
                 return at
             if (writeable or value.flags.writeable) and np.may_share_memory(known, value):
-                # each is copied in and back: one would overwrite the other
+                # each array is copied in and back, so one copy would overwrite the other
                 raise user_error(
                     "arrays that share memory",
                     place=f"argument {index}",

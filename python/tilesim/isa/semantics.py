@@ -1,4 +1,4 @@
-"""Semantics of custom instructions: a function on numpy arrays between the registers of a hart."""
+"""Runs the semantics of custom instructions, a function on numpy arrays, on the registers of a hart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ELEMENTS = (*_NATIVE, *_EXTENDED)
 
 
 def element_type(element: str) -> np.dtype[Any]:
-    """numpy's dtype of an element; a `UserError` with the nearest name for another word."""
+    """The numpy dtype of an element; for another word, a `UserError` with the nearest name."""
     if element in _NATIVE:
         return np.dtype(_NATIVE[element])
     if element not in _EXTENDED:
@@ -37,7 +37,7 @@ def _is_float(kind: np.dtype[Any]) -> bool:
 
 
 class Semantics:
-    """Called by a hart with raw operands; checks what the function returns."""
+    """Lets a hart call a function with raw operands; checks the returned values."""
 
     def __init__(self, of: Any) -> None:
         self.of = of
@@ -51,7 +51,7 @@ class Semantics:
         vector = np.dtype(f"<u{width // 8}") if self.kind is None and width else self.kind
         given = [self._operand(word, value, vector) for word, value in zip(self.taken, raw, strict=True)]
         try:
-            with np.errstate(all="ignore"):  # processors do not warn either
+            with np.errstate(all="ignore"):  # processors give no warnings either
                 made = self.of.semantics(*given)
         except Error:
             raise
@@ -75,7 +75,7 @@ class Semantics:
             if not boxed:
                 return float("nan")
             return float(np.frombuffer(value.to_bytes(8, "little")[: kind.itemsize], kind)[0])
-        # OP-V: a scalar operand is as wide as an element
+        # in OP-V a scalar operand is as wide as an element
         if word in ("rs1", "rs2", "rd") and self.kind is not None and not _is_float(self.kind):
             low = (value & (1 << 64) - 1).to_bytes(8, "little")[: self.kind.itemsize]
             return int(np.frombuffer(low, self.kind)[0])
@@ -129,7 +129,7 @@ class Semantics:
 
 
 def _canonical(values: np.ndarray[Any, Any], kind: np.dtype[Any]) -> bytes:
-    """Bytes, NaN as RISC-V writes it: positive, quiet, no payload."""
+    """The bytes of values, with NaN in RISC-V's form: positive, quiet, no payload."""
     if not _is_float(kind):
         return values.tobytes()
     missing = np.isnan(values)

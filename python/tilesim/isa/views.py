@@ -1,4 +1,4 @@
-"""Cycles of a timed run by function, line, instruction and unit."""
+"""Splits the cycles of a timed run by function, line, instruction and unit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_LOGGED = 1_000_000
 """Instructions that a run keeps: 64 bytes each in memory, some 200 in a file."""
 
 _TIMES = ("issue", "dispatch", "start", "end", "result")
-_AT_ONCE = 4096  # rows that are read together
+_AT_ONCE = 4096  # number of rows that are read together
 _ROW = np.dtype(
     [("address", "<u8"), ("bits", "<u4"), ("unit", "<u2"), ("waited_for", "<u2")]
     + [(key, "<f8") for key in (*_TIMES, "waited")]
@@ -38,7 +38,7 @@ _KONATA = (".kanata", ".konata")
 
 
 def functions_of(program: Any, elf: Elf) -> list[dict[str, Any]]:
-    """The profile of a timed run."""
+    """Profiles a timed run by function."""
     found: dict[str, dict[str, list[int]]] = {}
     for address, instructions, cycles in program.profile:
         sums = found.setdefault(elf.function(address), {}).setdefault(elf.line(address), [0, 0])
@@ -59,14 +59,14 @@ def _busiest_first(row: dict[str, Any]) -> tuple[int, int, str]:
 
 
 def table_of(rows: list[dict[str, Any]], cycles: int) -> Table:
-    """A profile as a table."""
+    """Formats a profile as a table."""
     kept = [key for key in ("function", "line", "instructions", "cycles") if rows and key in rows[0]]
     shares = [{**{key: row[key] for key in kept}, "share": row["cycles"] / max(cycles, 1)} for row in rows]
     return Table(shares, _printed, "(no rows: the run was not timed, or the program has no line numbers)")
 
 
 def marks_of(program: Any) -> list[dict[str, Any]]:
-    """Marked regions of a program with their counts; `path` includes the enclosing ones."""
+    """Reads the marked regions of a program with their counts; `path` includes the enclosing regions."""
     rows: list[dict[str, Any]] = []
     for row in program.marks:
         within = row.pop("within")
@@ -76,12 +76,12 @@ def marks_of(program: Any) -> list[dict[str, Any]]:
 
 
 def marks_table(rows: list[dict[str, Any]]) -> Table:
-    """Regions as a table."""
+    """Formats regions as a table."""
     return Table(rows, _printed_marks, "(the program marked no regions)")
 
 
 def marks_lines(rows: list[dict[str, Any]], most: int) -> Lines:
-    """The first regions and the number of further ones, or None."""
+    """Formats the first regions, and the number of further ones."""
     if not rows:
         return []
     rest = len(rows) - most
@@ -114,7 +114,7 @@ def _printed(rows: list[dict[str, Any]]) -> Lines:
 
 
 def table_lines(table: Table, most: int) -> Lines:
-    """The first rows of a profile and the share of the rest."""
+    """Formats the first rows of a profile, and the share of the rest."""
     rows = list(table)
     lines = _printed(rows[:most])
     rest = rows[most:]
@@ -129,7 +129,7 @@ def roofline_of(program: Any) -> dict[str, Any]:
     work, cycles = program.work, max(program.cycles, 1)
     operations, bytes_ = sum(work["operations"]), work["bytes_loaded"] + work["bytes_stored"]
     peaks = work["peak_operations"]
-    # as long as each width takes at its own peak
+    # the time that each width takes at its own peak, added up
     least = sum(count / peak for count, peak in zip(work["operations"], peaks, strict=True) if count)
     peak = operations / least if least else peaks[2]
     intensity = operations / bytes_ if bytes_ else None
@@ -153,14 +153,14 @@ class Log:
     """The first instructions of a run, 64 bytes each, converted to rows on access."""
 
     def __init__(self, program: Any, elf: Elf, held: Any = None) -> None:
-        """Wraps the core's log."""
+        """The first instructions of a run, 64 bytes each; converts them to rows on access."""
         told = program.log
         self._rows, self._words = np.frombuffer(told["rows"], _ROW), told["words"]
         self.left_out = int(told["left_out"])
         self._text, self._place = cache(partial(_core.isa_disassemble, set=held)), cache(elf.symbol)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Row by row."""
+        """Yields the rows one by one."""
         for begin in range(0, len(self._rows), _AT_ONCE):
             for address, bits, unit, waited_for, *times, waited in self._rows[begin : begin + _AT_ONCE].tolist():
                 yield {
@@ -175,7 +175,7 @@ class Log:
 
 
 def trace_of(program: Any, elf: Elf, starts: list[int]) -> dict[str, Any]:
-    """Busy intervals of a run, as `write_trace` takes them."""
+    """The busy intervals of a run in the form that `write_trace` takes."""
     told = program.intervals
     units = ["function", *program.units]
     labels: dict[str, int] = {}
@@ -222,7 +222,7 @@ def _cycles(value: float) -> str:
 
 
 def _stages(row: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """First whole cycle of each stage, and the end as stage ""; stages without time are omitted."""
+    """Yields the first whole cycle of each stage, and the end as stage ""; omits stages without time."""
     parts = [(row["issue"], "Is")]
     if row["unit"] != "front":
         parts += [(row["dispatch"], "Qu"), (row["start"], "Ex"), (row["end"], "Wb")]
@@ -237,7 +237,7 @@ def _stages(row: dict[str, Any]) -> Iterator[tuple[int, str]]:
 
 
 def _konata(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Kanata 0004: commands in order of cycles (documented with the viewer, github.com/shioyadan/Konata)."""
+    """Writes Kanata 0004: commands in order of cycles (documented with the viewer, github.com/shioyadan/Konata)."""
     yield "Kanata\t0004"
     now = None
     for at, group in groupby(_events(rows), itemgetter(0)):
@@ -248,7 +248,7 @@ def _konata(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def _events(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, int, int, str]]:
-    """Cycle, row, number within it, lines; by cycle. Rows issue in order, so that few wait for their turn."""
+    """Yields cycle, row, number within it, lines, by cycle. Rows issue in order, so that few wait for their turn."""
     events: list[tuple[int, int, int, str]] = []
     for index, row in enumerate(rows):
         while events and events[0][0] < int(row["issue"]):

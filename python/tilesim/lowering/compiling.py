@@ -37,7 +37,7 @@ __all__ = ["compile"]
 STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
 
 
-#: Searches for nests, by value of `mapping`: graph, machine and `fuse` to nests; modules above add theirs.
+#: Value of `mapping` -> search for nests, a function of graph, machine and `fuse`; later modules add theirs.
 SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = LateCalls()
 
 
@@ -130,7 +130,7 @@ def compile(
     one_of("unknown treatment of collectives", "collectives", collectives, "error", "untimed")
     one_of("unknown treatment of tiles of zeros", "zero_tiles", zero_tiles, "off", "skip", "test")
     rules_text(fuse)
-    mapping = getattr(mapping, "best", mapping)  # of a study
+    mapping = getattr(mapping, "best", mapping)  # `mapping` may be a study
     fuse = fuse if isinstance(fuse, str) else list(fuse)
     machine = Machine.load(machine)
     stays = wished(residency, way_of(machine, lowering))
@@ -176,7 +176,7 @@ def compile(
     try:
         if not place:
             said, marked = dict[str, str](), graph
-            while True:  # without any use the plain program remains
+            while True:  # ends with the plain program if no product uses the tiles of zeros
                 unused: dict[str, str] = {}
                 program = _compiled(marked, machine, target, options, stays, unused, said.values())
                 if not unused:
@@ -202,7 +202,7 @@ def compile(
 def _as_multiplied(
     graph: Graph, target: Machine, zero_tiles: str, integers: bool, sparse: bool, leave: Iterable[str] = ()
 ) -> Graph:
-    """The graph with products and weights in the forms of the machine's units; `leave`: without tiles of zeros."""
+    """Converts products and weights to the forms of the machine's units; `leave`: products that keep tiles of zeros."""
     check_formats(graph)
     graph = with_own_weights(graph, target)
     if zero_tiles != "off":
@@ -222,7 +222,7 @@ def _compiled(
     unused: dict[str, str] | None = None,
     notes: Iterable[str] = (),
 ) -> Program:
-    """A program without the host. `unused` gets products whose tiles of zeros it multiplies; `notes`: its notes."""
+    """Compiles without a host. `unused` collects products that multiply their zero tiles, `notes` collects notes."""
     fuse = rules_text(options["fuse"])
     mappings, rest = _mappings(graph, target, options["mapping"], fuse)
     cores, contexts = options.get("cores") or 0, options.get("contexts") or 0
@@ -240,7 +240,7 @@ def _compiled(
 
 
 def _with_remedy(error: Unsupported, tried: bool = False, forced: bool = False) -> Exception:
-    """The error for an operation that the machine cannot run, with remedies."""
+    """Adds remedies to the error for an operation that the machine cannot run."""
     own, between = error.suggestion, error.lack == "devices"
     remedy = "With fallback='host' (--fallback host) it runs on the host, which is timed"
     if forced:
@@ -293,7 +293,7 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any], residency: tu
 
 
 def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
-    """Nests by operation name, and the mapping of other products."""
+    """Reads nests by operation name, and the mapping for other products."""
     from ..mapping import MappingTable
 
     if isinstance(mapping, str) and mapping == "tuned":

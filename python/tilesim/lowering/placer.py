@@ -18,7 +18,7 @@ from .costs import Estimator
 
 __all__ = ["compile_mixed", "link_of", "prefixes"]
 
-_EVERYWHERE = ("constant", "iota")  # made on each side that needs them
+_EVERYWHERE = ("constant", "iota")  # kinds that are computed on each side that needs them
 
 
 def link_of(machine: Machine) -> Link:
@@ -94,7 +94,7 @@ class _Placer:
                     name,
                     tuple(dict.fromkeys(read)),
                     tuple(made),
-                    None if side == "host" else 0,  # other operations leave the machine only to save transfers
+                    None if side == "host" else 0,  # other operations leave the machine only if that saves transfers
                     None if side == "machine" else host,
                 )
             )
@@ -138,7 +138,7 @@ class _Placer:
         return Turn(host, names, Graph(core))
 
     def blame(self, error: Unsupported) -> bool:
-        """Marks an error's operation and similar ones as the host's; returns whether any is new."""
+        """Assigns an error's operation and similar ones to the host; returns whether any assignment is new."""
         found = self._entry_operation(error)
         if not found or found in self.reasons or self.forced.get(found) == "machine" or error.lack == "devices":
             return False
@@ -148,17 +148,17 @@ class _Placer:
         return True
 
     def _entry_operation(self, error: Unsupported) -> str:
-        """The entry's operation of an error, or the one that calls its function; "" if unknown."""
+        """The operation of the entry function that caused an error or calls its function; "" if unknown."""
         if not error.operation:
             return ""
         if error.function == self.graph.core.main:
             return error.operation if error.operation in self.times else ""
         holders = (name for name in self.times if error.function in self._reached(self.operations[name]))
-        found = next(holders, "")  # the host runs operations of a call one by one, never the call
+        found = next(holders, "")  # the host runs the operations of a called function, not the call itself
         return "" if found and self.operations[found]["kind"] == "call" else found
 
     def _reached(self, op: Mapping[str, Any]) -> set[str]:
-        """Functions that an operation runs, directly or indirectly."""
+        """The functions that an operation runs, directly or indirectly."""
         found: set[str] = set()
         left = list(op["functions"])
         while left:
@@ -175,7 +175,7 @@ class _Placer:
 
 
 def prefixes(name: str) -> Iterable[str]:
-    """A name and its prefixes: lowering derives names from the operation's."""
+    """Yields a name and its prefixes, because lowering derives names from the operation's."""
     while name:
         yield name
         name = name.rpartition(".")[0]
@@ -212,7 +212,7 @@ def compile_mixed(
                 continue
             if not _has_calls(whole):
                 raise
-        # An operation inside a called function: without the call it can be placed alone.
+        # An operation inside a called function: without the call, it can be placed separately.
         whole = _inlined(whole)
         placer = _Placer(whole, machine, forced)
         placer.check_forced()

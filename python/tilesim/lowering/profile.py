@@ -1,4 +1,4 @@
-"""The choice of lowering: like the vendor's compiler, or best for the machine."""
+"""Selects the lowering: that of the vendor's compiler, or the best for the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def has_profile(machine: Machine) -> bool:
 
 
 def way_of(machine: Machine, lowering: str | None) -> str:
-    """The lowering of a program, with the default applied."""
+    """The lowering of a program; None means the default."""
     known = has_profile(machine)
     if lowering is None:
         return "native" if known else "best"
@@ -31,7 +31,7 @@ def way_of(machine: Machine, lowering: str | None) -> str:
 
 
 def lowered_as(machine: Machine, lowering: str | None) -> Machine:
-    """The machine as seen by a lowering."""
+    """Adapts the machine to a lowering."""
     plain = not (machine.states("lowering") or machine.get("core.kernel_barrier"))
     if way_of(machine, lowering) == "native" or plain:
         return machine

@@ -1,4 +1,4 @@
-"""The choice of values that stay in scratchpads between kernels."""
+"""Reads the choice of values that stay in scratchpads between kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVELS = ("memory", "scratchpad")
 
 
 def wished(residency: str | Mapping[str, str] | None, lowering: str) -> tuple[str, dict[str, str]]:
-    """The request, checked."""
+    """Checks the requested residency."""
     usual = "auto" if lowering == "best" else "none"
     if residency is None:
         return usual, {}

@@ -1,4 +1,4 @@
-"""Products with zeros: skipped tiles, and formats of weights."""
+"""Handles products with zeros: skipped tiles, and formats of weights."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def with_zero_tiles(graph: Graph, activations: bool = False, leave: Iterable[str
     leave = set(leave)
     changed = graph.copy()
     if any(op["kind"] == "call" for op in changed.operations()):
-        changed.inline_calls()  # layers that share operations have separate weights
+        changed.inline_calls()  # layers that share operations still have separate weights
     with changed._changed() as core:
         said = _core.mark_zero_tiles(core, leave)
         if activations:

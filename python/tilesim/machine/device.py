@@ -58,7 +58,7 @@ class Device(Saved):
     def __init__(self, levels: Sequence[Any] = (), units: Any = 1, **settings: Any) -> None:
         """Makes a device from its fields."""
         data = {"name": "custom", "kind": "npu", **settings, "units": units}
-        data["levels"] = list(levels) if isinstance(levels, Iterable) else levels  # checked below
+        data["levels"] = list(levels) if isinstance(levels, Iterable) else levels  # these are checked below
         if isinstance(units, (list, tuple)):
             data.update(sorts_of_units(units, settings))
         for key, value in checked(data, "device").items():
@@ -145,7 +145,7 @@ class Device(Saved):
         arrays = cores * int(core["array"]["count"])
         scratchpad = _bytes(core["scratchpad"]["bytes"]) * cores
         edges = int(core["array"]["rows"]) + int(core["array"]["columns"])
-        near = arrays * edges * 4.0 * target.hertz  # feeds every array's edges with 32-bit operands
+        near = arrays * edges * 4.0 * target.hertz  # rate that feeds the edges of every array with 32-bit operands
         return cls(
             [
                 Level("scratchpad", scratchpad, max(near, view["memory_bytes_per_second"]), 64, 1),
@@ -304,7 +304,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def folded(text: str) -> str:
-    """The letters and digits of a name, in lower case."""
+    """The letters and digits of a name in lower case."""
     return "".join(letter for letter in text.lower() if letter.isalnum())
 
 
@@ -320,7 +320,7 @@ def _shipped(name: str) -> Device:
 
 @cache
 def _labels() -> dict[str, str]:
-    """Device by the plain form of each of its names; not to be changed."""
+    """Maps the plain form of each name to its device; callers must not change it."""
     found: dict[str, str] = {}
     for text, name in _label_rows():
         found.setdefault(folded(text), name)

@@ -1,4 +1,4 @@
-"""The fields of a device's file, checked: rates per dtype, memory levels, types of units."""
+"""Checks the fields of a device's file: rates per dtype, memory levels, types of units."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _fail(place: str, what: str, value: Any = None, allowed: str = "", suggestio
     )
 
 
-# Minimum and maximum of each number; times and absent rates may be 0. The slowest clock is a machine's.
+# Minimum and maximum of each number; times and absent rates may be 0. The slowest clock is that of machines.
 MOST_UNITS, MOST_RATE = 2**20, 1e18
 _COUNT, _RATE, _HERTZ, _SECONDS = (1, MOST_UNITS), (1.0, MOST_RATE), (1e3, 1e13), (0.0, 1e3)
 _RANGES: dict[str, tuple[float, float]] = {
@@ -65,7 +65,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 
 def _number(data: Mapping[str, Any], key: str, place: str, field: str = "", least: float | None = None) -> float:
-    """The number of a key, in the range of the field, which has the key's name unless one is given."""
+    """Reads the number of a key, in the range of the field (by default named like the key)."""
     value = data.get(key)
     low, most = _RANGES[field or key]
     low = low if least is None else least
@@ -74,7 +74,7 @@ def _number(data: Mapping[str, Any], key: str, place: str, field: str = "", leas
         raise _fail(f"{place}.{key}", "not a number", value, allowed)
     if value <= 0 and low > 0:
         raise _fail(f"{place}.{key}", "the number must be positive", value, allowed)
-    if not low <= value <= most:  # before the conversion: an integer may be larger than any float
+    if not low <= value <= most:  # compared before the conversion, because an integer may exceed any float
         raise _fail(f"{place}.{key}", "out of range", value, allowed)
     return float(value)
 
@@ -162,7 +162,7 @@ KEYS = [
 
 
 def sorts_of_units(units: Sequence[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Merges several types of units: the fastest rate of each dtype."""
+    """Merges several types of units; takes the fastest rate of each dtype."""
     if not units:
         raise _fail("device.units", "a device needs at least one type of unit", units)
     merged: dict[str, Any] = {"matrix": {}, "vector": {}}

@@ -21,7 +21,7 @@ class Part:
     """A DRAM part: organisation, timing, constraints and controller of one channel, with sources."""
 
     def __init__(self, core: _core.DramPart) -> None:
-        """Wraps a part of the core; use `load`."""
+        """Stores a part of the core; use `load`."""
         self.core = core
 
     @classmethod
@@ -119,7 +119,7 @@ class Part:
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies by the JSON form."""
+        """Pickles and copies the JSON form."""
         return Part.load, (self.to_dict(),)
 
     def __repr__(self) -> str:

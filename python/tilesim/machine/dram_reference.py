@@ -1,4 +1,4 @@
-"""DRAM parts in the form of Ramulator 2.1's resolved presets, as the reference tables state them."""
+"""Converts DRAM parts from the form of Ramulator 2.1's resolved presets, which the reference tables have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEVELS = {
     "Row": "row",
     "Column": "column",
 }
-# Of each controller of the reference: command bus, edges, and the level of an all-bank refresh.
+# For each controller of the reference: command bus, edges, and the level of an all-bank refresh.
 _CONTROLLERS: dict[str, dict[str, str]] = {
     "GenericDDR": {"command_bus": "shared"},
     "LPDDR5": {"command_bus": "shared"},
@@ -28,7 +28,7 @@ _CONTROLLERS: dict[str, dict[str, str]] = {
 
 
 def is_reference_form(data: Mapping[str, Any]) -> bool:
-    """Whether a dict is one entry of such a file."""
+    """Whether a dict is one entry of a reference file."""
     return "timing_cycles" in data and "constraints" in data
 
 
@@ -36,7 +36,7 @@ def _constraint(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
     _keys(entry, {"after": [str], "before": [str], "cycles": int, "level": str}, place)
     result = {key: entry[key] for key in ("after", "before", "cycles")}
     result["level"] = _LEVELS.get(entry["level"], entry["level"])
-    if entry.get("window") == 1:  # an explicit 1 marks a sibling constraint
+    if entry.get("window") == 1:  # a window of 1 marks a constraint between siblings
         result["sibling"] = True
     elif "window" in entry:
         result["window"] = entry["window"]
@@ -44,7 +44,7 @@ def _constraint(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _keys(data: Any, kinds: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    """An object with these keys at least, each of its kind."""
+    """Checks that an object has at least these keys, each with a value of its kind."""
     as_kind(data, dict, place)
     for key, kind in kinds.items():
         if key not in data:
@@ -73,7 +73,7 @@ _CONTROLLER = {
 
 
 def part_from_reference(data: Mapping[str, Any], name: str = "") -> dict[str, Any]:
-    """One entry of such a file in the form of Tilesim's part files."""
+    """Converts one entry of a reference file to the form of Tilesim's part files."""
     place = name or "part"
     _keys(data, _PART, place)
     controller = _keys(data["controller"], _CONTROLLER, f"{place}.controller")

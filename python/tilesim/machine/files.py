@@ -1,4 +1,4 @@
-"""Machine files that people write: JSON with notes, and TOML with comments."""
+"""Reads and writes machine files for people: JSON with notes, and TOML with comments."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .timeloop import timeloop
 
 __all__ = ["read_machine", "settings_in", "written"]
 
-_LONG = 1 << 20  # bytes of a file that is not read twice
+_LONG = 1 << 20  # a file with more bytes is not read twice
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 def read_machine(path: str) -> tuple[_core.Machine, frozenset[str] | None]:
-    """A machine's file."""
+    """Reads a machine's file."""
     if path.endswith(".toml"):
         entries = _without_notes(_toml(path), path)
         try:
@@ -68,14 +68,14 @@ def _no_value(value: Any) -> Any:
 
 
 def _toml_error(error: Exception, path: str) -> Exception:
-    """An error of the JSON form, without its lines, which the file lacks."""
+    """Converts an error of the JSON form; drops its line numbers, which the TOML file does not have."""
     place = re.sub(r":\d+\b", "", str(getattr(error, "place", ""))) or path
     parts = [str(getattr(error, key, "")) for key in ("what", "value", "allowed", "suggestion")]
     return user_error(parts[0], place=place, value=parts[1], allowed=parts[2], suggestion=parts[3])
 
 
 def _check_notes(entries: Mapping[str, Any], place: str) -> None:
-    """Checks that notes are texts for existing settings, so that no value is dropped."""
+    """Checks that notes are texts for existing settings, so that no value is lost."""
     notes = entries.get("notes", {})
     if not isinstance(notes, (str, Mapping)):
         raise user_error("notes must be texts", place=f"{place}: notes", value=shown(notes), allowed="{path: text}")
@@ -113,15 +113,15 @@ def _without_notes(entries: dict[str, Any], place: str) -> dict[str, Any]:
 
 
 def _blanked(text: str) -> str:
-    """A JSON text with the notes of the file and of its settings replaced by blanks: lines and columns stay."""
+    """Replaces the notes of a JSON text by blanks, so that lines and columns stay."""
     tokens = list(_TOKEN.finditer(text))
     words = [token[0] for token in tokens]
     pieces, kept, index = [], 0, 0
-    opened: list[str] = []  # key of each container
+    opened: list[str] = []  # the key of each open container
     while index < len(words):
         word = words[index]
         is_key = index + 1 < len(words) and words[index + 1] == ":"
-        # "notes" of the whole file, or beside the "value" of a setting: not a key below "sources".
+        # "notes" of the file, or next to the "value" of a setting; not a key below "sources".
         if is_key and word == '"notes"' and (len(opened) == 1 or (opened and opened[-1] != '"sources"')):
             last = _end(words, index + 2)
             first = index
@@ -142,7 +142,7 @@ def _blanked(text: str) -> str:
 
 
 def _end(words: list[str], index: int) -> int:
-    """Last token of the value that begins at a token."""
+    """Index of the last token of the value that begins at a token."""
     depth = 0
     while True:
         depth += (words[index] in "{[") - (words[index] in "}]")
@@ -152,7 +152,7 @@ def _end(words: list[str], index: int) -> int:
 
 
 def settings_in(entries: Mapping[str, Any]) -> frozenset[str]:
-    """The settings in a file's content."""
+    """Finds the settings in a file's content."""
     known, found = all_settings(), set()
 
     def walk(value: Any, path: str) -> None:
@@ -174,7 +174,7 @@ def settings_in(entries: Mapping[str, Any]) -> frozenset[str]:
 
 
 def written(entries: Mapping[str, Any], path: str, base: str = "") -> str:
-    """The text of a machine's file, with the meaning of each setting."""
+    """Writes the text of a machine's file, with the meaning of each setting."""
     base = _flattened(base)
     if path.endswith(".toml"):
         return _as_toml(entries, base)
@@ -189,7 +189,7 @@ def written(entries: Mapping[str, Any], path: str, base: str = "") -> str:
 
 
 def _paths(entries: Mapping[str, Any]) -> list[str]:
-    """The settings of a machine, those of a section together."""
+    """Paths of a machine's settings; those of a section follow each other."""
     stated = settings_in(entries)
     paths = [path for path in all_settings() if path in stated]
     sections = list(dict.fromkeys(path.rpartition(".")[0] for path in paths))
@@ -236,7 +236,7 @@ def _flattened(text: str) -> str:
 def _toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):  # a basic string of TOML escapes as JSON does, but without surrogate pairs
+    if isinstance(value, str):  # a basic string of TOML has the escapes of JSON, but no surrogate pairs
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         inner = ", ".join(f"{_toml_value(str(key))} = {_toml_value(one)}" for key, one in value.items())

@@ -1,4 +1,4 @@
-"""Machines from the files of other simulators, with the settings that these leave open."""
+"""Converts files of other simulators to machines, and lists the settings that these leave open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPEN = "left open: "
 """First words of the source of a setting missing from the file."""
 RATES = dict.fromkeys(("i8", "i4", "fp8_e4m3", "bf16", "f16", "f32"), 1.0)
 """One product per cell and cycle, as a tool without dtypes counts."""
-_UNLIMITED = 1 << 20  # bytes per cycle, the largest that the settings take
+_UNLIMITED = 1 << 20  # bytes per cycle: the largest number that the settings accept
 
 _DATAFLOWS = {"os": "output_stationary", "ws": "weight_stationary", "is": "input_stationary"}
 _READ = {
@@ -35,7 +35,7 @@ _UNREAD = ("MemoryBanks", "IfmapOffset", "FilterOffset", "OfmapOffset", "ReadReq
 
 
 class Description:
-    """Settings of a machine as a file gives them, one by one."""
+    """Collects the settings of a machine from a file of another simulator."""
 
     def __init__(self, path: str, what: str) -> None:
         self.path, self.file, self.what = path, os.path.basename(path), what
@@ -44,11 +44,11 @@ class Description:
         self.unread: list[str] = []
 
     def state(self, setting: str, value: Any, key: str) -> None:
-        """A setting that the file states under a key."""
+        """Sets a setting that the file states under a key."""
         self.settings[setting], self.sources[setting] = value, f"{self.file}: {key}"
 
     def open(self, setting: str, value: Any, why: str) -> None:
-        """A setting that the file leaves open."""
+        """Sets a setting that the file leaves open."""
         self.settings[setting], self.sources[setting] = value, f"{OPEN}{why}"
 
     def entries(self, name: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Description:
 
 
 def left_open(entries: Mapping[str, Any]) -> list[str]:
-    """Note of results on a machine whose file is another simulator's."""
+    """The note that results have if another simulator's file describes the machine."""
     found: dict[str, list[str]] = {}
     for path, text in entries["sources"].items():
         if text.startswith(OPEN):
@@ -78,7 +78,7 @@ def left_open(entries: Mapping[str, Any]) -> list[str]:
 
 
 class _Keys:
-    """The keys of a configuration, read and unread ones, case-insensitive."""
+    """The keys of a configuration; they ignore case, and unread ones are listed."""
 
     def __init__(self, path: str) -> None:
         self.path, self.unread = path, list[str]()
@@ -130,7 +130,7 @@ class _Keys:
 
 
 def scale_sim(path: str) -> dict[str, Any]:
-    """A configuration of SCALE-Sim (`.cfg`) as the content of a machine's file."""
+    """Reads a configuration of SCALE-Sim (`.cfg`) as the content of a machine's file."""
     keys, hardware = _Keys(path), "architecture_presets"
     found = Description(path, SCALE_SIM)
     rows, columns = (keys.numbers(hardware, key, 1 << 16)[0] for key in ("ArrayHeight", "ArrayWidth"))

@@ -35,7 +35,7 @@ class Machine(Saved):
     """A chip: memory, network, cores with arrays, vector unit, scratchpad and DMA; every number with its source."""
 
     def __init__(self, core: _core.Machine) -> None:
-        """Wraps a machine of the core; use `load`."""
+        """Stores a machine of the core; use `load`."""
         self.core = core
         self.given: frozenset[str] | None = None
         """Paths of the settings in its file; None if unknown."""
@@ -72,7 +72,7 @@ class Machine(Saved):
         if isinstance(source, Mapping):
             try:
                 entries = dict(source)
-            except Exception as error:  # attributes of the object
+            except Exception as error:  # an attribute of the object raised an error
                 raise user_error("not a machine", value=shown(error), allowed="a dict") from None
             machine = cls(_core.Machine.from_json(json_text(entries, "dict"), "dict"))._checked()
             machine.given = settings_in(entries)
@@ -86,7 +86,7 @@ class Machine(Saved):
         return machine
 
     def _with_own_sources(self) -> Machine:
-        """The machine of a user's file: a preset's source stays with the preset's value."""
+        """Marks the sources of a user's file: a preset's source stays only with the preset's value."""
         changed = changed_sources(self.to_dict())
         if not changed:
             return self
@@ -94,7 +94,7 @@ class Machine(Saved):
         return Machine(_core.Machine.from_json(json.dumps(entries), self.name))
 
     def _confined(self, directory: str) -> Machine:
-        """The machine of a file, which may name shipped parts and networks, and files beside or below itself."""
+        """Restricts a file's machine to shipped parts and networks, and to files beside or below itself."""
         settings, found = self.to_dict(), {}
         named = {"network.kind": settings["network"]["kind"], "memory.part": settings["memory"]["part"]}
         for setting, name in named.items():
@@ -115,7 +115,7 @@ class Machine(Saved):
                 found[setting] = path
         if not found:
             return self
-        entries = {**self.replace(found).to_dict(), "sources": self.sources}  # an absolute path needs no change
+        entries = {**self.replace(found).to_dict(), "sources": self.sources}  # absolute paths need no change
         return Machine(_core.Machine.from_json(json.dumps(entries), self.name))
 
     def _repr_html_(self) -> str:
@@ -209,7 +209,7 @@ class Machine(Saved):
         return changed._checked() if any(path in checked for path in texts) else changed
 
     def _checked(self) -> Machine:
-        """Checks that its files exist and its mapping fits its DRAM part."""
+        """Checks that the machine's files exist and that its mapping fits its DRAM part."""
         settings = self.to_dict()
         memory, kind = settings["memory"], settings["network"]["kind"]
         if kind.endswith(".json") and not os.path.isfile(kind):
@@ -228,12 +228,12 @@ class Machine(Saved):
         return result
 
     def _json(self) -> str:
-        """The JSON form, written once: a machine is a value."""
+        """The JSON form, written once, because a machine does not change."""
         self._text = self._text or self.core.to_json()
         return self._text
 
     def _parsed(self) -> dict[str, Any]:
-        """Every setting, read once; not to be handed out."""
+        """Every setting, read once; callers get no reference to it."""
         self._settings = self._settings or self.to_dict()
         return self._settings
 
@@ -317,7 +317,7 @@ class Machine(Saved):
             file.write(written(entries, text, self.label))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies by the JSON form."""
+        """Pickles and copies the JSON form."""
         does = {function: one for function, one in _core.isa_functions(self.core).items() if one is not None}
         return _restored, (self.to_dict(), self.given, does)
 
@@ -327,7 +327,7 @@ class Machine(Saved):
 
 
 def _restored(entries: dict[str, Any], given: frozenset[str] | None, does: Mapping[str, Any] | None = None) -> Machine:
-    """A machine from its pickle and the semantics of its custom instructions, by function."""
+    """Restores a machine from its pickle and the semantics of its custom instructions, by function."""
     machine = Machine.load(entries)
     for function, one in (does or {}).items():
         machine.core = _core.isa_use(machine.core, function, one.of.declared, one)
@@ -339,27 +339,27 @@ MachineLike = Machine | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def _by_end(name: str) -> str:
-    """The setting whose path ends in a name, of the memory if several do, or ""."""
+    """The setting whose path ends in a name, in the memory section if several do; "" if none does."""
     found = [path for path in all_settings() if path.rpartition(".")[2] == name]
     return next((path for path in found if path.startswith("memory.")), found[0] if found else "")
 
 
 def _meant(name: str, value: Any) -> str:
-    """A setting given as a keyword of `replace`."""
+    """The advice for a setting given as a keyword of `replace`."""
     path = next((brief for brief in SHORT if brief.rpartition(".")[2] == name), "") or _by_end(name)
     path = path or nearest(name, all_settings())
     return f"Write settings in a dict: replace({{'{path}': {shown(value)}}})" if path else ""
 
 
 def _sections(name: str, value: Any) -> str:
-    """A section of settings taken for an attribute."""
+    """The advice for a section of settings that is used as an attribute."""
     path = name if name in ("core", "array") else next((one for one in all_settings() if name in one.split(".")), "")
     read = "Read a setting with machine.get('core.array.rows'), change a copy with machine.replace({...})"
     return read if path else ""
 
 
 def _assigned(name: str, value: Any) -> str:
-    """A setting assigned to an attribute."""
+    """The advice for a setting that is assigned to an attribute."""
     path = _by_end(name) or "core.clock"
     amount = all_settings()[path].text(value) if is_number(value) else value
     return f"machine.replace({{'{path}': {shown(amount)}}})"
@@ -370,7 +370,7 @@ _core.Machine.__getattr__ = no_attribute  # type: ignore[attr-defined]
 
 
 def _with_short_names(error: Exception, changes: Mapping[str, Any]) -> Exception:
-    """An error with the names as written: the core does not know short ones."""
+    """Names settings in an error as the user wrote them, because the core does not know short names."""
     parts: dict[str, Any] = {
         key: str(getattr(error, key, "")) for key in ("what", "place", "value", "allowed", "suggestion")
     }

@@ -1,4 +1,4 @@
-"""View of a machine in a notebook."""
+"""Shows a machine in a notebook."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _settings(value: Any, path: str, sources: dict[str, str]) -> list[dict[str, 
 
 
 def picture(machine: Any) -> str:
-    """Peak rates, memory, and every setting with its source."""
+    """Draws peak rates, memory, and every setting with its source."""
     view = machine.core.device()
     contents = machine.to_dict()
     rates = sorted(view["matrix_flops_per_second"].items(), key=lambda item: -item[1])

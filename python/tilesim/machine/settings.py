@@ -41,21 +41,21 @@ class Setting:
 
     path: str
     unit: str  # "count", "ratio", "true or false", "value", or a quantity as "size (B)"
-    range: str  # as people read it, or ""
-    low: float | None  # in whole or base units (Hz, B, B/s, ps, fJ); None for other values
+    range: str  # the range as text, or ""
+    low: float | None  # smallest number in whole or base units (Hz, B, B/s, ps, fJ); None for other values
     high: float | None
-    allowed: tuple[str, ...]  # of a text
-    default: Any  # as in a file
+    allowed: tuple[str, ...]  # allowed texts
+    default: Any  # in the form of a file
     meaning: str
     effect: str
 
     @property
     def is_number(self) -> bool:
-        """Whether its values have an order."""
+        """Whether the setting's values have an order."""
         return self.low is not None
 
     def number(self, value: Any) -> float | None:
-        """A value in whole or base units."""
+        """Converts a value to whole or base units."""
         if isinstance(value, bool) or not self.is_number:
             return None
         if self.unit in _PARSERS:
@@ -63,7 +63,7 @@ class Setting:
         return float(value) if isinstance(value, (int, float)) else None
 
     def text(self, number: float) -> Any:
-        """A value as in a file."""
+        """Converts a number to the form of a file."""
         if self.unit == "ratio":
             return float(number)
         whole = round(number)
@@ -73,7 +73,7 @@ class Setting:
         return whole
 
     def note(self) -> str:
-        """Its comment in a file."""
+        """The setting's comment in a file."""
         kind = self.unit if self.unit != "value" else "text" if self.allowed else "text, list or object"
         limits = f"one of {', '.join(self.allowed)}" if self.allowed else self.range
         return (
@@ -82,7 +82,7 @@ class Setting:
 
 
 def shown_value(value: Any) -> str:
-    """A setting's value as people read it, on one line."""
+    """Formats a setting's value on one line."""
     if value is None:
         return "–"
     if isinstance(value, str):
@@ -113,9 +113,9 @@ def _setting(path: str, unit: str, limits: str, default: str, meaning: str) -> S
 
 @lru_cache(maxsize=1)
 def all_settings() -> dict[str, Setting]:
-    """Every setting, in the order of the declarations."""
+    """Maps paths to settings, in the order of their declarations."""
     found = {}
-    for line in _core.machine_documentation().splitlines()[2:]:  # the declarations, as a table of five columns
+    for line in _core.machine_documentation().splitlines()[2:]:  # the declarations are a table of five columns
         path, unit, limits, default, meaning = (cell.strip() for cell in line.strip().strip("|").split(" | "))
         path = path.strip("` ")
         found[path] = _setting(path, unit, limits, default, meaning)
@@ -135,7 +135,7 @@ def find_setting(path: str) -> Setting:
 
 
 def section(prefix: str = "") -> list[Setting]:
-    """The settings below a prefix."""
+    """Lists the settings below a prefix."""
     known = all_settings()
     full = SHORT.get(prefix, prefix.rstrip("."))
     found = [one for path, one in known.items() if not full or path == full or path.startswith(full + ".")]
@@ -151,7 +151,7 @@ def section(prefix: str = "") -> list[Setting]:
 
 
 def documentation() -> str:
-    """The lists of docs/reference/settings.md, a heading for each section of a machine file."""
+    """Writes the lists of docs/reference/settings.md, with a heading for each section of a machine file."""
     sections: dict[str, list[str]] = {}
     for path, one in all_settings().items():
         parts = path.split(".")

@@ -15,8 +15,8 @@ from .settings import SHORT, all_settings, find_setting, shown_value
 
 __all__ = ["changed_sources", "differences", "flat", "label", "rows"]
 
-REPLACED = "replaced by the user"  # the core's word for changes by `replace`
-_NAMED_CHANGES = 3  # changes in a variant's name
+REPLACED = "replaced by the user"  # the source that the core gives to changes by `replace`
+_NAMED_CHANGES = 3  # most changes in a variant's name
 _HEAD = ("schema", "version", "name", "description", "sources")
 
 
@@ -41,7 +41,7 @@ def flat(entries: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _preset(name: str) -> dict[str, Any] | None:
-    """The settings of a shipped machine; empty for other names."""
+    """The settings of a shipped machine, or None for other names."""
     if name not in _names():
         return None
     return flat(json.loads(_core.Machine.read_file(str(configs_dir() / "machines" / f"{name}.json")).to_json()))
@@ -64,7 +64,7 @@ def changed_sources(entries: dict[str, Any]) -> dict[str, str]:
     for path, source in sources.items():
         having = [name for name in order if _preset_sources(name).get(path) == source]
         bases = {name: (_preset(name) or {}).get(path) for name in having}
-        counted = path == "core.count" and entries.get("cores")  # the sum of its types
+        counted = path == "core.count" and entries.get("cores")  # the number of cores is the sum over their types
         if not having or path not in own or own[path] in bases.values() or counted:
             continue
         value = _value_text(path, bases[having[0]])
@@ -102,14 +102,14 @@ def label(text: str) -> str:
 
 
 def _value_text(path: str, value: Any) -> str:
-    """A setting's value in a name: sizes in the user's units."""
+    """Formats a setting's value for a name: sizes have the user's units."""
     setting = find_setting(path)
     number = setting.number(value) if setting.unit == "size (B)" and isinstance(value, str) else None
     return exact_size(number) if number else shown_value(value)
 
 
 def rows(entries: dict[str, Any], given: Set[str] | None) -> Table:
-    """Every setting of a machine."""
+    """Lists every setting of a machine."""
     sources, found = entries["sources"], []
     for path, value in flat(entries).items():
         default, sort = find_setting(path).default, path.startswith("cores.")
@@ -121,12 +121,12 @@ def rows(entries: dict[str, Any], given: Set[str] | None) -> Table:
 
 
 def differences(a: dict[str, Any], b: dict[str, Any]) -> Table:
-    """The settings in which two machines differ."""
+    """Lists the settings in which two machines differ."""
     one, two, found = flat(a), flat(b), []
     order = [path for path in all_settings() if path in one or path in two]
     for path in dict.fromkeys([*order, *one, *two]):
         x, y = one.get(path), two.get(path)
-        if x == y or path.endswith(".reason"):  # not a setting
+        if x == y or path.endswith(".reason"):  # a reason is not a setting
             continue
         setting = find_setting(path)
         p, q = (None if value is None else setting.number(value) for value in (x, y))

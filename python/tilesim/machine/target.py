@@ -1,4 +1,4 @@
-"""Targets of workloads: machines, which are simulated, and devices, which are estimated."""
+"""Finds targets of workloads: machines, which are simulated, and devices, which are estimated."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .machine import Machine, MachineLike
 __all__ = ["devices", "load", "machines"]
 
 
-_BACKENDS = ("cuda", "gpu", "cpu", "mps", "tpu", "xla")  # devices of PyTorch and JAX
+_BACKENDS = ("cuda", "gpu", "cpu", "mps", "tpu", "xla")  # names of devices in PyTorch and JAX
 
 
 def load(source: MachineLike | Device, labels: bool = False) -> Machine | Device:
-    """A machine or a device, by one name."""
+    """Loads a machine or a device from a name or another source."""
     if isinstance(source, Device):
         return source
     if isinstance(source, Mapping):
@@ -44,7 +44,7 @@ def load(source: MachineLike | Device, labels: bool = False) -> Machine | Device
     if os.path.isfile(text):
         return Device.load(source) if _is_device(text) else Machine.load(source)
     if text.endswith(CONFIGS) or os.path.exists(text):
-        return Machine.load(source)  # raises the precise error
+        return Machine.load(source)  # this raises the precise error
     known = [*Machine.names(), *Device.names()]
     raise user_error(
         "unknown machine or device",
@@ -57,7 +57,7 @@ def load(source: MachineLike | Device, labels: bool = False) -> Machine | Device
 
 
 def _check_spelling(text: str) -> None:
-    """Rejects a label that is a machine's name in another spelling: another model would run."""
+    """Rejects a label that spells a machine's name differently, because another model would run."""
     before = text.partition("@")[0]
     machine = next((name for name in Machine.names() if folded(name) == folded(before)), "")
     if machine:
@@ -92,7 +92,7 @@ def _row(name: str, kind: str, device: Device) -> dict[str, Any]:
 
 
 def sort_of(name: str) -> str:
-    """Whether a name is one of those that `machines` lists."""
+    """Whether a name denotes a machine or a device; "" if neither."""
     return "machine" if name in Machine.names() else "device" if name in Device.names() else ""
 
 

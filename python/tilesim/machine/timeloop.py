@@ -57,12 +57,12 @@ class _Level:
     attributes: Mapping[str, Any]
     instances: int = 1
     along_x: int = 1
-    parallel: int = 0  # the group of parallel components; 0: none
+    parallel: int = 0  # number of the group of parallel components; 0 if none
     used: set[str] = field(default_factory=lambda: {"meshX", "meshY"})
     asked: set[str] = field(default_factory=set)
 
     def unread(self) -> list[str]:
-        """Unread attributes. UserError for one whose name resembles a known one."""
+        """The attributes that were not read. UserError for one whose name resembles a known one."""
         rest = [key for key in self.attributes if key not in self.used]
         absent = sorted(self.asked - self.attributes.keys())
         for key in rest:
@@ -71,7 +71,7 @@ class _Level:
         return [f"{self.name}.{key}" for key in rest]
 
     def number(self, *keys: str) -> float | None:
-        """The first of these attributes in the node."""
+        """The number of the first of these attributes that the node has."""
         self.asked.update(keys)
         for key in keys:
             if self.attributes.get(key) is not None:
@@ -85,7 +85,7 @@ class _Level:
 
     @property
     def bytes(self) -> float | None:
-        """Of one instance, or None."""
+        """Bytes of one instance, or None."""
         if (kibibytes := self.number("sizeKB")) is not None:
             return kibibytes * 1024
         depth, width = self.number("depth", "memory_depth", "entries"), self.number("width", "memory_width")
@@ -104,7 +104,7 @@ def _number(value: Any, place: str) -> float:
 
 
 def _part(node: Mapping[str, Any], key: str, sort: type, place: str) -> Any:
-    """A node's value of a key, or an empty one."""
+    """The value of a node's key, or an empty one."""
     found = node.get(key)
     if found is not None and not isinstance(found, sort):
         raise user_error("a value has the wrong type", place=f"{place}: {key}", value=shown(found),
@@ -113,7 +113,7 @@ def _part(node: Mapping[str, Any], key: str, sort: type, place: str) -> Any:
 
 
 def _nodes(node: Mapping[str, Any], key: str, place: str) -> Iterator[tuple[Mapping[str, Any], str, str]]:
-    """Nodes in a list, each with its name and place."""
+    """Yields the nodes in a list, each with its name and place."""
     if place.count(": ") > _DEEPEST:
         raise user_error("too deeply nested nodes", place=place[:100], allowed=str(_DEEPEST))
     for number, child in enumerate(_part(node, key, list, place)):
@@ -136,21 +136,21 @@ def _level(node: Mapping[str, Any], name: str, place: str, instances: int, along
 
 
 def _listed(node: Mapping[str, Any], place: str, fan: list[int], parallel: int = 0) -> Iterator[_Level]:
-    """Version 0.4: `fan` counts instances and those along x, and grows with each mesh."""
+    """Yields levels of version 0.4: `fan` counts instances and those along x, and grows with each mesh."""
     for child, name, where in _nodes(node, "nodes", place):
         mesh = _part(child, "spatial", dict, where)
         if wrong := [one for one in mesh if one not in _MESH]:
             raise unknown("key of a mesh", wrong[0], _MESH, place=f"{where}: spatial")
         x, y = (_count(mesh.get(key, 1), f"{where}: spatial: {key}") for key in _MESH)
         beside = child.get("!") == "Parallel"
-        own = list(fan) if parallel else fan  # parallel components do not change each other
+        own = list(fan) if parallel else fan  # parallel components have separate counts
         own[:] = own[0] * x * y, own[1] * x
         yield _level(child, name, where, own[0], own[1], parallel)
         yield from _listed(child, where, list(own) if beside else own, id(child) if beside else parallel)
 
 
 def _nested(node: Mapping[str, Any], place: str, instances: int) -> Iterator[_Level]:
-    """Versions before 0.4, and files of pytimeloop."""
+    """Yields levels of versions before 0.4, and of files of pytimeloop."""
     for child, name, where in _nodes(node, "local", place):
         name, count = _range(name, where)
         across = _part(child, "attributes", dict, where).get("meshX", instances * count)
@@ -169,13 +169,13 @@ def _count(value: Any, place: str) -> int:
 
 
 def _range(name: str, place: str) -> tuple[str, int]:
-    """A name without its range of instances, and their number."""
+    """Splits a name into the part before its range of instances, and their number."""
     found = re.fullmatch(r"(.*)\[(\d{1,9})\.\.(\d{1,9})\]", name)
     return (found[1], _count(int(found[3]) - int(found[2]) + 1, place)) if found else (name, 1)
 
 
 def timeloop(path: str) -> dict[str, Any]:
-    """An architecture of Timeloop (`.yaml`) as the content of a machine's file."""
+    """Reads an architecture of Timeloop (`.yaml`) as the content of a machine's file."""
     data = read_yaml(path)
     top = data.get("architecture") if isinstance(data, Mapping) else None
     if not isinstance(top, Mapping):
@@ -213,7 +213,7 @@ def timeloop(path: str) -> dict[str, Any]:
 
 
 def _clock(description: Description, levels: list[_Level]) -> float:
-    """Hertz of the whole chip."""
+    """The clock of the chip in hertz."""
     seconds = [number for one in levels if (number := one.number("global_cycle_seconds")) is not None]
     if not seconds:
         description.open("core.clock", "1 GHz", "no global_cycle_seconds")
@@ -241,7 +241,7 @@ def _memory(description: Description, off_chip: _Level, hertz: float) -> None:
 
 
 def _core(description: Description, pads: list[_Level], cell: _Level) -> None:
-    """Cores are the instances of the scratchpad, the multipliers behind one of them its array."""
+    """Sets the cores: they are the instances of the scratchpad, and the multipliers behind one are its array."""
     outer, names = pads[0], " + ".join(one.name for one in pads)
     cells, columns = cell.instances // outer.instances, max(1, cell.along_x // outer.along_x)
     if cell.instances % outer.instances or cells % columns:

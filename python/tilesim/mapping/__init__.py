@@ -50,7 +50,7 @@ class MappingTable(Mapping[str, Any]):
     """
 
     def __init__(self, entries: Mapping[str, Any] | None = None, order: str = "M_K_N", source: str = "table") -> None:
-        """Checks entries."""
+        """Checks and stores the entries."""
         if order not in ORDERS:
             raise user_error("unknown order of sizes", value=f"'{order}'", allowed=", ".join(ORDERS))
         self.order, self.source = order, source
@@ -134,7 +134,7 @@ class MappingTable(Mapping[str, Any]):
 
     @property
     def contexts(self) -> int:
-        """The most contexts of a core that an entry asks for, as a count."""
+        """The largest number of contexts per core that an entry requests."""
         return max((int(entry.get("contexts", 1)) for entry in list(self.entries.values())), default=1)
 
     def nests_for(self, graph: Graph, machine: Machine, fuse: str | Sequence[str] = "all") -> dict[str, Nest]:
@@ -228,14 +228,14 @@ class MappingTable(Mapping[str, Any]):
         return "\n".join(lines)
 
     def __getitem__(self, key: str) -> dict[str, Any]:
-        """One entry."""
+        """The entry of a key."""
         if key not in self.entries:
             close = nearest(key, self.entries)
             raise user_error("no entry", place=self.source, value=f"'{key}'", suggestion=close, sort=UnknownKey)
         return self.entries[key]
 
     def __iter__(self) -> Iterator[str]:
-        """Keys."""
+        """Iterates over the keys."""
         return iter(self.entries)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Entries of mapping tables: their form, and their nests for products and vector kernels."""
+"""Entries of mapping tables: checks their form, and converts them to nests for products and vector kernels."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def checked_entry(key: str, entry: Any, place: str) -> dict[str, Any]:
 
 
 def _spread(sizes: list[int], dims: list[int], extents: list[int], total: int) -> None:
-    """Gives a group of loops (outer to inner) a tile of `total` elements: inner loops whole first."""
+    """Gives loops (outer to inner) a common tile of `total` elements; inner loops are filled first."""
     left = total
     for dim in reversed(dims):
         sizes[dim] = max(1, min(extents[dim], left))
@@ -73,7 +73,7 @@ def _by_sizes(product: Any, entry: Mapping[str, Any], place: str) -> Nest:
 
 
 def _sub_tiles(product: Any, entry: Mapping[str, Any], tiles: list[int], place: str) -> list[int]:
-    """SUB_M, SUB_N, SUB_K as sizes per loop; missing ones stay whole."""
+    """Reads SUB_M, SUB_N, SUB_K as sizes per loop; missing loops stay whole."""
     sub = list(tiles)
     for letter in "MNK":
         size, tile = entry.get(f"SUB_{letter}"), entry[f"TILE_{letter}"]
@@ -91,7 +91,7 @@ def _sub_tiles(product: Any, entry: Mapping[str, Any], tiles: list[int], place: 
 
 
 def _tile_list(tiles: Any, names: list[str], extents: list[int], place: str) -> list[int]:
-    """One size per loop; missing loops of a mapping stay whole."""
+    """Lists one size per loop; loops that a mapping does not name stay whole."""
     if isinstance(tiles, Mapping):
         for name in tiles:
             if str(name) not in names:
@@ -113,7 +113,7 @@ def _tile_list(tiles: Any, names: list[str], extents: list[int], place: str) -> 
 
 
 def nest_of_product(product: Any, entry: Mapping[str, Any], place: str) -> Nest:
-    """The nest of an entry for a product, checked."""
+    """Converts an entry to a nest for a product, and checks it."""
     if "TILE_M" in entry:
         return _by_sizes(product, entry, place)
     for name in VECTOR_KEYS:
@@ -144,13 +144,13 @@ def nest_of_product(product: Any, entry: Mapping[str, Any], place: str) -> Nest:
 
 
 def _further(entry: Mapping[str, Any], names: list[str], tiles: list[int], place: str) -> Nest:
-    """Sub-tiles and contexts, where the entry has them."""
+    """The sub-tiles and contexts of an entry, if it has them."""
     nest: Nest = {"sub": _tile_list(entry["sub"], names, tiles, place)} if "sub" in entry else {}
     return nest | ({"contexts": entry["contexts"]} if entry.get("contexts", 1) != 1 else {})
 
 
 def tiles_of_vector(kernel: Any, entry: Mapping[str, Any], place: str) -> Nest:
-    """The tiles of an entry for a vector kernel, checked."""
+    """Converts an entry to tiles for a vector kernel, and checks them."""
     for name in (*SIZE_FIELDS, *PRODUCT_KEYS):
         if name in entry:
             raise user_error(

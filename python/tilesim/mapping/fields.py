@@ -1,4 +1,4 @@
-"""Fields of a mapping, declared once for parser, schema, documentation and search of tables."""
+"""Declares each field of a mapping once, for parser, schema, documentation and search of tables."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Field:
     """One field of an entry."""
 
     name: str
-    of: tuple[str, ...]  # forms of entries that have it: "sizes", "product", "vector"
+    of: tuple[str, ...]  # forms of entries that have the field: "sizes", "product", "vector"
     form: str  # integer, integers, tiles (a list, or by loop), order (loop names or numbers), loop (one), unit
-    lowest: int  # of every number
+    lowest: int  # least value of every number
     default: str
     description: str
     required: bool = False
-    space: str = ""  # its choices in a search: a field of `MappingSpace`
+    space: str = ""  # field of `MappingSpace` with its choices in a search
 
     def check(self, value: Any, place: str) -> Any:
-        """The value, or a `UserError` with its place."""
+        """Checks and returns the value; a `UserError` states its place."""
         if self.form == "integer":
             return self._number(value, place)
         if self.form == "unit":
@@ -58,7 +58,7 @@ class Field:
         return value
 
     def schema(self) -> dict[str, Any]:
-        """JSON schema of the value."""
+        """The JSON schema of the field's value."""
         number = {"type": "integer", "minimum": self.lowest}
         forms: dict[str, dict[str, Any]] = {
             "integer": number,
@@ -143,12 +143,12 @@ FIELDS = (
 
 
 def fields_of(*forms: str) -> dict[str, Field]:
-    """Fields of entries of these forms, by name."""
+    """Maps names to the fields of entries of these forms."""
     return {field.name: field for field in FIELDS if set(forms) & set(field.of)}
 
 
 def schema_of(form: str) -> dict[str, Any]:
-    """JSON schema of an entry of this form."""
+    """The JSON schema of an entry of this form."""
     fields = fields_of(form)
     return {
         "type": "object",
@@ -159,7 +159,7 @@ def schema_of(form: str) -> dict[str, Any]:
 
 
 def documentation() -> str:
-    """Markdown list of all fields."""
+    """Lists all fields in Markdown."""
     lines = []
     names = {"sizes": "size", "product": "product", "vector": "vector kernel"}
     for field in FIELDS:
@@ -172,7 +172,7 @@ def documentation() -> str:
 
 
 def pieces_text(nest: Mapping[str, Any], names: list[str]) -> str:
-    """Sub-tiles as text behind the tile; empty where tiles move whole."""
+    """Formats sub-tiles, which follow the tile in a text; "" if tiles move whole."""
     if "sub" not in nest:
         return ""
     cut = [

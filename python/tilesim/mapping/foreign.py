@@ -33,7 +33,7 @@ OFF_CHIP = re.compile("dram|main.?memory|off.?chip|hbm|backing", re.IGNORECASE)
 
 
 def _read(source: Any) -> tuple[Any, str]:
-    """Parsed content, and its name for messages."""
+    """Reads content from a file or a value, and names it for messages."""
     if isinstance(source, (Mapping, list)):
         return source, "mapping"
     name = path_text(source)
@@ -43,7 +43,7 @@ def _read(source: Any) -> tuple[Any, str]:
 
 
 class _Names:
-    """Loop names of a tool as numbers of a product's loops."""
+    """Maps loop names of a tool to numbers of a product's loops."""
 
     def __init__(self, product: Product, tool: str, dims: Mapping[str, str] | None) -> None:
         known = GEMM[tool] if "m" in product.names else CONVOLUTION[tool]
@@ -58,15 +58,15 @@ class _Names:
                 )
 
     def number(self, name: str) -> int | None:
-        """Number of the loop; None for one that this product lacks and whose factor must be 1."""
+        """The number of a loop; None if the product does not have the loop, whose factor must then be 1."""
         return self.numbers.get(name.upper())
 
     def extent(self, number: int) -> int:
-        """Of the product's loop."""
+        """The extent of a loop of the product."""
         return int(self.product.info["extents"][number])
 
     def failed(self, name: str, place: str) -> Exception:
-        """For a loop with a factor that the product does not have."""
+        """The error for a loop with a factor that the product does not have."""
         return user_error("unknown loop", place=place, value=f"'{name}'", allowed=", ".join(self.numbers))
 
 
@@ -80,7 +80,7 @@ def _factor(value: Any, place: str) -> int:
 
 
 def _parts(item: Mapping[str, Any], key: str, place: str, kinds: tuple[type, ...]) -> Any:
-    """The value of a key, of these kinds, or None."""
+    """The value of a key, checked to be of these kinds, or None."""
     given = item.get(key)
     if given is not None and not isinstance(given, kinds):
         allowed: dict[Any, str] = {str: "a text", list: "a list", dict: "an object"}
@@ -90,7 +90,7 @@ def _parts(item: Mapping[str, Any], key: str, place: str, kinds: tuple[type, ...
 
 
 def _timeloop_factors(item: Mapping[str, Any], place: str) -> dict[str, int]:
-    """Factors written as "M=4 N2", as a list of such parts, or as an object."""
+    """Reads factors written as "M=4 N2", as a list of such parts, or as an object."""
     given = _parts(item, "factors", place, (str, list, dict)) or {}
     if isinstance(given, Mapping):
         return {str(name): _factor(value, f"{place}: factors: {name}") for name, value in given.items()}
@@ -109,7 +109,7 @@ def _timeloop_factors(item: Mapping[str, Any], place: str) -> dict[str, int]:
 
 
 def _timeloop_order(item: Mapping[str, Any], place: str) -> list[str]:
-    """Loops of a level, outer to inner."""
+    """The loops of a level, from outer to inner."""
     given = _parts(item, "permutation", place, (str, list)) or ""
     if isinstance(given, str):
         text = given.strip()
@@ -173,7 +173,7 @@ def from_timeloop(
     """
     data, name = _read(source)
     items = data.get("mapping") if isinstance(data, Mapping) else data
-    if isinstance(items, Mapping):  # later versions nest the list once more
+    if isinstance(items, Mapping):  # later versions of Timeloop wrap the list in another list
         items = items.get("nodes", items.get("mapping"))
     if not isinstance(items, list) or not all(isinstance(item, Mapping) and "target" in item for item in items):
         raise user_error("the mapping is not a list of targets", place=name, allowed="mapping: [{target, type, ...}]")
@@ -227,7 +227,7 @@ def _timeloop_nest(
 
 
 def _covered(product: Product, tiles: list[int], trips: list[int], place: str) -> list[int]:
-    """Tile sizes, after a check that tile and trips cover each loop exactly once."""
+    """Checks that tiles and trips cover each loop exactly once, and returns the tile sizes."""
     for number, loop in enumerate(product.names):
         extent = int(product.info["extents"][number])
         if math.ceil(extent / tiles[number]) != trips[number]:
@@ -248,7 +248,7 @@ def _zigzag_loop(part: Any, place: str) -> tuple[str, Any]:
 
 
 def _zigzag_spatial(item: Mapping[str, Any], names: _Names, place: str) -> list[int]:
-    """Elements of each loop that the array takes at once."""
+    """Number of elements of each loop that the array takes at once."""
     unrolled = [1] * len(names.product.names)
     for axis, parts in (_parts(item, "spatial_mapping", place, (dict,)) or {}).items():
         for part in parts if isinstance(parts, list) else [parts]:
@@ -262,7 +262,7 @@ def _zigzag_spatial(item: Mapping[str, Any], names: _Names, place: str) -> list[
 
 
 def _zigzag_loops(item: Mapping[str, Any], names: _Names, unrolled: list[int], place: str) -> list[tuple[int, int]]:
-    """Temporal loops as (number, trips), inner to outer, "*" filled with the rest."""
+    """Reads temporal loops as (number, trips), inner to outer, and replaces "*" by the rest."""
     listed = _parts(item, "temporal_ordering", place, (list,)) or []
     given = [_zigzag_loop(part, f"{place}: temporal_ordering") for part in listed]
     if not given:

@@ -1,4 +1,4 @@
-"""Attention on arrays that multiply only floats of 16 bits: its probabilities are rounded to them."""
+"""Attention on arrays that multiply only 16-bit floats: rounds its probabilities to 16 bits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HALVES = ("f16", "bf16")
 
 
 class _Halves(Rewriter):
-    """Products of probabilities in f32 with values in 16 bits."""
+    """Products of f32 probabilities with 16-bit values."""
 
     def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
         dtypes = [x["dtype"] for x in row["operands"][:2]] if row["kind"] == "contract" else []
@@ -22,7 +22,7 @@ class _Halves(Rewriter):
 
 
 def with_half_attention(graph: Graph, machine: Machine) -> Graph:
-    """A graph for a machine whose arrays multiply f16 or bf16 but not f32."""
+    """Changes a graph for a machine whose arrays multiply f16 or bf16 but not f32."""
     rates = machine.get("core.array.rates")
     known = [dtype for dtype in HALVES if rates.get(dtype)]
     if rates.get("f32") or not known:

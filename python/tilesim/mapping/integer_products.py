@@ -8,7 +8,7 @@ from ..machine.machine import Machine
 
 
 def with_integer_products(graph: Graph, machine: Machine) -> Graph:
-    """A graph for a machine: where its arrays multiply i8, products of dequantized operands are those of integers."""
+    """Changes products of dequantized operands to integer products if the machine's arrays multiply i8."""
     rates = machine.get("core.array.rates")
     if not rates.get("i8"):
         return graph

@@ -21,8 +21,8 @@ from .vector import VectorKernel
 
 __all__ = ["Product", "kernels", "least_traffic", "products"]
 
-MOST_EXTENT = 2**40  # of a product with exhaustive search, and of the buffer
-MOST_TRIED = 2**52  # m * n * k: the core tries some 8 * sqrt of it, and counts words in 64 bits
+MOST_EXTENT = 2**40  # largest extent of a product with exhaustive search, and largest buffer
+MOST_TRIED = 2**52  # limit of m * n * k: the core tries about 8 * sqrt of it, and counts words in 64 bits
 
 
 @checked_class()
@@ -32,10 +32,10 @@ class Product:
     kind = "product"
 
     def __init__(self, function: str, operation: str, nest: Nest, problem: _core.MappingProblem) -> None:
-        """Wraps a choice of the compiler; use `products`."""
+        """Stores a choice of the compiler; use `products`."""
         self.function, self.operation, self.nest, self.problem = function, operation, nest, problem
         self.info: dict[str, Any] = dict(problem.info)
-        self.divided: list[Product] = []  # the same kernel, divided over several contexts of a core
+        self.divided: list[Product] = []  # parts of the same kernel, split over several contexts of a core
 
     def _extent(self, group: str) -> int:
         return math.prod(self.info["extents"][dim] for dim in self.info[f"{group}_dims"])
@@ -52,7 +52,7 @@ class Product:
 
     @property
     def key(self) -> str:
-        """Everything that affects the best nest, without names: equal keys share one."""
+        """A text of everything that determines the best nest, except names; products with equal keys share one."""
         parts = {key: value for key, value in self.info.items() if key not in ("operation", "unit")}
         return json.dumps(parts, sort_keys=True)
 

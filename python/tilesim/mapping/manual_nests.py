@@ -1,4 +1,4 @@
-"""Manual loop nests: complete lists of loops, or tile sizes by loop name."""
+"""Reads manual loop nests: complete lists of loops, or tile sizes by loop name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .entries import NEST_FIELDS, SIZE_FIELDS
 __all__ = ["EXAMPLE", "by_loops", "checked_nest", "is_nest"]
 
 EXAMPLE = '{"matmul": {"tiles": {"m": 128, "n": 128, "k": 512}, "order": ["m", "n", "k"], "depths": [2, 2, 2]}}'
-_PRODUCT = ("unit", "pack", "unfold")  # of a product's nest, beside its lists
+_PRODUCT = ("unit", "pack", "unfold")  # fields that a product's nest may have in addition to its lists
 
 
 def _lists(nest: Mapping[str, Any]) -> tuple[str, ...]:
@@ -19,7 +19,7 @@ def _lists(nest: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def is_nest(nest: Any) -> bool:
-    """Whether it has all lists of a nest, as numbers."""
+    """Whether a value has all lists of a nest, as numbers."""
     if not isinstance(nest, Mapping) or not set(_lists(nest)) <= set(nest):
         return False
     parts = [*(nest[key] for key in _lists(nest)), *([nest["sub"]] if "sub" in nest else [])]
@@ -29,7 +29,7 @@ def is_nest(nest: Any) -> bool:
 
 
 def by_loops(nest: Any, place: str) -> dict[str, Any]:
-    """An entry of a table: a dict of only sizes by loop gives its tiles."""
+    """Converts a nest to an entry of a table; a dict that has only sizes by loop becomes its tiles."""
     if not isinstance(nest, Mapping) or not nest:
         raise user_error("the mapping lacks tiles", place=place, value=shown(nest), allowed=EXAMPLE)
     fields = {*NEST_FIELDS, *SIZE_FIELDS}
@@ -42,7 +42,7 @@ def by_loops(nest: Any, place: str) -> dict[str, Any]:
 
 
 def checked_nest(nest: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """A nest of lists, its form checked."""
+    """Checks the form of a nest of lists."""
     vector, lists = "lane" in nest, _lists(nest)
     others = {"sub", "contexts", *(("lane", "depth") if vector else _PRODUCT)}
     if unknown := [str(key) for key in nest if key not in {*lists, *others}]:

@@ -1,4 +1,4 @@
-"""Products for cores whose multipliers skip zeros: their formats, tiles, and split between types of cores."""
+"""Plans products for cores whose multipliers skip zeros: formats, tiles, and the split between core types."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
 
 
 class _SparsePlan(NamedTuple):
-    """The plan attribute of products."""
+    """The plan of products, which becomes their attribute."""
 
     numbers: list[int]
     weights: dict[str, Any]
@@ -72,7 +72,7 @@ class _SparsePlan(NamedTuple):
 def _plans(
     graph: Graph, candidates: _Candidates, cores: Mapping[str, Any], machine: Machine
 ) -> list[tuple[_SparsePlan, list[tuple[str, str]]]]:
-    """Plans, with names of products and their unknown operands: one per shape for unknown zeros."""
+    """Makes plans, with names of products and unknown operands: one plan per shape if the zeros are unknown."""
     found: list[tuple[_SparsePlan, list[tuple[str, str]]]] = []
     alike: dict[str, tuple[_SparsePlan, list[tuple[str, str]]] | None] = {}
     for op, held in candidates:
@@ -95,7 +95,7 @@ def _plans(
 
 
 def _candidates(graph: Graph) -> _Candidates:
-    """Plain products of two matrices, without batches, and the weights with their zeros."""
+    """Finds plain products of two matrices without batches, and the weights with their zeros."""
     operations, weights = graph.operations(), graph.weights()
     references = {
         op["results"][0]["name"]: op["attributes"]["reference"] for op in operations if op["kind"] == "constant"
@@ -118,7 +118,7 @@ def _candidates(graph: Graph) -> _Candidates:
 
 @dataclass(frozen=True)
 class _SparseProduct:
-    """A product of [m, k] and [k, n], as far as its operands are known."""
+    """A product of [m, k] and [k, n], with its operands as far as they are known."""
 
     op: Mapping[str, Any]
     values: tuple[NDArray[Any] | None, NDArray[Any] | None]
@@ -127,7 +127,7 @@ class _SparseProduct:
 
     @cached_property
     def densities(self) -> tuple[float, float]:
-        """Densities of the operands."""
+        """The densities of both operands."""
         a, b = (1.0 if m is None else float(p.mean()) for m, p in zip(self.values, self.patterns, strict=True))
         return a, b
 
@@ -138,7 +138,7 @@ class _SparseProduct:
 
 
 def _read(graph: Graph, op: Mapping[str, Any], held: Sequence[str | None]) -> _SparseProduct:
-    """A product whose operands are these weights; None: unknown values."""
+    """Reads a product and the values of its operands in these weights (None: unknown values)."""
     known, patterns = [], []
     for side, row, name in zip("ab", op["operands"][:2], held, strict=True):
         axis = int(op["attributes"].get(f"{side}_contract", [1 if side == "a" else 0])[0])
@@ -152,7 +152,7 @@ def _read(graph: Graph, op: Mapping[str, Any], held: Sequence[str | None]) -> _S
 
 
 def _planned(product: _SparseProduct, cores: Mapping[str, Any], machine: Machine) -> _SparsePlan | None:
-    """None where sparse cores cannot run the product."""
+    """Plans a product; returns None if sparse cores cannot run it."""
     op, rates = product.op, cores["machine"].get("core.array.rates")
     dtype = op["operands"][0]["dtype"]
     if dtype not in rates or op["operands"][1]["dtype"] != dtype or op["attributes"].get("precision") == "exact":
@@ -190,7 +190,7 @@ def _all_dense(product: _SparseProduct) -> _SparsePlan:
 
 
 def _operand_bytes(product: _SparseProduct, forms: tuple[int, ...], side: int) -> int:
-    """Bytes of a whole operand, in its format; 0: dense."""
+    """Bytes of a full operand in its format, or 0 if it is dense."""
     pattern = product.patterns[side]
     if forms[side] == 0:
         return 0
@@ -200,7 +200,7 @@ def _operand_bytes(product: _SparseProduct, forms: tuple[int, ...], side: int) -
 
 
 def _form(product: _SparseProduct, side: int) -> int:
-    """Format of an operand: the operation's, or the smallest."""
+    """The format of an operand: that of the operation, or the smallest."""
     if product.values[side] is None:
         return 0
     stated = product.op["attributes"].get(f"{'ab'[side]}_format")
@@ -213,7 +213,7 @@ def _form(product: _SparseProduct, side: int) -> int:
 
 
 def _tile_order(matrix: NDArray[Any], tile: tuple[int, int], form: str, dtype: str) -> dict[str, Any]:
-    """Tiles of a matrix in order."""
+    """Stores the tiles of a matrix in order."""
     values, marks, indices = [], [], []
     starts, places = [0], [0]
     for i in range(0, matrix.shape[0], tile[0]):
@@ -236,7 +236,7 @@ def _tile_order(matrix: NDArray[Any], tile: tuple[int, int], form: str, dtype: s
     }
     if form == "csr":
         held["indices"] = np.concatenate(indices)
-    # an array without elements is not a tensor
+    # a graph cannot hold a tensor without elements
     return {key: array if array.size else np.zeros(1, array.dtype) for key, array in held.items()}
 
 
@@ -245,7 +245,7 @@ def _element(dtype: str) -> int:
 
 
 def _bytes(product: _SparseProduct, forms: tuple[int, ...], side: int, size: float, rows: float) -> float:
-    """Stored bytes of so many elements of an operand in that many rows."""
+    """Stored bytes of an operand's part with this many elements and rows."""
     element = _element(product.dtypes[side])
     if forms[side] == 0:
         return element * size
@@ -254,7 +254,7 @@ def _bytes(product: _SparseProduct, forms: tuple[int, ...], side: int, size: flo
 
 
 def _sizes(extent: int) -> list[int]:
-    """An extent and its repeated halves."""
+    """Lists an extent and its repeated halves."""
     found = [extent]
     while found[-1] > 1:
         found.append(-(-found[-1] // 2))
@@ -262,7 +262,7 @@ def _sizes(extent: int) -> list[int]:
 
 
 def _slot_bytes(product: _SparseProduct, forms: tuple[int, ...], side: int, tile: tuple[int, int]) -> int:
-    """Bytes of the slots of an operand's tile, which must hold a full one."""
+    """Bytes of the slots for an operand's tile, which must hold a full tile."""
     elements = tile[0] * tile[1]
     element = _element(product.dtypes[side])
     return elements * element + (0, elements // 8 + 1, 4 * elements + 4 * tile[0] + 4)[forms[side]]
@@ -271,7 +271,7 @@ def _slot_bytes(product: _SparseProduct, forms: tuple[int, ...], side: int, tile
 def _tiles(
     product: _SparseProduct, forms: tuple[int, ...], extents: tuple[int, int, int], room: int
 ) -> list[tuple[float, int, tuple[int, int, int]]]:
-    """Bytes moved, number and sizes of tiles that fit; the fewest bytes first, and of these the fewest tiles."""
+    """Lists tiles that fit with bytes moved, number and sizes; fewest bytes first, then fewest tiles."""
     m, n, k = extents
     sums = 8 if product.dtypes[2] in ("f64", "i64") else 4
     found = []
@@ -292,7 +292,7 @@ def _tiles(
 
 
 class _Price(NamedTuple):
-    """Cost of a part: cycles, bytes of memory, and cycles in which only memory works."""
+    """The cost of a part: cycles, bytes of memory, and cycles in which only memory works."""
 
     cycles: float
     bytes: float
@@ -300,7 +300,7 @@ class _Price(NamedTuple):
 
 
 class _Prices:
-    """Cost of parts of a product on dense and on sparse cores, in cycles of the machine."""
+    """Prices parts of a product on dense and on sparse cores, in cycles of the machine."""
 
     def __init__(
         self, product: _SparseProduct, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine
@@ -319,7 +319,7 @@ class _Prices:
         self._dense: dict[tuple[int, int, int], _Price] = {}
 
     def sparse(self, cut: int, start: int) -> tuple[_Price, SparsePlan]:
-        """Cost of the part from `start` on, and its best plan."""
+        """The cost of the part from `start` on, and its best plan."""
         forms = (self.forms[0], self.forms[1])
         empty = SparsePlan(cut, start, (1, 1, 1), forms, (0, 0), 0)
         a, b = empty.parts(*self.product.patterns)
@@ -333,14 +333,14 @@ class _Prices:
                 tiles_here = -(-cycles.shape[0] * cycles.shape[1] // self.count) * cycles.shape[2]
                 work = self.slower * float(cycles.sum()) * tiles_here / trips
                 memory = moved / self.rate
-                # the first tile's loads and the last one's store do not overlap
+                # the first tile's loads and the last one's store overlap with nothing
                 taken = max(work, memory) + min(work, memory) / max(1, tiles_here)
                 if taken < best[0].cycles:
                     best = _Price(taken, moved, taken - work), plan
         return best
 
     def dense(self, cut: int, until: int) -> _Price:
-        """Cost of the part before `until`."""
+        """The cost of the part before `until`."""
         m, n, k = self.product.extents
         size = (until, n, k) if cut == 0 else (m, until, k)
         if until == 0 or self.dense_machine is None:
@@ -354,7 +354,7 @@ class _Prices:
         return self._dense[size]
 
     def concurrent(self, cut: int, start: int) -> tuple[float, SparsePlan]:
-        """Cycles of two parts that run at once: where one waits for memory, it waits for the other's bytes too."""
+        """Cycles of two concurrent parts: a part that waits for memory also waits for the bytes of the other."""
         (sparse, plan), dense = self.sparse(cut, start), self.dense(cut, start)
         ends = [
             own.cycles + max(0.0, min(own.waits, other.bytes / self.shared))
@@ -378,7 +378,7 @@ def _fastest_plan(
         extent = product.extents[cut]
         places = sorted({round(extent * part / PARTS) for part in range(PARTS)})
         low, high = 0, len(places) - 1
-        while high - low > 1:  # the sparse part ends sooner the later it begins, the dense part later
+        while high - low > 1:  # a later begin makes the sparse part end sooner and the dense part later
             middle = (low + high) // 2
             sooner = prices.dense(cut, places[middle]).cycles < prices.sparse(cut, places[middle])[0].cycles
             low, high = (middle, high) if sooner else (low, middle)

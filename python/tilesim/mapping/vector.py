@@ -20,14 +20,14 @@ class VectorKernel:
     kind = "vector"
 
     def __init__(self, function: str, operation: str, nest: dict[str, Any], problem: _core.VectorProblem) -> None:
-        """Wraps a choice of the compiler; use `tilesim.mapping.kernels`."""
+        """Stores a choice of the compiler; use `tilesim.mapping.kernels`."""
         self.function, self.operation, self.nest, self.problem = function, operation, nest, problem
         self.info: dict[str, Any] = dict(problem.info)
-        self.divided: list[VectorKernel] = []  # the same kernel, divided over several contexts of a core
+        self.divided: list[VectorKernel] = []  # parts of the same kernel, split over several contexts of a core
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Extent of every axis, in elements."""
+        """The extent of every axis, in elements."""
         return tuple(self.info["space"])
 
     @property
@@ -37,7 +37,7 @@ class VectorKernel:
 
     @property
     def key(self) -> str:
-        """Everything that affects the best tiles, without names: equal keys share them."""
+        """A text of everything that determines the best tiles, except names; kernels with equal keys share tiles."""
         parts = {key: value for key, value in self.info.items() if key != "operation"}
         return json.dumps(parts, sort_keys=True)
 

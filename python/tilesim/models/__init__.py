@@ -7,7 +7,7 @@ name. Weights are created when something reads them; timing does not read them.
 from ..base.lazy import lazy, listed
 from .registry import NETWORKS
 
-TYPE_CHECKING = False  # as of typing, which takes time to import
+TYPE_CHECKING = False  # importing typing is slow
 
 if TYPE_CHECKING:
     from .building import build as build

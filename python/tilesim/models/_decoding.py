@@ -23,11 +23,11 @@ class ModelRun:
 
     @property
     def tokens(self) -> int:
-        """Tokens per sequence that go through the layers."""
+        """Number of tokens per sequence that pass the layers."""
         return 1 if self.decode else self.context
 
     def cached(self, window: int = 0) -> int:
-        """Tokens in a cache, the new one's slot included; 0 in prefill."""
+        """Number of tokens in a cache, with the new one's slot; 0 in prefill."""
         if not self.decode:
             return 0
         return min(self.context, window) if window else self.context
@@ -61,7 +61,7 @@ def _frequencies(width: int, base: float, yarn: Yarn | None) -> np.ndarray:
         return plain
 
     def turns(count: float) -> float:
-        """The dimension that turns so often over the original context."""
+        """The dimension that completes this many turns over the original context."""
         return width * math.log(yarn.original / (count * 2 * math.pi)) / (2 * math.log(base))
 
     low, high = max(math.floor(turns(yarn.fast)), 0), min(math.ceil(turns(yarn.slow)), width - 1)
@@ -71,14 +71,14 @@ def _frequencies(width: int, base: float, yarn: Yarn | None) -> np.ndarray:
 
 
 def rotary_tables(positions: range, width: int, base: float, yarn: Yarn | None = None) -> dict[str, np.ndarray]:
-    """cos and sin of position · frequency, each frequency twice: [positions, width] (Su et al., 2021)."""
+    """The cosine and sine of position · frequency, each frequency twice: [positions, width] (Su et al., 2021)."""
     angles = np.asarray(positions, np.float32)[:, None] * _frequencies(width, base, yarn)
     angles = np.concatenate([angles, angles], axis=1)
     return {"rotary.cos": np.cos(angles), "rotary.sin": np.sin(angles)}
 
 
 def pairs_to_halves(x: Tensor) -> Tensor:
-    """[x0, x1, x2, x3, ...] to [x0, x2, ..., x1, x3, ...] along the last axis of [B, H, S, D]."""
+    """Reorders [x0, x1, x2, x3, ...] to [x0, x2, ..., x1, x3, ...] along the last axis of [B, H, S, D]."""
     *lead, width = x.shape
     return x.reshape(*lead, width // 2, 2).transpose(0, 1, 2, 4, 3).reshape(*lead, width)
 
@@ -115,7 +115,7 @@ class Layer:
         raise NotImplementedError
 
     def rotate(self, x: Tensor) -> Tensor:
-        """Rotary positions on the halves of [B, H, S, D]."""
+        """Applies rotary positions to the halves of [B, H, S, D]."""
         half = x.shape[-1] // 2
         turned = self.b.concat([-x[..., half:], x[..., :half]], axis=3)
         return x * self.tables["rotary.cos"] + turned * self.tables["rotary.sin"]
@@ -130,7 +130,7 @@ class Layer:
         return self.b.project(x, self.w[f"{name}.weight"], self.w.get(f"{name}.bias"), name=name)
 
     def gated(self, x: Tensor, name: str) -> Tensor:
-        """down(silu(gate(x)) · up(x))."""
+        """Computes down(silu(gate(x)) · up(x))."""
         gate = self.b.apply("silu", self.linear(x, f"{name}.gate_proj"), name=f"{name}.act_fn")
         hidden = self.b.apply("multiply", gate, self.linear(x, f"{name}.up_proj"), name=f"{name}.gated")
         return self.linear(hidden, f"{name}.down_proj")
@@ -158,7 +158,7 @@ def gated_weights(name: str, width: int, hidden: int, gain: float) -> list[Weigh
 
 
 def attention_weights(width: int, queries: int, keys: int, gain: float, bias: bool = False) -> list[Weight]:
-    """Both norms of a layer and the projections of its attention."""
+    """Weights of both norms of a layer and of its attention's projections."""
     return [
         Weight("input_layernorm.weight", (width,), 0.1, 1.0),
         *linear_weight("self_attn.q_proj", width, queries, bias=bias),
@@ -171,7 +171,7 @@ def attention_weights(width: int, queries: int, keys: int, gain: float, bias: bo
 
 @dataclass(frozen=True)
 class Head:
-    """Embedding, last norm and output projection around the layers."""
+    """The parts around the layers: embedding, last norm and output projection."""
 
     name: str
     vocabulary: int

@@ -30,18 +30,18 @@ def norm_weights(name: str, size: int) -> list[Weight]:
 def linear_weights(
     name: str, inputs: int, outputs: int, *, transposed: bool = False, gain: float = 1.0
 ) -> list[Weight]:
-    """`transposed`: [inputs, outputs] as GPT-2 stores it, else torch's [outputs, inputs]."""
+    """Weights of a linear layer; `transposed`: [inputs, outputs] as in GPT-2, else torch's [outputs, inputs]."""
     shape = (inputs, outputs) if transposed else (outputs, inputs)
     return [Weight(f"{name}.weight", shape, gain * math.sqrt(3 / inputs)), Weight(f"{name}.bias", (outputs,))]
 
 
 def declare(layer: GraphBuilder, weights: Sequence[Weight]) -> dict[str, Tensor]:
-    """The weights as inputs of the layer's function."""
+    """Declares the weights as inputs of the layer's function."""
     return {weight.name: layer.input(weight.name, weight.shape) for weight in weights}
 
 
 def create(builder: GraphBuilder, prefix: str, weights: Sequence[Weight]) -> list[Tensor]:
-    """The weights of one layer in the calling function."""
+    """Creates the weights of one layer in the calling function."""
     return [
         builder.weight(f"{prefix}.{weight.name}", weight.shape, scale=weight.scale, offset=weight.offset)
         for weight in weights
@@ -49,13 +49,13 @@ def create(builder: GraphBuilder, prefix: str, weights: Sequence[Weight]) -> lis
 
 
 def normed(b: GraphBuilder, x: Tensor, name: str, epsilon: float = 1e-5) -> Tensor:
-    """Layer normalization with new weights."""
+    """Normalizes layers with new weights."""
     scale, bias = create(b, name, [Weight("weight", (x.shape[-1],), 0.1, 1.0), Weight("bias", (x.shape[-1],))])
     return b.layer_norm(x, scale, bias, epsilon=epsilon, name=name)
 
 
 def convolved(b: GraphBuilder, x: Tensor, filters: int, kernel: int, stride: int, name: str, groups: int = 1) -> Tensor:
-    """Convolution without bias; variance 2 / fan-in of a uniform distribution (He et al., ICCV 2015)."""
+    """Convolves without bias; uniform random weights have variance 2 / fan-in (He et al., ICCV 2015)."""
     inputs = x.shape[1] // groups
     shape, scale = (filters, inputs, kernel, kernel), math.sqrt(6 / (inputs * kernel * kernel))
     w = b.weight(f"{name}.weight", shape, scale=scale)
@@ -63,7 +63,7 @@ def convolved(b: GraphBuilder, x: Tensor, filters: int, kernel: int, stride: int
 
 
 def batch_normed(b: GraphBuilder, x: Tensor, name: str, scale: float, offset: float) -> Tensor:
-    """Batch normalization with new weights; `scale` and `offset` are those of the random gain."""
+    """Normalizes a batch with new weights; `scale` and `offset` are those of the random gain."""
     channels = (x.shape[1],)
     parts = [
         b.weight(f"{name}.weight", channels, scale=scale, offset=offset),
@@ -117,13 +117,13 @@ class Block:
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
-    """[B, S, H·D] to [B, H, S, D]."""
+    """Converts [B, S, H·D] to [B, H, S, D]."""
     batch, length, width = x.shape
     return x.reshape(batch, length, heads, width // heads).transpose(0, 2, 1, 3)
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """[B, H, S, D] to [B, S, H·D]."""
+    """Converts [B, H, S, D] to [B, S, H·D]."""
     batch, heads, length, depth = x.shape
     return x.transpose(0, 2, 1, 3).reshape(batch, length, heads * depth)
 

@@ -1,4 +1,4 @@
-"""Checks and documentation that the functions of all networks share."""
+"""Checks and documents the functions of all networks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def network(function: F) -> F:
 
     @functools.wraps(function)
     def build(*args: Any, **named: Any) -> Any:
-        with contextlib.suppress(TypeError):  # the function itself raises an error for such a call
+        with contextlib.suppress(TypeError):  # the function itself raises the error for such a call
             given = signature.bind(*args, **named).arguments
             for name in sizes:
                 if name in given:
@@ -49,7 +49,7 @@ def network(function: F) -> F:
 
 
 def _documented(text: str, signature: inspect.Signature) -> str:
-    """A docstring with the sections that it leaves to this module."""
+    """Adds to a docstring the sections that it leaves to this module."""
     lines = [f"    {name}: {_ARGUMENTS[name]}" for name in signature.parameters if name in _ARGUMENTS]
     raised = "    UserError: for a size out of range, an unknown phase or an unknown dtype."
     for title, body in {"Args:": lines, "Returns:": ["    The graph."], "Raises:": [raised]}.items():
@@ -59,7 +59,7 @@ def _documented(text: str, signature: inspect.Signature) -> str:
 
 
 def _settings_text(settings: Mapping[str, Any]) -> str:
-    """dtype, batch and tokens in words."""
+    """Describes dtype, batch and tokens in words."""
     words = [dtype_name(settings["dtype"]), f"batch {settings['batch']:,}"]
     tokens, phase = settings.get("context", settings.get("sequence")), settings.get("phase")
     if tokens is not None:

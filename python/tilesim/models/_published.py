@@ -33,17 +33,17 @@ class TextSizes:
 
 
 def _dropped(b: GraphBuilder, x: Tensor, keep: Tensor | None) -> Tensor:
-    """Dropout as one kernel: a byte per element marks the elements that stay."""
+    """Applies dropout as one kernel: a byte per element marks the elements that stay."""
     return x if keep is None else b.apply("select", keep, x, b.scalar(0.0), name="dropout")
 
 
 def _attention(
     b: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, family: str, keep: Tensor | None
 ) -> Tensor:
-    """Products around a softmax; the mask is added to the scores, or selects them (gpt2)."""
+    """Attention as products around a softmax; the mask is added to the scores, or selects them (gpt2)."""
     depth = q.shape[-1]
     scores = b.matmul(q, k.transpose(0, 1, 3, 2), name="scores")
-    if family == "opt":  # queries are scaled already; the lowest number replaces sums that overflow
+    if family == "opt":  # queries are already scaled; sums that overflow become the lowest number
         scores = b.apply("maximum", scores + mask, b.scalar(_LOWEST), name="lifted")
     elif family == "bert":
         scores = scores / math.sqrt(depth) + mask
@@ -53,7 +53,7 @@ def _attention(
 
 
 def _gelu(b: GraphBuilder, x: Tensor) -> Tensor:
-    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), operation by operation."""
+    """Computes 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), operation by operation."""
     inner = (x + b.apply("power", x, b.scalar(3.0)) * 0.044715) * math.sqrt(2 / math.pi)
     return (x * 0.5) * (b.apply("tanh", inner) + 1.0)
 
@@ -108,7 +108,7 @@ class _TextLayer(Block):
 
 
 def _masks(sizes: TextSizes, batch: int, sequence: int) -> dict[str, tuple[int, ...]]:
-    """Shapes of the masks of dropout."""
+    """The shapes of the dropout masks."""
     return {"kept_scores": (batch, sizes.heads, sequence, sequence), "kept_rows": (batch, sequence, sizes.width)}
 
 
@@ -123,7 +123,7 @@ def _classifier(b: GraphBuilder, x: Tensor, tokens: Tensor, sizes: TextSizes) ->
 
 
 def _pretraining_heads(b: GraphBuilder, x: Tensor, tokens: Tensor, sizes: TextSizes) -> Tensor:
-    """The masked-language head over every position, without the next-sentence head."""
+    """Builds the masked-language head over every position, without the next-sentence head."""
     hidden = b.apply("gelu_erf", b.linear(x, sizes.width, name="transform"), name="transform.gelu")
     hidden = _norm(b, hidden, "transform")
     return b.project(hidden, tokens, b.weight("head.bias", (sizes.vocabulary,)), name="head")
@@ -133,7 +133,7 @@ def _language_head(b: GraphBuilder, x: Tensor, tokens: Tensor, sizes: TextSizes)
     return b.project(_norm(b, x, "norm"), tokens, name="head")
 
 
-#: the head behind the layers, by family
+#: family -> the head after the layers
 FAMILIES: dict[str, Callable[[GraphBuilder, Tensor, Tensor, TextSizes], Tensor]] = {
     "bert": _classifier,
     "gpt2": _language_head,
@@ -142,7 +142,7 @@ FAMILIES: dict[str, Callable[[GraphBuilder, Tensor, Tensor, TextSizes], Tensor]]
 
 
 def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32", training: bool = False) -> Graph:
-    """The forward pass of a text network."""
+    """Builds the forward pass of a text network."""
     if sizes.family not in FAMILIES:
         close = nearest(sizes.family, FAMILIES)
         raise user_error("unknown family", value=f"'{sizes.family}'", allowed=", ".join(FAMILIES), suggestion=close)

@@ -94,7 +94,7 @@ def build(
 
 
 def _integer_dtype_error(error: Exception, dtype: Any) -> Exception:
-    """The error for an integer dtype: networks compute with floats."""
+    """The error for an integer dtype, because networks compute with floats."""
     if dtype is None or not dtype_name(dtype).startswith(("i", "u")):
         return error
     remedy = "For integer products take ts.run(..., quantize='i8') or tilesim run --quantize i8"

@@ -80,7 +80,7 @@ class _Encoder(Block):
 
 
 def _projection(b: GraphBuilder, x: Tensor, features: int, name: str) -> Tensor:
-    """Features of length one."""
+    """Projects features and scales them to length one."""
     y = b.linear(x, features, name=name, bias=False)
     return y / b.apply("sqrt", (y * y).sum(1, keep_dims=True))
 
@@ -103,7 +103,7 @@ def _image_features(b: GraphBuilder, c: ClipConfig, batch: int) -> Tensor:
 
 
 def _text_features(b: GraphBuilder, c: ClipConfig, batch: int, tokens: int) -> Tensor:
-    """Features at the end-of-text token, the highest id of the vocabulary."""
+    """Computes features at the end-of-text token, which has the highest id of the vocabulary."""
     encoder = _Encoder(b, "text_model", c.text, batch, tokens, c)
     ids = b.input("input_ids", (batch, tokens), "i32")
     inner = "text_model.embeddings"

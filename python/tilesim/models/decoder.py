@@ -54,7 +54,7 @@ class DecoderConfig:
     dense_layers: int = 0
 
 
-# Configurations as published with the weights (config.json of each); parameter counts follow from them.
+# Configurations as published with the weights (config.json of each); they determine the parameter counts.
 LLAMA_3_8B = DecoderConfig("llama-3-8b", 128256, 4096, 32, 32, 8, 14336, rotary_base=500000.0, limit=8192)
 LLAMA_3_70B = DecoderConfig("llama-3-70b", 128256, 8192, 80, 64, 8, 28672, rotary_base=500000.0, limit=8192)
 MISTRAL_7B = DecoderConfig("mistral-7b", 32000, 4096, 32, 32, 8, 14336, window=4096, limit=32768)
@@ -82,7 +82,7 @@ class _DecoderLayer(Layer):
     def _weights(self) -> list[Weight]:
         c = self.c
         queries, keys = c.heads * c.head_width, c.key_heads * c.head_width
-        gain = (2 * c.layers) ** -0.5  # of weights that add to the residual stream
+        gain = (2 * c.layers) ** -0.5  # gain of weights that add to the residual stream
         weights = attention_weights(c.width, queries, keys, gain, c.qkv_bias)
         if self.experts is not None:
             return weights + expert_weights("mlp", self.experts, c.width, c.hidden, gain)

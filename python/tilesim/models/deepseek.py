@@ -98,14 +98,14 @@ class _DeepseekLayer(Layer):
         return self.rotate(pairs_to_halves(x))
 
     def _queries(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Plain and rotary part, [B, H, S, ...]."""
+        """Computes the plain and the rotary part of queries, [B, H, S, ...]."""
         c = self.c
         inner = self.norm(self.linear(x, "self_attn.q_a_proj"), "self_attn.q_a_layernorm", c.epsilon)
         q = split_heads(self.linear(inner, "self_attn.q_b_proj"), c.heads)
         return q[..., : c.plain], self._turned(q[..., c.plain :])
 
     def _new_latent(self, x: Tensor) -> Tensor:
-        """Normalized latent vector and rotary key of each token, [B, 1, S, latent + rotary]."""
+        """Computes the normalized latent vector and the rotary key of each token, [B, 1, S, latent + rotary]."""
         c, b = self.c, self.b
         both = self.linear(x, "self_attn.kv_a_proj_with_mqa")
         batch, tokens, _ = both.shape

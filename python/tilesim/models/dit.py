@@ -1,4 +1,4 @@
-"""DiT (Peebles, Xie, ICCV 2023): a transformer that removes noise, steered by layer normalization."""
+"""DiT (Peebles, Xie, ICCV 2023): a transformer that removes noise, conditioned by layer normalization."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def position_table(width: int, side: int) -> np.ndarray:
 
 
 def _modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
-    """x·(1 + scale) + shift, per image."""
+    """Computes x·(1 + scale) + shift for each image."""
     batch, width = shift.shape
     return x * (scale.reshape(batch, 1, width) + 1.0) + shift.reshape(batch, 1, width)
 
@@ -82,7 +82,7 @@ class _Block(Block):
 
 
 def _condition(b: GraphBuilder, c: DitConfig, batch: int) -> Tensor:
-    """Time (sines and cosines, two linear layers) plus class."""
+    """Adds the class to the time (sines and cosines, two linear layers)."""
     time, label = b.input("t", (batch,)), b.input("y", (batch,), "i32")
     waves = time_waves(b, time, c.frequencies)
     hidden = b.apply("silu", b.linear(waves, c.width, name="t_embedder.mlp.0"), name="t_embedder.mlp.1")
@@ -105,7 +105,7 @@ def dit(config: DitConfig, batch: int = 1, dtype: str = "f32") -> Graph:
     w = b.weight("x_embedder.proj.weight", (c.width, c.channels, c.patch, c.patch), scale=math.sqrt(3 / fan_in))
     x = b.conv2d(latent, w, b.weight("x_embedder.proj.bias", (c.width,)), stride=c.patch, name="x_embedder.proj")
     x = x.reshape(batch, c.width, side * side).transpose(0, 2, 1)
-    # The published implementation counts this table among the parameters although training leaves it unchanged.
+    # The published implementation counts this table among the parameters, although training does not change it.
     positions = position_table(c.width, side).reshape(1, side * side, c.width)
     x = x + b.weight("pos_embed", data=positions).convert(b.dtype)
     condition = _condition(b, c, batch)

@@ -71,7 +71,7 @@ def dlrm(config: DlrmConfig, batch: int = 2048, lookups: int = 1, dtype: str = "
     products: Tensor = b.op(
         "contract", stacked, stacked, a_batch=[0], b_batch=[0], a_contract=[2], b_contract=[2], name="interaction"
     )
-    # every pair once: row i holds its products with the features before it
+    # each pair occurs once: row i has its products with the earlier features
     pairs = [products[:, i, :i] for i in range(1, count)]
     x = b.concat([parts[0], *pairs], axis=1, name="interaction.pairs")
     b.output(_network(b, x, config.top, "top_l", "sigmoid"), "probability")

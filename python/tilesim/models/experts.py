@@ -39,11 +39,11 @@ class Experts:
     shared: int = 0
     router: str = "gate"
     shared_name: str = "shared_experts"
-    transposed: bool = True  # weights are [experts, outputs, inputs]
+    transposed: bool = True  # whether weights are [experts, outputs, inputs]
 
 
 def expert_weights(name: str, e: Experts, width: int, hidden: int, gain: float) -> list[Weight]:
-    """Router, experts and the shared network, as stored by the usual implementation."""
+    """Weights of the router, the experts and the shared network, as the usual implementation stores them."""
     hidden = e.hidden or hidden
     up, down = (e.count, 2 * hidden, width), (e.count, width, hidden)
     if not e.transposed:
@@ -66,13 +66,13 @@ def expert_weights(name: str, e: Experts, width: int, hidden: int, gain: float) 
 
 
 def _rows(b: GraphBuilder, x: Tensor, indices: Tensor, name: str) -> Tensor:
-    """Rows of [N, W] by index."""
+    """Looks up rows of [N, W] by index."""
     y: Tensor = b.op("embedding", x, indices, name=name)
     return y
 
 
 def _scored(b: GraphBuilder, logits: Tensor, bias: Tensor | None, e: Experts) -> tuple[Tensor, Tensor]:
-    """Weights of the experts, and the values that choose them, from router outputs [T, E]."""
+    """Computes expert weights, and the values that select experts, from router outputs [T, E]."""
     if e.scores == "softmax":
         scores = logits.softmax()
         return scores, scores
@@ -95,12 +95,12 @@ def _scored(b: GraphBuilder, logits: Tensor, bias: Tensor | None, e: Experts) ->
 
 
 def _route(b: GraphBuilder, x: Tensor, w: Mapping[str, Tensor], name: str, e: Experts) -> tuple[Tensor, Tensor]:
-    """Weights and numbers of the experts of each token, both [T, chosen]."""
+    """Selects experts: their weights and numbers for each token, both [T, chosen]."""
     router = f"{name}.{e.router}"
     logits = b.project(x, w[f"{router}.weight"], name=router).convert("f32")
     scores, choice = _scored(b, logits, w.get(f"{router}.e_score_correction_bias"), e)
     values, numbers = b.op("top_k", choice, dim=1, k=e.chosen, dtype="i32", name="router.top_k", results=2)
-    if choice is not scores:  # looks up the chosen experts' scores in the table of all scores
+    if choice is not scores:  # looks up the scores of the chosen experts in the table of all scores
         tokens = x.shape[0]
         first: Tensor = b.op("iota", shape=[tokens, 1], dtype="i32", dim=0)
         values = _rows(b, scores.reshape(-1, 1), first * e.count + numbers, "router.scores").reshape(tokens, e.chosen)
@@ -110,7 +110,7 @@ def _route(b: GraphBuilder, x: Tensor, w: Mapping[str, Tensor], name: str, e: Ex
 
 
 def mix(b: GraphBuilder, x: Tensor, w: Mapping[str, Tensor], name: str, e: Experts) -> Tensor:
-    """The experts' part of a layer."""
+    """Computes the experts' part of a layer."""
     width, count = x.shape[-1], math.prod(x.shape[:-1]) * e.chosen
     flat = x.reshape(-1, width)
     weights, numbers = _route(b, flat, w, name, e)

@@ -15,13 +15,13 @@ __all__ = ["ATTENTION", "DTYPES", "PHASES", "Layered"]
 SCHEMA, VERSION = "tilesim.workload", 1
 ATTENTION = ("flash", "unfused")
 PHASES = ("train", "prefill", "decode")
-#: `bf16-amp`: parameters and sums in f32, products in bf16.
+#: `bf16-amp` keeps parameters and sums in f32, and multiplies in bf16.
 DTYPES = ("bf16", "f16", "f32", "bf16-amp")
 _EXTENTS = ("layers", "hidden", "heads", "vocab", "sequence", "global_batch", "ffn", "kv_heads", "head_size")
 
 
 def _routing(given: Any, experts: int) -> tuple[int, ...] | int | None:
-    """Counts per expert or a seed, checked."""
+    """Checks counts per expert or a seed."""
     if given is None:
         return None
     if not experts:

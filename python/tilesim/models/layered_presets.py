@@ -21,12 +21,12 @@ _LLAMA3_SMALL = f"assumption: {_LLAMA3}, for the 405B model; the paper does not 
 
 
 def _megatron(layers: int, hidden: int, heads: int, batch: int, source: str) -> Layered:
-    """Extents: arXiv 2205.05198, table 3."""
+    """A Megatron model with extents from arXiv 2205.05198, table 3."""
     return Layered(layers, hidden, heads, 51200, 2048, batch, dtype="f16", attention="unfused", source=source)
 
 
 def _llama(layers: int, hidden: int, heads: int, ffn: int, source: str) -> Layered:
-    """Extents: arXiv 2407.21783, table 3."""
+    """A Llama 3 model with extents from arXiv 2407.21783, table 3."""
     return Layered(layers, hidden, heads, 128256, 8192, 2048, ffn, True, 8, tied=False, source=source)
 
 
@@ -39,7 +39,7 @@ _PRESETS = {
     "llama-3-70b": _llama(80, 8192, 64, 28672, _LLAMA3_SMALL),
     "llama-3-405b": _llama(126, 16384, 128, 53248, _LLAMA3),
 }
-_CONTEXT = 2048  # default tokens of a prompt or cache, as for the networks of `tilesim run`
+_CONTEXT = 2048  # default number of tokens of a prompt or cache, as for the networks of `tilesim run`
 
 
 def layered_names() -> list[str]:
@@ -86,7 +86,7 @@ def _loaded(source: str | os.PathLike[str]) -> Layered:
     if text in _PRESETS:
         return replace(_PRESETS[text], name=text)
     if not text.endswith(".json") and not os.path.exists(text):
-        from .registry import NETWORKS  # a slow import
+        from .registry import NETWORKS  # slow import
 
         one_chip = f"{text} is a network of one chip: tilesim run {text}" if text.lower() in NETWORKS else ""
         raise user_error(

@@ -21,7 +21,7 @@ __all__ = ["Llama4Config", "llama4", "llama_4_scout"]
 
 @dataclass(frozen=True)
 class Llama4Config:
-    """Sizes. `chunk`: tokens that attention with positions sees together; `sharpen`, `floor`: of the others."""
+    """Sizes. `chunk`: tokens that attention with positions sees together; `sharpen`, `floor`: for other layers."""
 
     name: str
     vocabulary: int
@@ -65,7 +65,7 @@ class _Llama4Layer(Layer):
         return weights + expert_weights("feed_forward", c.experts, c.width, c.experts.hidden, gain)
 
     def _placed(self, x: Tensor) -> Tensor:
-        """Rotary positions, then length sqrt(D), without weights."""
+        """Applies rotary positions, then scales to length sqrt(D), without weights."""
         y: Tensor = self.b.op(
             "normalize", self.rotate(pairs_to_halves(x)), mode="rms", dims=[3], epsilon=self.c.epsilon,
             name="self_attn.qk_norm",
@@ -73,7 +73,7 @@ class _Llama4Layer(Layer):
         return y
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Causal, chunk by chunk where the layer is chunked."""
+        """Computes causal attention, chunk by chunk if the layer is chunked."""
         if self.run.decode:
             return self.b.attention(q, k, v, name="self_attn")
         size = self.c.chunk if self.chunked else self.run.tokens

@@ -23,7 +23,7 @@ LLAMA3 = {
     "llama3-3b": (32, 2624, 9184, 41),
 }
 
-#: weights of a layer: extents by name of a size
+#: weight of a layer -> names of its extents
 _WEIGHTS = {
     "q": ("hidden", "attended"), "k": ("hidden", "attended"), "v": ("hidden", "attended"), "o": ("attended", "hidden"),
     "gate": ("hidden", "ffn"), "up": ("hidden", "ffn"), "down": ("ffn", "hidden"),
@@ -58,8 +58,8 @@ class _LlamaStep:
         self.gradients: dict[str, Tensor] = {}
         self.weights: dict[str, Tensor] = {}
         self.products = 0
-        self.names: list[str] = []  # of inputs
-        self.outputs: list[str] = []  # inputs that the outputs after the loss overwrite
+        self.names: list[str] = []  # names of the inputs
+        self.outputs: list[str] = []  # inputs that outputs after the loss overwrite
         self.divided: dict[str, str] = {}
         self.pieces: dict[str, tuple[Graph, Graph]] = {}
 
@@ -110,7 +110,7 @@ class _LlamaStep:
         repeated = b.broadcast(tokens.reshape(*tokens.shape, 1), wide)
         return b.apply("equal", repeated, numbers).convert(self.shape.dtype)
 
-    # pieces between products of weights, computed in the forward pass and again, with gradients, in the backward pass
+    # pieces between products of weights: computed in the forward pass, and again with gradients in the backward pass
 
     def piece(self, name: str, inputs: Mapping[str, Tensor]) -> tuple[Graph, Graph]:
         if name not in self.pieces:
@@ -138,7 +138,7 @@ class _LlamaStep:
         return {"y": (wide * b.apply("rsqrt", mean + 1e-5)).convert(x.dtype) * scale}
 
     def _attention(self, b: GraphBuilder, q: Tensor, k: Tensor, v: Tensor) -> dict[str, Tensor]:
-        """Scores of all heads stored, masked, softmax in f32."""
+        """Computes attention that stores the scores of all heads; mask and softmax are in f32."""
         batch, length, _ = q.shape
         heads, size = self.shape.heads, self.shape.head_size
 
@@ -152,7 +152,7 @@ class _LlamaStep:
 
         where = b.op("iota", shape=[length, size], dim=0, dtype="f32")
         each = b.op("iota", shape=[length, size], dim=1, dtype="f32")
-        angle = where * b.apply("exp", each * (-18.4 / size))  # of a base of 10^8 over both halves
+        angle = where * b.apply("exp", each * (-18.4 / size))  # the frequencies have a base of 10^8 over both halves
         cos, sin = (b.apply(name, angle).convert(q.dtype) for name in ("cos", "sin"))
         scores = turned(split(q)) @ turned(split(k)).transpose(0, 1, 3, 2)
         row, column = (b.op("iota", shape=[length, length], dim=dim, dtype="i32") for dim in (0, 1))
@@ -209,14 +209,14 @@ class _LlamaStep:
         return self.product(grad, weight, 1)
 
     def product(self, x: Tensor, weight: Tensor, axis: int = 0) -> Tensor:
-        """A product of activations with a weight: the batch stays sharded, the weight is gathered."""
+        """Multiplies activations by a weight: the batch stays sharded, and the weight is gathered."""
         self.products += 1
         name = f"product{self.products}"
         self.divided[name] = '[{"d"}, {}, {}]'
         return self.b.op("contract", x, weight, a_batch=[], b_batch=[], a_contract=[2], b_contract=[axis], name=name)
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Cross entropy of f32 logits and its gradient, the mean over all tokens."""
+        """Computes cross entropy of f32 logits, the mean over all tokens, and its gradient."""
         b, wide = self.b, logits.convert("f32")
         top = wide.max(-1, keep_dims=True)
         part = b.apply("exp", wide - top)

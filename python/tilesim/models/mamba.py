@@ -84,7 +84,7 @@ class _Scan:
             b.output(tensor, f"{key}.next")
 
     def run_in(self, b: GraphBuilder, given: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """The last state, and the results [B, L, I]."""
+        """Runs the loop; returns the last state and the results [B, L, I]."""
 
         def zeros(key: str) -> Tensor:
             return b.broadcast(b.scalar(0, b.dtype), self.shapes[key])
@@ -113,14 +113,14 @@ class _MambaLayer(Layer):
             Weight("mixer.conv1d.bias", (c.inner,)),
             Weight("mixer.x_proj.weight", (c.rank + 2 * c.state, c.inner), math.sqrt(3 / c.inner)),
             Weight("mixer.dt_proj.weight", (c.inner, c.rank), c.rank**-0.5),
-            Weight("mixer.dt_proj.bias", (c.inner,), 1.0, -4.5),  # time steps of 0.001 to 0.1
+            Weight("mixer.dt_proj.bias", (c.inner,), 1.0, -4.5),  # gives time steps of 0.001 to 0.1
             Weight("mixer.A_log", (c.inner, c.state), 1.0, 1.5),
             Weight("mixer.D", (c.inner,), 0.1, 1.0),
             Weight("mixer.out_proj.weight", (c.width, c.inner), gain * math.sqrt(3 / c.inner)),
         ]
 
     def _convolved(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        """The convolution per channel over the last tokens, and the inputs that the next token needs."""
+        """Convolves each channel over the last tokens; also returns the inputs that the next token needs."""
         c, b = self.c, self.b
         kept = c.kernel - 1
         if self.run.decode:

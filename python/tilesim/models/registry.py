@@ -1,4 +1,4 @@
-"""The networks, one row each; names, the table, `tilesim.models` and completion follow from these rows."""
+"""Lists the networks, one row each; names, the table, `tilesim.models` and completion follow from these rows."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Network(NamedTuple):
 
     @property
     def make(self) -> Callable[..., Graph]:
-        """The function that builds it."""
+        """The function that builds the network."""
         module, _, name = self.function.partition(".")
         made: Callable[..., Graph] = getattr(importlib.import_module(f"..{module}", __name__), name)
         return made
 
     @property
     def settings(self) -> Mapping[str, inspect.Parameter]:
-        """Arguments of the function."""
+        """The arguments of the function."""
         return inspect.signature(self.make).parameters
 
 
@@ -67,7 +67,7 @@ NETWORKS: dict[str, Network] = {
 
 @cache
 def row_of(name: str) -> dict[str, Any]:
-    """The row of a network in the table; computed once per process."""
+    """The row of a network in the table, computed once per process."""
     network = NETWORKS[name]
     settings = network.settings
     graph = network.make(batch=1)

@@ -13,7 +13,7 @@ __all__ = ["resnet18", "resnet34", "resnet50"]
 
 
 class _ResNet:
-    """Convolution and batch normalization with named weights."""
+    """Builds convolutions and batch normalizations with named weights."""
 
     def __init__(self, builder: GraphBuilder) -> None:
         self.b = builder
@@ -22,7 +22,7 @@ class _ResNet:
         return convolved(self.b, x, filters, kernel, stride, name)
 
     def norm(self, x: Tensor, name: str, gain: float = 1.0) -> Tensor:
-        """The last one in a block has a small `gain`, so that sums over many blocks stay small."""
+        """Normalizes a batch; the last norm of a block has a small `gain`, so that sums over many blocks stay small."""
         return batch_normed(self.b, x, name, 0.1 * gain, gain)
 
     def relu(self, x: Tensor, name: str) -> Tensor:

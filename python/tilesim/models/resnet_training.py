@@ -103,7 +103,7 @@ class _ResNetStep:
         return self.normed(y, f"{name}.c", "norm_add_relu", x)
 
     def head(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The last layer's result, and the gradient of the mean cross entropy by it."""
+        """Computes the last layer, and the gradient of the mean cross entropy by its result."""
         b, w = self.b, self.weight("head.w", x.shape[-1], 1000)
         pooled = x.convert("f32").mean([1, 2]).convert(self.dtype)
         logits = (pooled @ w.convert(self.dtype)).convert("f32")
@@ -139,7 +139,7 @@ class _ResNetStep:
         return self.pieces[key]
 
     def backward(self, result: Tensor, grad: Tensor) -> None:
-        """From the last part on the tape to the first."""
+        """Writes gradients from the last part on the tape to the first."""
         by = {result.value: grad}
         for label, given, made, (kernel, stride) in reversed(self.tape):
             kind, _, name = label.partition(" ")

@@ -32,7 +32,7 @@ STABLE_DIFFUSION_1_5 = UnetConfig("stable-diffusion-1.5-unet")
 
 
 class _UNet:
-    """Layers with named weights."""
+    """Builds layers with named weights."""
 
     def __init__(self, b: GraphBuilder, c: UnetConfig) -> None:
         self.b, self.c = b, c
@@ -52,7 +52,7 @@ class _UNet:
         return y
 
     def residual(self, x: Tensor, time: Tensor, filters: int, name: str) -> Tensor:
-        """Two convolutions; the time step is added between them."""
+        """Builds two convolutions, and adds the time step between them."""
         b = self.b
         y = b.apply("silu", self.group_norm(x, f"{name}.norm1", 1e-5), name=f"{name}.silu1")
         y = self.conv(y, filters, 3, f"{name}.conv1")
@@ -71,7 +71,7 @@ class _UNet:
         return self.b.linear(merge_heads(self.b.attention(q, k, v, name=name)), width, name=f"{name}.to_out.0")
 
     def transformer(self, x: Tensor, text: Tensor, name: str) -> Tensor:
-        """Self-attention, attention to the text, a gated network, on the pixels as tokens."""
+        """Builds self-attention, attention to the text and a gated network, with pixels as tokens."""
         b, (batch, width, height, length) = self.b, x.shape
         y = self.conv(self.group_norm(x, f"{name}.norm", 1e-6), width, 1, f"{name}.proj_in")
         y = y.transpose(0, 2, 3, 1).reshape(batch, height * length, width)
@@ -86,21 +86,21 @@ class _UNet:
         return self.conv(y, width, 1, f"{name}.proj_out") + x
 
     def doubled(self, x: Tensor, name: str) -> Tensor:
-        """Every pixel four times, then a convolution."""
+        """Repeats every pixel to 2×2, then convolves."""
         batch, width, height, length = x.shape
         wide = self.b.broadcast(x.reshape(batch, width, height, 1, length, 1), (batch, width, height, 2, length, 2))
         return self.conv(wide.reshape(batch, width, 2 * height, 2 * length), width, 3, name)
 
 
 def _time(b: GraphBuilder, c: UnetConfig, batch: int) -> Tensor:
-    """Sines and cosines of the time step, two linear layers."""
+    """Computes sines and cosines of the time step, followed by two linear layers."""
     waves = time_waves(b, b.input("timestep", (batch,)), c.channels[0])
     hidden = b.linear(waves, 4 * c.channels[0], name="time_embedding.linear_1")
     return b.linear(b.apply("silu", hidden), 4 * c.channels[0], name="time_embedding.linear_2")
 
 
 def _down(net: _UNet, x: Tensor, time: Tensor, text: Tensor) -> list[Tensor]:
-    """The result of each step on the way down."""
+    """Builds the way down; returns the result of each step."""
     c, kept = net.c, [x]
     for level, filters in enumerate(c.channels):
         name = f"down_blocks.{level}"

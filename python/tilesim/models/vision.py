@@ -83,7 +83,7 @@ class _MobileNet:
         return self.b.apply("clamp", scalar(0, x.dtype), x, scalar(6, x.dtype), name=name)
 
     def block(self, x: Tensor, filters: int, stride: int, expansion: int, name: str) -> Tensor:
-        """Expand by 1×1, 3×3 per channel, project by 1×1; added to its input where the shape stays."""
+        """Expands by 1×1, convolves 3×3 per channel, and projects by 1×1; adds the input if the shape stays."""
         hidden, y, step = x.shape[1] * expansion, x, 0
         if expansion > 1:
             y = self.relu6(self.conv(y, hidden, 1, 1, f"{name}.conv.0.0", f"{name}.conv.0.1"), f"{name}.conv.0.2")

@@ -1,4 +1,4 @@
-"""Roles of the tensors that timing reads (rows of groups, indices of a table), and their values."""
+"""Finds the roles of the tensors that timing reads (rows of groups, indices of a table), and their values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Values:
     """
 
     def __init__(self, graph: _core.Graph | None, program: _core.Program | None, given: Mapping[str, Any]) -> None:
-        """Starts from given values."""
+        """Stores the given values."""
         self.graph, self.program, self.given = graph, program, dict(given)
         self.labels: dict[str, str] = {}
         self.operations = graph.operations("") if graph is not None else []
@@ -48,13 +48,13 @@ class Values:
         self._steps: dict[str, Any] = {}
 
     def add(self, name: str, array: Any, how: str) -> None:
-        """Adds a value."""
+        """Adds a value with its source."""
         row = self.tensors.get(name) or self.types.get(name)
         dtype = {"i32": np.int32, "u32": np.uint32, "i64": np.int64}.get(row["dtype"], np.int64) if row else np.int64
         self.given[name], self.labels[name] = array.astype(dtype), how
 
     def step(self, name: str) -> Any:
-        """The step that makes a tensor of the program other than a value of the graph."""
+        """The step that computes a tensor of the program which is not a value of the graph."""
         if name not in self._steps:
             known = self.program is None or name in self.types
             found = None if known or self.program is None else self.program.step_that_stores(name)
@@ -69,13 +69,13 @@ class Values:
         return {_qualified(function, row["name"]) for op in self.graph.operations(function) for row in op["results"]}
 
     def inputs(self, name: str) -> list[Any]:
-        """Rows of a step's integer operands."""
+        """The rows of a step's integer operands."""
         step = self.step(name)
         rows = step[0].tensors() if step is not None else []
         return [row for row in rows if row["role"] == "input" and row["dtype"].startswith(("i", "u"))]
 
     def _needed(self, name: str) -> tuple[dict[str, Any], set[str]]:
-        """Operations behind a value by name, and their first inputs."""
+        """The operations that compute a value, by name, and the inputs on which they depend."""
         operations, leaves, todo = {}, set(), [name]
         while todo:
             value = todo.pop()
@@ -91,7 +91,7 @@ class Values:
         return f"{name} ({self.labels[name]})" if name in self.labels else name
 
     def value(self, name: str) -> tuple[Any, str]:
-        """A value, computed if need be."""
+        """A value, computed if necessary, and its source."""
         if name in self.given:
             return self.given[name], self.labels.get(name, "given")
         if name not in self.types:
@@ -110,7 +110,7 @@ class Values:
         return _core.evaluate(part, [self.given[leaf] for leaf in sorted(leaves)], {})[0], f"computed from {sources}"
 
     def _computed(self, name: str) -> tuple[Any, str]:
-        """A tensor of the program from its step; an alias from the tensor that it shares bytes with."""
+        """Computes a tensor of the program by its step; an alias comes from the tensor whose bytes it shares."""
         row = self.tensors.get(name)
         if row is not None and row["alias_of"]:
             found, how = self.value(row["alias_of"])
@@ -134,7 +134,7 @@ class Values:
 
 
 def attention_data(graph: _core.Graph, given: Mapping[str, Any], usual: bool = False) -> dict[str, Any]:
-    """Lengths and page tables of a graph's attentions, as far as given values determine them."""
+    """The lengths and page tables of a graph's attentions, as far as the given values determine them."""
     wanted = _core.usual_attention_data(graph)
     if not wanted:
         return {}
@@ -152,7 +152,7 @@ class Roles:
         self._graph = program.prepared if program.graph is not None else None
         self._values = values
         self._experts: dict[str, tuple[str, float]] = {}  # by operation: rows per group, bytes of a group's matrix
-        self._known: dict[str, tuple[str, Role]] = {}  # by tensor that timing reads: its source tensor and role
+        self._known: dict[str, tuple[str, Role]] = {}  # tensor that timing reads -> its source tensor and role
         for tensor, _, function, operations in program.core.data_reads():
             found = self._read(tensor, function, operations)
             if found is not None:
@@ -180,7 +180,7 @@ class Roles:
         return None
 
     def _is(self, row: Any, tensor: str, function: str, alone: bool) -> bool:
-        """Whether the operand is the tensor, or the only one with as many elements."""
+        """Whether an operand is the tensor, or the only operand with as many elements."""
         if _qualified(function, row["name"]) == tensor or row["name"] == tensor:
             return True
         own = self._values.tensors.get(tensor)
@@ -213,7 +213,7 @@ class Roles:
         return None
 
     def _chosen(self, name: str, rows: int, groups: int, function: str) -> int:
-        """Groups per row of a router, if any."""
+        """Number of groups that a router chooses per row; 0 without a router."""
         assert self._graph is not None
         makers = {row["name"]: op for op in self._graph.operations(function) for row in op["results"]}
         seen, todo = set(), [name]
@@ -230,7 +230,7 @@ class Roles:
         return 0
 
     def by_word(self, word: str) -> dict[str, Role]:
-        """Tensors of a role."""
+        """The tensors with a role, by its name."""
         found = {behind: role for behind, role in self._known.values() if type(role) is DISTRIBUTIONS[word]}
         if not found:
             raise user_error(
@@ -242,7 +242,7 @@ class Roles:
         return found
 
     def names(self) -> list[str]:
-        """Tensors that accept a distribution."""
+        """Names of the tensors that accept a distribution."""
         return list(dict.fromkeys(behind for behind, _ in self._known.values()))
 
     def of(self, name: str) -> Role:
@@ -262,7 +262,7 @@ class Roles:
         return behind
 
     def _followers(self, name: str) -> Role | None:
-        """Follows operations of the entry that make integers of it."""
+        """Follows the entry's operations that compute integers from a tensor."""
         row = self._values.types.get(name)
         if row is None or not row["dtype"].startswith(("i", "u")):
             return None
@@ -280,7 +280,7 @@ class Roles:
         return None
 
     def further_bytes(self) -> dict[str, float]:
-        """Bytes of the matrices of all groups but one, where rows per group are known."""
+        """Bytes of the matrices of all groups but one, if rows per group are known."""
         found = {}
         for name, (behind, each) in self._experts.items():
             counts, _ = self._values.value(behind)
@@ -289,7 +289,7 @@ class Roles:
         return found
 
     def counts(self) -> dict[str, GroupRows]:
-        """Tensors with rows per group: of the graph, and those read by timing instead."""
+        """The tensors with rows per group: those of the graph, and those that timing reads in their place."""
         found = {behind: role for behind, role in self._known.values() if isinstance(role, GroupRows)}
         made = {name: role for name, (_, role) in self._known.items() if name.endswith(".counts")}
         return found | {name: role for name, role in made.items() if isinstance(role, GroupRows)}

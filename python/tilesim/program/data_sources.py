@@ -24,13 +24,13 @@ __all__ = ["Data", "PartData", "ValueTrace", "data_of_parts", "opened", "tensors
 
 
 class ValueTrace(dict[str, Any]):
-    """Arrays by name, from a file with all values that timing reads."""
+    """Arrays by name, from a file that has all values that timing reads."""
 
     file = ""
 
 
 def opened(tensors: Any) -> dict[str, Any]:
-    """The caller's `tensors`."""
+    """Reads the caller's `tensors`."""
     if isinstance(tensors, Mapping):
         return tensors if isinstance(tensors, ValueTrace) else dict(tensors)
     if not isinstance(tensors, (str, os.PathLike)):
@@ -64,7 +64,7 @@ class Data:
     further: dict[str, float] = field(default_factory=dict)
 
     def further_bytes(self, operations: Iterable[Mapping[str, Any]]) -> float:
-        """Bytes missing from a bound without data: matrices of all experts but one."""
+        """Bytes that a bound without data does not count: matrices of all experts but one."""
         runs: dict[str, int] = {}
         for row in operations:
             for name in row["operation"] if isinstance(row["operation"], (list, tuple)) else [row["operation"]]:
@@ -105,7 +105,7 @@ def _unknown(given: Iterable[str], allowed: Iterable[str], place: str) -> None:
 
 
 def _parted(tensors: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Distribution]]:
-    """Arrays, and distributions by name."""
+    """Splits tensors into arrays and distributions, by name."""
     texts = {name: value for name, value in tensors.items() if isinstance(value, str)}
     drawn = {name: Distribution.of(text, f"tensors, {name}") for name, text in texts.items()}
     return {name: _array(value) for name, value in tensors.items() if name not in texts}, drawn
@@ -123,7 +123,7 @@ def _check_distributions(given: Iterable[str], values: Values) -> None:
 
 
 def _draw(roles: Roles, drawn: Mapping[str, Distribution], seed: int, values: Values) -> None:
-    """Adds drawn values, first those named by tensor, then those named by role."""
+    """Draws values: first those named by tensor, then those named by role."""
     for name, distribution in sorted(drawn.items(), key=lambda item: (item[0] in DISTRIBUTIONS, item[0])):
         word = name in DISTRIBUTIONS and name not in values.types
         targets = roles.by_word(name) if word else {name: roles.of(name)}
@@ -138,7 +138,7 @@ def _draw(roles: Roles, drawn: Mapping[str, Distribution], seed: int, values: Va
 
 
 def tensors_that_timing_reads(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> Data:
-    """The given tensors that a program's simulation reads."""
+    """Collects the given tensors that a program's simulation reads."""
     if not tensors and not isinstance(tensors, ValueTrace):
         return Data()
     given, drawn = _parted(tensors)
@@ -182,7 +182,7 @@ def tensors_that_timing_reads(program: Program, tensors: Mapping[str, Any], seed
 
 
 def _sparse_tiles(program: Program, values: Values) -> dict[str, tuple[Any, str]]:
-    """Cycles of the tiles of products on sparse cores, where given arrays add zeros to the weights'."""
+    """Cycles of tiles on sparse cores, if given arrays have zeros in addition to the weights'."""
     if program.graph is None or program.machine is None:
         return {}
     planned = [op for op in values.operations if "sparse_plan" in op["attributes"]]
@@ -211,7 +211,7 @@ def _sparse_tiles(program: Program, values: Values) -> dict[str, tuple[Any, str]
 
 
 def _fill(data: Data, values: Values, wanted: Iterable[str]) -> None:
-    """Computes the values that timing reads from known ones."""
+    """Computes values that timing reads from known values."""
     for name in wanted:
         found, how = values.value(name)
         if found is None:
@@ -233,10 +233,10 @@ def _complete(trace: ValueTrace, lacking: Iterable[str]) -> None:
 
 
 class PartData:
-    """Data of a program in parts: the values of each part."""
+    """The values that each part of a program reads."""
 
     def __init__(self, program: MixedProgram, given: dict[str, Any]) -> None:
-        """Made by `data_of_parts`."""
+        """Stores the parts; use `data_of_parts`."""
         assert program.graph is not None
         self.given = given
         self.computed: dict[str, str] = {}
@@ -259,7 +259,7 @@ class PartData:
         return own
 
     def sources(self, sources: Mapping[str, str]) -> dict[str, str]:
-        """Sources of one part in terms of the whole program's."""
+        """Names the sources of one part as in the complete program."""
         told = {}
         for name, how in sources.items():
             if name in self.computed and how.startswith("given"):
@@ -278,7 +278,7 @@ def _names_of(part: Turn) -> set[str]:
 
 
 def data_of_parts(program: MixedProgram, tensors: Mapping[str, Any]) -> PartData:
-    """The given tensors that the parts of a program read."""
+    """Collects the given tensors that the parts of a program read."""
     given = {name: value if isinstance(value, str) else _array(value) for name, value in tensors.items()}
     data = PartData(program, given)
     known = dict.fromkeys([*data._values.types, *DISTRIBUTIONS])

@@ -1,4 +1,4 @@
-"""Integer values that timing reads, drawn from a named distribution with a seed."""
+"""Draws integer values that timing reads from a named distribution with a seed."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Distribution:
         return weights / weights.sum()
 
     def draw(self, role: GroupRows | Indices, seed: int, name: str) -> Any:
-        """Values of a tensor."""
+        """Draws the values of a tensor."""
         random = np.random.default_rng([seed, zlib.crc32(name.encode())])
         return self._counts(role, random) if isinstance(role, GroupRows) else self._indices(role, random)
 
@@ -107,7 +107,7 @@ class Distribution:
         shares = self._shares(role.groups)
         if role.chosen == 0:
             return random.multinomial(role.rows, shares).astype(np.int64)
-        # The first `chosen` of exponential clocks with these rates: draws without replacement.
+        # The first `chosen` of exponential clocks with these rates ring: this draws without replacement.
         counts = np.zeros(role.groups, np.int64)
         left, block = role.rows // role.chosen, max(1, (1 << 22) // role.groups)
         while left > 0:

@@ -1,4 +1,4 @@
-"""Bytes of a program's tensors in the machine's memory."""
+"""Counts bytes of a program's tensors in the machine's memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _gibibytes(count: int) -> str:
 
 
 def over_capacity(program: Program, machine: Machine) -> tuple[str, str] | None:
-    """The tensors that exceed memory, in words; None if they fit or the capacity is unknown."""
+    """Describes the tensors that exceed memory; None if they fit or the capacity is unknown."""
     capacity = int(_core.parse_bytes(str(machine.get("memory.capacity") or "0 B")))
     tensors = program.footprint
     if capacity == 0 or sum(count for count, _ in tensors) <= capacity:
@@ -28,7 +28,7 @@ def over_capacity(program: Program, machine: Machine) -> tuple[str, str] | None:
 
 
 def check_capacity(program: Program, machine: Machine) -> None:
-    """Rejects a program that does not fit."""
+    """Rejects a program whose tensors exceed the machine's memory."""
     found = over_capacity(program, machine)
     if found:
         raise user_error(

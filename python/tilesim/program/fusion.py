@@ -1,4 +1,4 @@
-"""Fusion of operations into kernels: groups by rule, accepted or rejected."""
+"""Lists which operations each fusion rule joins into a kernel, and which groups it rejects."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fusion_rules() -> FusionRules:
 
 
 def rules_text(fuse: str | Sequence[str]) -> str:
-    """Enabled rules in the core's form."""
+    """Writes enabled rules in the core's form."""
     names = [name.strip() for name in fuse.split(",")] if isinstance(fuse, str) else list(fuse)
     if names in (["all"], ["none"]):
         return str(names[0])
@@ -61,7 +61,7 @@ def rules_text(fuse: str | Sequence[str]) -> str:
 
 
 def checked_rows(rows: Any, place: str) -> list[dict[str, Any]]:
-    """Rows from a file."""
+    """Checks rows from a file."""
     if not isinstance(rows, list):
         raise user_error("the table of groups is damaged", place=place, value=shown(rows), allowed="a list of rows")
     for row in rows:
@@ -78,12 +78,12 @@ class Fusion:
     """The candidate groups of the rules in a compilation."""
 
     def __init__(self, rows: Iterable[dict[str, Any]] | None) -> None:
-        """Wraps the core's rows."""
+        """Stores the core's rows."""
         self._rows = None if rows is None else list(rows)
 
     @property
     def known(self) -> bool:
-        """Whether the table is known; not for a manual tile program or one from .json."""
+        """Whether the table is known; it is not for a manual tile program or one from .json."""
         return self._rows is not None
 
     def table(self) -> Table:

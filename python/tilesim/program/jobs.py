@@ -21,7 +21,7 @@ from .program import Program
 
 __all__ = ["Job"]
 
-_NAMED = 3  # most programs in a headline
+_NAMED = 3  # most programs that a headline names
 
 
 @checked_class()
@@ -46,7 +46,7 @@ class Job:
 
 
 def cores_of(program: Program, machine: Machine, cores: Sequence[int] | None = None) -> list[int]:
-    """The physical cores of a program; an empty list means the first ones."""
+    """The cores of a program on the machine; an empty list means the first ones."""
     if cores is not None:
         return [int(core) for core in cores]
     if not program.sort:
@@ -62,7 +62,7 @@ def cores_of(program: Program, machine: Machine, cores: Sequence[int] | None = N
 
 
 def arrival_of(job: Job, machine: Machine) -> int:
-    """Earliest start of a job in cycles."""
+    """The earliest start of a job in cycles."""
     if not isinstance(job.arrival, str):
         return integer("arrival", job.arrival, least=0)
     text = job.arrival.strip()
@@ -74,7 +74,7 @@ def arrival_of(job: Job, machine: Machine) -> int:
 
 
 def _called(jobs: Sequence[Job]) -> str:
-    """Programs in order, with the number of each name."""
+    """Names the programs in order, with the number of jobs of each name."""
     counts = Counter(job.program.core.name for job in jobs)
     names = [f"{count} of {name}" if count > 1 else name for name, count in counts.items()]
     more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
@@ -82,7 +82,7 @@ def _called(jobs: Sequence[Job]) -> str:
 
 
 def _tell(data: dict[str, Any], allowed: Sequence[Data]) -> None:
-    """Sources of each job's values, by number if there are several jobs."""
+    """Adds the sources of each job's values, by number if there are several jobs."""
     sources: dict[str, str] = {}
     for i, own in enumerate(allowed):
         start = f"job {i}: " if len(allowed) > 1 else ""

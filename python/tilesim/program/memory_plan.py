@@ -17,15 +17,15 @@ class MemoryPlan(Tabled):
     """
 
     def __init__(self, found: tuple[Any, ...]) -> None:
-        """Wraps the core's plan."""
+        """Stores the core's plan."""
         #: number of kernels
         self.kernels, peak, live = int(found[0]), int(found[1]), int(found[2])
-        #: bytes by level: of memory, from the lowest address to the highest one; of a core's scratchpad, tiles and
+        #: level -> bytes: of memory, from the lowest address to the highest one; of a core's scratchpad, tiles and
         #: tensors at one time
         self.peak_bytes: dict[str, int] = {"memory": peak, "scratchpad": int(found[5])}
-        #: bytes by level of the largest set of simultaneously live tensors
+        #: level -> bytes of the largest set of simultaneously live tensors
         self.live_bytes: dict[str, int] = {"memory": live, "scratchpad": int(found[6])}
-        #: whether tensors share bytes; not in programs with too many kernels to check
+        #: whether tensors share bytes; they do not in programs with too many kernels to check
         self.shared = bool(found[3])
         one_core = int(found[7]) == 1
         self._rows = [
@@ -54,5 +54,5 @@ class MemoryPlan(Tabled):
         return Table(self._rows)
 
     def __repr__(self) -> str:
-        """Its peak."""
+        """The peak bytes and the number of kernels."""
         return f"<MemoryPlan {self.peak_bytes['memory']:,} bytes, {self.kernels} kernels>"

@@ -25,7 +25,7 @@ SIDES = ("machine", "host")
 
 @dataclass
 class Turn:
-    """A turn of the machine (with its program) or of the host (a graph), and its transfers before and after."""
+    """One turn of the machine (with its program) or of the host (a graph), and the transfers before and after it."""
 
     host: bool
     operations: list[str]
@@ -36,7 +36,7 @@ class Turn:
 
     @property
     def inputs(self) -> list[str]:
-        """Names of the values that it reads."""
+        """Names of the values that the turn reads."""
         return [row["name"] for row in self.graph.core.inputs]
 
     @property
@@ -49,7 +49,7 @@ class MixedProgram(Program):
     """A program in parts: tile programs of the machine alternate with operations of its host."""
 
     def __init__(self, graph: Graph, machine: Machine, host: Device, turns: list[Turn], plan: CorePlacement) -> None:
-        """Made by `compile` with fallback="host"."""
+        """Stores the parts; `compile` with fallback="host" calls this."""
         self.graph, self.machine = graph, machine
         self.options = {}
         self.sort = ""
@@ -94,7 +94,7 @@ class MixedProgram(Program):
 
     @property
     def footprint(self) -> list[tuple[int, str]]:
-        """Bytes and name of every tensor in the machine's memory, largest first: shared ones once."""
+        """Bytes and name of every tensor in the machine's memory, largest first; shared ones count once."""
         found: dict[str, int] = {}
         for part in self.turns:
             for size, name in part.program.footprint if part.program else []:
@@ -103,7 +103,7 @@ class MixedProgram(Program):
 
     @property
     def peak_bytes(self) -> int:
-        """Bytes of all tensors, which never share bytes as parts of the host run between."""
+        """Bytes of all tensors; they never share bytes, because parts of the host run in between."""
         return sum(size for size, _ in self.footprint)
 
     @property
@@ -165,7 +165,7 @@ class MixedProgram(Program):
         graph.core.save_compiled(path, json.dumps(header))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies by the form of files."""
+        """Pickles and copies the form of files."""
         loops = (self.trips, self.trips_counted, self._open)
         return _unpickled, (self._contents()["mixed"], self.graph, self.machine, self.options, loops)
 
@@ -179,7 +179,7 @@ class MixedProgram(Program):
         return {name: a for part in self.turns if part.program for name, a in part.program.weights().items()}
 
     def forget_weights(self) -> None:
-        """Reads changed weights of the graph at the next execution."""
+        """Lets the next execution read changed weights of the graph."""
         for part in self.turns:
             if part.program:
                 part.program.forget_weights()
@@ -192,7 +192,7 @@ class MixedProgram(Program):
 
 @dataclass
 class CorePlacement:
-    """Inputs of a placement, and the placement."""
+    """The input of a placement, and the placement found."""
 
     items: list[Item]
     sizes: dict[str, int]
@@ -213,7 +213,7 @@ def _unpickled(
 
 
 def to_document(program: MixedProgram) -> dict[str, Any]:
-    """A program without its graph and machine."""
+    """Converts a program to its file's form, without graph and machine."""
     plan = program.plan
     return {
         "host": program.host.to_dict(),
@@ -245,7 +245,7 @@ def _part(part: Turn) -> dict[str, Any]:
 
 
 def from_document(document: Mapping[str, Any], graph: Graph, machine: Machine, place: str) -> MixedProgram:
-    """The opposite of `to_document`."""
+    """Restores a program; the inverse of `to_document`."""
     try:
         turns = [_turn(row, graph, machine, place) for row in document["parts"]]
         rows = document["plan"]
@@ -259,11 +259,11 @@ def from_document(document: Mapping[str, Any], graph: Graph, machine: Machine, p
             set(rows["notes"]),
         )
         _check_names(turns, plan, graph, place)
-        if not isinstance(document["host"], dict):  # a text would be opened as a file
+        if not isinstance(document["host"], dict):  # a text would be opened as the name of a file
             raise TypeError("the host is not an object")
         return MixedProgram(graph, machine, Device.load(document["host"]), turns, plan)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if hasattr(error, "what"):  # our error already has a place
+        if hasattr(error, "what"):  # Tilesim's own errors already have a place
             raise
         raise user_error("the parts of the program are damaged", place=place, value=shown(error)[:200]) from None
 

@@ -1,4 +1,4 @@
-"""View of a compiled program in a notebook."""
+"""Shows a compiled program in a notebook."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["picture"]
 
 
 def picture(program: Any) -> str:
-    """Size, memory, kernels (repeated layers as one), notes of lowering."""
+    """Draws size, memory, kernels (repeated layers as one), and notes of lowering."""
     kernels = program.kernels
     cards = [
         Card("tile operations", figures.count(program.operations), "loops of unknown length once"),

@@ -1,4 +1,4 @@
-"""Placement of operations on the machine or its host with the least total time."""
+"""Places operations on the machine or its host so that the total time is least."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .. import _core
 
 __all__ = ["Item", "Link", "Transfer", "cheapest", "cost", "phases", "transfers"]
 
-_MOST = 1 << 62  # largest picoseconds of an operation in the core: 53 days
+_MOST = 1 << 62  # most picoseconds of an operation in the core (53 days)
 
 
 @dataclass(frozen=True)
 class Item:
-    """An operation to be placed: values read and written, picoseconds on either side (None: impossible)."""
+    """An operation to be placed: values read and written, and picoseconds on either side (None: impossible)."""
 
     name: str
     operands: tuple[str, ...]
@@ -26,13 +26,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Link:
-    """Link between machine and host: bytes per second each way, latency of a transfer in picoseconds."""
+    """The link between machine and host: bytes per second each way, latency of a transfer in picoseconds."""
 
     bytes_per_second: int
     latency: int
 
     def picoseconds(self, size: int) -> int:
-        """Time of one transfer."""
+        """Picoseconds of one transfer."""
         return int(_core.link_picoseconds(self.bytes_per_second, self.latency, size))
 
 
@@ -78,7 +78,7 @@ def transfers(
 def cost(
     items: Sequence[Item], sizes: Mapping[str, int], outputs: Iterable[str], link: Link, host: Iterable[str]
 ) -> int | None:
-    """Time of a placement: operations one after another, and transfers."""
+    """Picoseconds of a placement: operations one after another, and transfers."""
     there = set(host)
     total = 0
     for item in items:
@@ -90,18 +90,18 @@ def cost(
 
 
 def cheapest(items: Sequence[Item], sizes: Mapping[str, int], outputs: Iterable[str], link: Link) -> set[str]:
-    """The fastest placement, with the fewest transfers among equals."""
+    """Finds the fastest placement, with the fewest transfers among equals."""
     there = _sides(items, sizes, outputs, link).cheapest()
     return {item.name for item, host in zip(items, there, strict=True) if host}
 
 
 def phases(items: Sequence[Item], host: Iterable[str]) -> list[tuple[bool, list[str]]]:
-    """The fewest turns of machine and host that the dependences allow."""
+    """Groups operations into the fewest turns of machine and host that the dependences allow."""
     there = set(host)
     turns = _sides(items, {}).turns([item.name in there for item in items])
     return [(side, [items[i].name for i in numbers]) for side, numbers in turns]
 
 
 def rows(data: Iterable[Transfer]) -> list[dict[str, Any]]:
-    """Transfers as rows of a table."""
+    """Converts transfers to rows of a table."""
     return [{"value": t.value, "to": "host" if t.to_host else "machine", "bytes": t.bytes} for t in data]

@@ -23,11 +23,11 @@ from .memory_plan import MemoryPlan
 __all__ = ["Program"]
 
 COMPILED = "tilesim.compiled"
-VERSIONS = (1, 2)  # the second: with parts for the host, or loops with given trips
+VERSIONS = (1, 2)  # version 2 has parts for the host, or loops with given trips
 
 
-#: Readers of types of programs from modules above, by key of the file; arguments: the key's content, the graph, the
-#: machine, a place for messages.
+#: Key of a program's file -> reader of a program type that a later module defines; arguments: the key's content, the
+#: graph, the machine, a place for messages.
 READERS: dict[str, Callable[[Any, Graph, Machine, str], Any]] = LateCalls()
 
 
@@ -36,11 +36,11 @@ class Program:
     """A compiled tile program with its graph and machine."""
 
     def __init__(self, core: _core.Program, graph: Graph | None = None, machine: Machine | None = None) -> None:
-        """Wraps a program of the core."""
+        """Stores a program of the core."""
         self.core, self.graph, self.machine = core, graph, machine
         #: fusion of operations into kernels
         self.fusion = Fusion(None)
-        #: type of cores that it was compiled for; empty: all
+        #: type of cores for which it was compiled; "" for all
         self.sort = ""
         self._prepared: _core.Graph | None = None
         self._operations, self._reads, self._sends = -1, False, False
@@ -51,10 +51,10 @@ class Program:
         #: options of `compile`, to compile the same graph for another machine
         self.options: dict[str, Any] = {}
         self.trips: Trips = {}
-        #: whether `trips` were counted on inputs; else they were given
+        #: whether `trips` were counted on inputs; otherwise they were given
         self.trips_counted = False
         self._open: Graph | None = None
-        #: the original argument of `compile`, unmarked; None after reading a file
+        #: the graph that `compile` received, unmarked; None after reading a file
         self.given: Graph | None = None
 
     @property
@@ -80,7 +80,7 @@ class Program:
 
     @property
     def loops_said(self) -> list[str]:
-        """Trips of data-dependent loops, and their source."""
+        """Notes about trips of data-dependent loops, with their source."""
         return trip_notes(self.trips, "as counted on inputs" if self.trips_counted else "as said")
 
     @classmethod
@@ -108,7 +108,7 @@ class Program:
 
     @classmethod
     def _of_file(cls, file: _core.GraphFile, path: str, machine: Machine | None = None) -> Program:
-        """The program of a .tsim file that was opened already."""
+        """Reads the program of a .tsim file that is open already."""
         if not file.compiled:
             raise user_error("the file holds a graph, not a compiled program", place=path, suggestion="Graph.load")
         header = parse_json(file.rest(), path)
@@ -127,7 +127,7 @@ class Program:
 
     @classmethod
     def _from_header(cls, header: dict[str, Any], file: _core.GraphFile, path: str, machine: Machine | None) -> Program:
-        if not isinstance(header["machine"], dict):  # a text would be opened as a file
+        if not isinstance(header["machine"], dict):  # a text would be opened as the name of a file
             raise TypeError("the machine is not an object")
         graph, target = Graph(file.graph()), machine or Machine.load(header["machine"])._confined(os.path.dirname(path))
         restore(graph, header, path)
@@ -185,7 +185,7 @@ class Program:
         self._write(path_text(path), graph, header)
 
     def _check_forgotten(self, path: str) -> None:
-        """Rejects .json for machines with custom instructions, as the file only names a preset."""
+        """Rejects .json for machines with custom instructions, because the file only names a preset."""
         taken = {} if self.machine is None else _core.isa_functions(self.machine.core)
         if taken:
             what = "a .json file names a preset, which lacks custom instructions"
@@ -193,7 +193,7 @@ class Program:
             raise user_error(what, place=path, value=f"a machine with an instruction for {value}", allowed=allowed)
 
     def _contents(self) -> dict[str, Any]:
-        """Content of a file beside graph, machine and program."""
+        """Content of a file besides graph, machine and program."""
         found: dict[str, Any] = {"fusion": self.fusion.table().rows} if self.fusion.known else {}
         fuse = rules_text(self.options.get("fuse", "all"))
         return found if fuse == "all" else {**found, "fuse": fuse}
@@ -217,7 +217,7 @@ class Program:
         return Table([])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies by the JSON form, with graph and machine."""
+        """Pickles and copies the JSON form, with graph and machine."""
         loops = (self.trips, self.trips_counted, self._open)
         rows = self.fusion.table().rows if self.fusion.known else None
         return _unpickled, (self.core.to_json(), self.graph, self.machine, self.options, self.sort, loops, rows)
@@ -268,7 +268,7 @@ class Program:
         if self._operations < 0:
             count, self._sends, self._kernels = self.core.contents()
             self._reads = bool(self.core.data_reads())
-            self._operations = count  # last: marks the others as known to other threads
+            self._operations = count  # set last, because other threads read it to see that the counts are known
 
     @property
     def kernels(self) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -299,11 +299,11 @@ class Program:
 
     @property
     def target(self) -> Machine | None:
-        """Its target: the machine, or its cores of one type."""
+        """The target of the program: the machine, or its cores of one type."""
         return self.machine.only(self.sort) if self.machine is not None and self.sort else self.machine
 
     def _shared_by(self) -> int:
-        """Cores that it was compiled for; a manual program may name more than the machine has."""
+        """Number of cores for which it was compiled; a manual program may name more than the machine has."""
         most = int(self.target.get("core.count")) if self.target is not None else 1
         return min(self.cores, most)
 
@@ -342,7 +342,7 @@ class Program:
         return self._weights
 
     def forget_weights(self) -> None:
-        """Reads the weights anew at the next execution: the graph's have changed."""
+        """Lets the next execution read the graph's weights again, because they have changed."""
         self._prepared, self._weights = None, None
 
     def tensors(self) -> Table:

@@ -1,4 +1,4 @@
-"""Cycles of the tiles of a product on multipliers that skip zeros, from its nonzeros."""
+"""Computes cycles of a product's tiles on multipliers that skip zeros, from the nonzeros."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SparsePlan:
 
     @property
     def numbers(self) -> list[int]:
-        """Values of the attribute `sparse_plan`."""
+        """The values of the attribute `sparse_plan`."""
         return [self.cut, self.start, *self.tiles, *self.forms, *self.bytes, self.hold, self.products]
 
     @classmethod
@@ -57,12 +57,12 @@ class SparsePlan:
         return cls(n[0], n[1], (n[2], n[3], n[4]), (n[5], n[6]), (n[7], n[8]), n[9], n[10])
 
     def parts(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The parts of both operands on sparse cores."""
+        """The parts of both operands that sparse cores multiply."""
         return (a[self.start :], b) if self.cut == 0 else (a, b[:, self.start :])
 
 
 def sparse_cores(machine: Machine) -> dict[str, Any] | None:
-    """The multipliers of a machine that skip zeros."""
+    """The multipliers of a machine that skip zeros, or None."""
     names = list(machine.sorts) or [""]
     machines = {name: machine.only(name) if name else machine for name in names}
     arrays = {name: own.get("core.array") for name, own in machines.items()}
@@ -83,5 +83,5 @@ def sparse_cores(machine: Machine) -> dict[str, Any] | None:
 
 
 def tile_times(cores: Mapping[str, Any], a: Any, b: Any, tiles: tuple[int, int, int], hold: int) -> tuple[Any, Any]:
-    """Cycles and multiply-adds of each tile."""
+    """Computes cycles and multiply-adds of each tile."""
     return _core.sparse_tile_times(cores["dataflow"], cores["settings"], a, b, tiles, bool(hold))

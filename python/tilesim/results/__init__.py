@@ -1,1 +1,1 @@
-"""Results: figures, advice, pages, traces."""
+"""Results of runs: figures, advice, pages, traces."""

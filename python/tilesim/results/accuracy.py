@@ -1,4 +1,4 @@
-"""Errors of a quantized graph's results against its f32 form."""
+"""Measures the errors of a quantized graph's results against its f32 form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Accuracy(Tabled):
     """Errors of outputs against another graph (`Result.accuracy`)."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        """Wraps the JSON form."""
+        """Stores the JSON form."""
         self.data = data
 
     @property
@@ -64,7 +64,7 @@ class Accuracy(Tabled):
 
 
 def row_of(name: str, values: ArrayLike, wanted: ArrayLike) -> dict[str, Any]:
-    """Errors of one output."""
+    """Computes the errors of one output."""
     a, b = np.asarray(values).astype(np.float64), np.asarray(wanted).astype(np.float64)
     good = np.isfinite(a) & np.isfinite(b)
     other = int((~good & ~((a == b) | (np.isnan(a) & np.isnan(b)))).sum())

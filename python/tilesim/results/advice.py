@@ -8,10 +8,10 @@ from typing import Any
 
 __all__ = ["LEAST_GAIN", "Advice", "Advices", "StoredAdvice", "change_text", "changes_to_try"]
 
-# Changes to try: settings to double, with their largest value, and costs to remove.
+# Changes to try: settings to double up to their largest value, and costs to remove.
 DOUBLED: dict[str, float] = {
     "memory.bandwidth": math.inf,
-    "core.array.count": 16,  # a program names at most 32 queues
+    "core.array.count": 16,  # programs name at most 32 queues
     "core.vector.issue": 64,
     "core.dma.bytes_per_cycle": 1 << 20,
     "network.port_bytes_per_cycle": 1 << 20,
@@ -23,9 +23,9 @@ REMOVED: dict[str, Any] = {
     "core.dma.latency_cycles": 0,
     "memory.latency": "0 ns",
 }
-# The same for router networks, for memory with banks, and for results with a host.
+# Changes for router networks, for memory with banks, and for results with a host.
 ROUTED_DOUBLED: dict[str, float] = {"network.flit_bytes": 1 << 16}
-# The part fixes bandwidth and latency of memory with banks, so advice doubles its channels.
+# The part determines bandwidth and latency of memory with banks, so advice doubles its channels.
 BANK_DOUBLED: dict[str, float] = {"memory.channels": 1024}
 HOST_DOUBLED: dict[str, float] = {"host.bandwidth": math.inf}
 HOST_REMOVED: dict[str, Any] = {"host.latency": "0 ns"}
@@ -36,13 +36,13 @@ LEAST_GAIN = 1.01
 
 
 class _WithoutInstruction(dict[str, Any]):
-    """The machine's custom instructions without one."""
+    """The machine's custom instructions, with one removed."""
 
     text = ""
 
 
 def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str, Any]]:
-    """Each setting to double or to remove with its new value."""
+    """Lists each setting to double or to remove, with its new value."""
 
     def now(path: str) -> Any:
         value: Any = configuration
@@ -77,7 +77,7 @@ def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str
 
 
 def change_text(change: Mapping[str, Any]) -> str:
-    """A change as text."""
+    """Describes a change."""
     removed = REMOVED | HOST_REMOVED
     parts = []
     for key, value in change.items():
@@ -142,10 +142,10 @@ class StoredAdvice(Advice):
 
 
 class Advices(list[Advice]):
-    """All simulated changes, fastest first; printed, those with a speed-up of 1.01 or more."""
+    """All simulated changes, fastest first; printing shows those with a speed-up of 1.01 or more."""
 
     def __repr__(self) -> str:
-        """A line for each change with enough gain."""
+        """A line for each change that gains enough."""
         told = [repr(item) for item in self if item.worth_telling]
         left = len(self) - len(told)
         more = f"{left} more changes gain less than {LEAST_GAIN - 1:.0%} or slow down" if left else ""

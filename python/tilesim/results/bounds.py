@@ -27,7 +27,7 @@ class Bound(Tabled):
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
-        """Wraps the JSON form."""
+        """Stores the JSON form."""
         self.data = data
 
     def and_further(self, further: float) -> Bound:

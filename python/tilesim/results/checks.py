@@ -1,4 +1,4 @@
-"""Sanity checks of a result: operations outside their bounds or far from their closed form."""
+"""Finds operations of a result that are outside their bounds or far from their closed form."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG, LONG_SLACK = 4_000_000, 0.1
 
 
 def least_cycles(row: Mapping[str, Any], rates: Rates, cached: bool, padded: float = 0.0) -> float:
-    """Lower bound of an operation's cycles from its counts."""
+    """The lower bound of an operation's cycles, computed from its counts."""
     peak = rates.multiply_adds()
     moved = 0 if cached else max(0.0, row["load_bytes"] + row["store_bytes"] - padded)
     return max(
@@ -39,7 +39,7 @@ def least_cycles(row: Mapping[str, Any], rates: Rates, cached: bool, padded: flo
 
 
 def closed_form(row: Mapping[str, Any], rates: Rates, settings: Mapping[str, Any], on_chip: float = 0.0) -> float:
-    """Cycles of an operation with the same mapping, with its parts in sequence."""
+    """Cycles of an operation with the same mapping if its parts run one after another."""
     moved = row["load_bytes"] + row["store_bytes"]
     ports = moved / rates.port + on_chip / settings["core"]["dma"]["bytes_per_cycle"] / rates.cores
     computed = row["array_busy"] + row["vector_busy"] + row["launch"]
@@ -47,7 +47,7 @@ def closed_form(row: Mapping[str, Any], rates: Rates, settings: Mapping[str, Any
 
 
 def _trip(settings: Mapping[str, Any], rates: Rates) -> float:
-    """Cycles of an empty transfer and of filling the arrays."""
+    """Cycles of an empty transfer, and of filling the arrays."""
     core, network = settings["core"], settings["network"]
     latency = float(_core.parse_duration(str(settings["memory"]["latency"]))) * 1e-12 * rates.hertz
     fixed = core["dma"]["issue_cycles"] + core["dma"]["latency_cycles"] + 2 * network["latency_cycles"]
@@ -75,7 +75,7 @@ def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     padded = _counts_by_operation(data, "padded memory bytes")
     found = []
     for row in data["operations"]:
-        if row["bound"] in ("host", "link"):  # closed forms of another machine
+        if row["bound"] in ("host", "link"):  # the host and the link have other closed forms
             continue
         bound = least_cycles(row, rates, cached)
         if row["cycles"] < bound * (1 - slack) - row["count"]:
@@ -102,19 +102,19 @@ def _row(name: str, what: str, cycles: int, against: float) -> dict[str, Any]:
 
 
 def _on_chip(data: Mapping[str, Any]) -> dict[str, float]:
-    """Bytes between tiles and resident values in scratchpads, by operation."""
+    """Bytes moved between tiles and resident values in scratchpads, by operation."""
     asked = {row["name"]: row["load_bytes"] + row["store_bytes"] for row in data["operations"]}
     held = _counts_by_operation(data, "scratchpad bytes (DMA side)")
     return {name: max(0.0, (number - asked.get(name, 0)) / 2) for name, number in held.items()} | {"": 0.0}
 
 
 def _counts_by_operation(data: Mapping[str, Any], item: str) -> dict[str, float]:
-    """Counts of an item by operation."""
+    """The counts of an item, by operation."""
     return {name: number for row in data["counts"] if row["item"] == item for name, number in row["operations"]}
 
 
 def check_note(data: Mapping[str, Any]) -> list[str]:
-    """The line about `checks_of` among a result's approximations."""
+    """The line about `checks_of` that a result's approximations get."""
     rows = checks_of(data)
     if not rows:
         return []

@@ -1,4 +1,4 @@
-"""Comparison of results: totals, operations matched by the work they do, main differences."""
+"""Compares results: totals, operations matched by the work they do, main differences."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Comparison(SideBySide):
         return found
 
     def _shared(self, found: list[Match], used: list[set[str]], index: int) -> None:
-        """Notes how much of two results is matched."""
+        """Notes how many operations of two results match."""
         both = [match for match in found if match.rows[0] and match.rows[index]]
         if used[0] and used[index] and not both:
             first, other = (self.results[i].data["program"] for i in (0, index))
@@ -147,7 +147,7 @@ class Comparison(SideBySide):
         return self._figures(name, match.operations, cycles) | self._parts(match)
 
     def _name(self, match: Match) -> str:
-        """The longest kernel's name, such that every result of this row resolves it."""
+        """The longest kernel's name, in a form that every result of this row resolves."""
         there = [index for index, rows in enumerate(match.rows) if rows]
         longest = [(row, index) for index in there if (row := match.longest(index))]
         longest.sort(key=lambda one: -one[0]["exclusive"])

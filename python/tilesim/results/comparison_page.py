@@ -1,4 +1,4 @@
-"""A comparison as text, notebook view and HTML page."""
+"""Shows a comparison as text, notebook view and HTML page."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ..base.view import Bar, Bars, Column, Notes, Rows, Section, document, fragm
 
 __all__ = ["differences_table", "page", "picture", "text", "totals_table"]
 
-_TEXT_ROWS = 20  # operations in a text
-_PICTURE = 16  # operations in a notebook
-_PAGE = 2000  # operations in a page
-_SETTINGS = 8  # differences in a text
-_NAME = 14  # characters of a name at least
-_NEVER = 10**9  # a table that never sorts or filters
+_TEXT_ROWS = 20  # most operations in a text
+_PICTURE = 16  # most operations in a notebook
+_PAGE = 2000  # most operations in a page
+_SETTINGS = 8  # most differences in a text
+_NAME = 14  # least characters of a name
+_NEVER = 10**9  # number of rows from which a table sorts and filters: never
 _NOTHING = ["No approximation was made."]
 
 
 def _signed(value: float, unit: str) -> str:
-    """A difference with its sign."""
+    """Formats a difference with its sign."""
     return figures.signed(value, figures.duration if unit == "s" else figures.count)
 
 
@@ -48,7 +48,7 @@ def _total_cell(figure: str, value: Any) -> str:
 
 
 def _totals(comparison: Any) -> list[list[str]]:
-    """Cells of the totals with header."""
+    """The cells of the totals with their header."""
     head = ["", *comparison.letters, *(f"{letter}/a" for letter in comparison.letters[1:])]
     rows = []
     for row in comparison.table().rows:
@@ -65,11 +65,11 @@ def _differ_in_one_direction(comparison: Any) -> bool:
 
 
 def _operations(comparison: Any, rows: list[dict[str, Any]]) -> list[list[str]]:
-    """Cells of the operations with header; shares for two results, changes for more."""
+    """The cells of the operations with their header; shares for two results, changes for more."""
     unit = comparison.unit
     said = "" if unit == "s" else ", cycles"
     if len(comparison.results) == 2:
-        whole = _differ_in_one_direction(comparison)  # else gains and losses cancel
+        whole = _differ_in_one_direction(comparison)  # otherwise gains and losses cancel, and shares mean little
         cells = [
             [_number_text(row["a"], unit), _number_text(row["b"], unit), _signed(row["difference"], unit),
              figures.percent(row["share"]) if whole else _change(row, "b")]
@@ -95,7 +95,7 @@ def _title(row: dict[str, Any]) -> str:
 
 
 def _lines(cells: list[list[str]], width: int) -> list[str]:
-    """Aligned columns: the first one shrinks, then the last ones are left out."""
+    """Aligns columns: the first one shrinks, then the last ones are left out."""
     columns = len(cells[0])
     widths = [max(len(row[i]) for row in cells) for i in range(columns)]
     while columns > 2 and _NAME + sum(2 + one for one in widths[1:columns]) > width:
@@ -116,7 +116,7 @@ def _wrapped(line: str, width: int, indent: str = "  ") -> list[str]:
 
 
 def _differences(comparison: Any) -> list[str]:
-    """Differences, one line each."""
+    """Formats differences, one line each."""
     lines = []
     for row in comparison.differences().rows:
         values = [str(row[letter]) or "–" for letter in comparison.letters]
@@ -125,7 +125,7 @@ def _differences(comparison: Any) -> list[str]:
 
 
 def text(comparison: Any, width: int = 100) -> str:
-    """A comparison for a terminal."""
+    """Formats a comparison for a terminal."""
     width = max(40, width)
     lines: list[str] = []
     for line in comparison.headline().splitlines():
@@ -160,7 +160,7 @@ def _changes(comparison: Any, row: dict[str, Any]) -> bool:
 
 
 def _sums(comparison: Any, rows: list[dict[str, Any]]) -> str:
-    """Differences of the rows that are not shown."""
+    """The summed differences of the rows that are not shown."""
     told = []
     for letter in comparison.letters[1:]:
         difference = sum(row[letter] - row["a"] for row in rows)
@@ -173,7 +173,7 @@ def _forms(comparison: Any) -> str:
 
 
 def totals_table(comparison: Any, name: str) -> Rows:
-    """A table of the totals."""
+    """Makes a table of the totals."""
     head, *lines = _totals(comparison)
     keys = ["figure", *head[1:]]
     rows = [dict(zip(keys, line, strict=True)) for line in lines]
@@ -181,7 +181,7 @@ def totals_table(comparison: Any, name: str) -> Rows:
 
 
 def differences_table(comparison: Any, name: str) -> Rows | None:
-    """A table of differences other than times."""
+    """Makes a table of differences other than times."""
     rows = comparison.differences().rows
     columns = [Column("what", "difference", "text")]
     columns += [Column(letter, comparison.called(i), "text") for i, letter in enumerate(comparison.letters)]
@@ -190,7 +190,7 @@ def differences_table(comparison: Any, name: str) -> Rows | None:
 
 
 def _bars(comparison: Any, rows: list[dict[str, Any]]) -> Bars:
-    """A bar per operation and result on one scale."""
+    """Draws a bar per operation and result on one scale."""
     called = [comparison.called(i) for i in range(len(comparison.letters))]
     colours = {name: palette.SERIES[i % len(palette.SERIES)] for i, name in enumerate(called)}
     bars = []
@@ -205,7 +205,7 @@ def _bars(comparison: Any, rows: list[dict[str, Any]]) -> Bars:
 
 
 def _rows_of_page(comparison: Any) -> tuple[list[dict[str, Any]], str]:
-    """Rows of a page (every kernel if they are few), and a note about the others."""
+    """The rows of a page (every kernel if they are few), and a note about the others."""
     rows = comparison.parts()
     if len(rows) <= _PAGE:
         return rows, ""
@@ -238,7 +238,7 @@ def _table(comparison: Any) -> tuple[Rows, str]:
 
 
 def picture(comparison: Any) -> str:
-    """HTML for a notebook."""
+    """Draws HTML for a notebook."""
     rows = comparison.folded()
     left = rows[_PICTURE:]
     said = [f"and {len(left):,} more: {_sums(comparison, left)}"] if left else []
@@ -248,7 +248,7 @@ def picture(comparison: Any) -> str:
 
 
 def page(comparison: Any) -> str:
-    """A self-contained HTML page whose tables sort, filter and fold."""
+    """Writes a self-contained HTML page whose tables sort, filter and fold."""
     title = " · ".join(comparison.called(i) for i in range(len(comparison.results)))
     table, left = _table(comparison)
     sections = [

@@ -1,4 +1,4 @@
-"""Differences of results: program, machine and its settings, options, versions."""
+"""Finds differences of results: program, machine and its settings, options, versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES = {"engine": "simulated", "closed form": "estimated"}
 
 
 def _flat(value: Any, path: str = "") -> dict[str, str]:
-    """Settings by path, as text."""
+    """Maps the paths of settings to their values as text."""
     if isinstance(value, dict) and value:
         found: dict[str, str] = {}
         for key, inner in value.items():
@@ -29,7 +29,7 @@ def _flat(value: Any, path: str = "") -> dict[str, str]:
 
 
 def _facts(result: Result) -> dict[str, str]:
-    """Facts of a result by name."""
+    """The facts of a result, by name."""
     data = result.data
     facts = {"program": data["program"], "machine": data["machine"]}
     facts["how"] = _NAMES.get(str(data.get("source")), str(data.get("source", "")))
@@ -42,22 +42,22 @@ def _facts(result: Result) -> dict[str, str]:
 
 
 def _differing_facts(facts: Sequence[dict[str, str]]) -> list[tuple[str, list[str]]]:
-    """Facts that differ."""
+    """Selects the facts that differ."""
     names = dict.fromkeys(name for one in facts for name in one)
     rows = [(name, [one.get(name, "") for one in facts]) for name in names]
     return [(name, own) for name, own in rows if len(set(own)) > 1]
 
 
 def differing(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
-    """All differences other than times."""
+    """Lists all differences other than times."""
     settings = [_flat(result.data.get("configuration", {})) for result in results]
-    common = set.intersection(*(set(one) for one in settings))  # devices and machines have different settings
+    common = set.intersection(*(set(one) for one in settings))  # devices and machines have no settings in common
     shared = [{path: value for path, value in one.items() if path in common} for one in settings]
     return _differing_facts([_facts(result) for result in results]) + _differing_facts(shared)
 
 
 def summaries(results: Sequence[Result]) -> list[str]:
-    """Descriptions of results by their differences."""
+    """Describes results by their differences."""
     facts = _differing_facts([_facts(result) for result in results])
     chosen = [(name, own) for name, own in facts if not name.startswith(("fidelity", "version"))] or facts
     if not chosen:

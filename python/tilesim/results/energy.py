@@ -1,4 +1,4 @@
-"""Energy of a result by part."""
+"""Sums the energy of a result by part."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ HOW = 'machine.replace({"energy.mac": "0.5 pJ", "energy.memory_byte": "20 pJ"}) 
 
 
 class Energy(dict[str, float]):
-    """Joules by part; printed, one line each."""
+    """Joules by part; it prints one line per part."""
 
     def __init__(self, rows: Sequence[dict[str, Any]] = ()) -> None:
-        """Takes parts with known energy."""
+        """Stores the parts with known energy."""
         super().__init__({row["part"]: row["femtojoules"] * 1e-15 for row in rows if row["known"]})
         self.unknown = [str(row["part"]) for row in rows if not row["known"]]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles as its rows."""
+        """Pickles the rows."""
         rows = [{"part": part, "femtojoules": joules * 1e15, "known": True} for part, joules in self.items()]
         return Energy, ([*rows, *({"part": part, "femtojoules": 0, "known": False} for part in self.unknown)],)
 
     def __repr__(self) -> str:
-        """One line per part; unknown parts, and how to set them."""
+        """One line per part, followed by the unknown parts and how to set them."""
         if not self:
             return f"no energy, because the machine's energy.* settings are missing; {HOW}"
         width = max(len(part) for part in [*self, "total"])

@@ -15,8 +15,8 @@ from ..base.errors import shown, user_error
 __all__ = ["headline", "letters", "tolerance_of"]
 
 TOLERANCES = "a share such as 2% or 0.02; values from 1 on need the % sign"
-_HEADLINE = 3  # most operations in a headline
-_NAMED = 0.1  # least share of the difference that a headline names
+_HEADLINE = 3  # most operations that a headline names
+_NAMED = 0.1  # a headline names operations with at least this share of the difference
 
 
 def letters() -> Iterator[str]:
@@ -33,7 +33,7 @@ def _letter_labels(length: int) -> Iterator[str]:
 
 
 def tolerance_of(text: Any) -> float:
-    """A relative tolerance."""
+    """Reads a relative tolerance."""
     found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*(%?)\s*", text) if isinstance(text, str) else None
     plain = float(found[1]) if found else float(text) if is_number(text) else math.nan
     percent = bool(found and found[2])
@@ -45,7 +45,7 @@ def tolerance_of(text: Any) -> float:
 
 
 def headline(comparison: Any, index: int) -> str:
-    """The main differences of one result from the first."""
+    """Describes the main differences of one result from the first."""
     before, after = comparison.total(0), comparison.total(index)
     whole, unit = after - before, comparison.unit
     pair = f"{comparison.called(index)} against {comparison.called(0)}"

@@ -15,17 +15,17 @@ Rows = Sequence[dict[str, Any]]
 
 @dataclass
 class Match:
-    """Equal work in every result: its operations, and each result's rows for them."""
+    """The same work in every result: its operations, and each result's rows for them."""
 
     operations: list[str]
     rows: list[list[dict[str, Any]]] = field(default_factory=list)
 
     def cycles(self, index: int) -> int:
-        """Attributed cycles in one result."""
+        """Attributed cycles of the work in one result."""
         return sum(int(row["exclusive"]) for row in self.rows[index])
 
     def longest(self, index: int) -> dict[str, Any] | None:
-        """The longest kernel of one result."""
+        """The longest kernel of the work in one result."""
         return max(self.rows[index], key=lambda row: row["exclusive"], default=None)
 
 
@@ -75,7 +75,7 @@ def matches(results: Sequence[Rows], names: Sequence[dict[str, str]] | None = No
     found: dict[Any, Match] = {}
     for index, rows in enumerate(keyed):
         for key, row in rows:
-            # keys of single sets (frozenset) and merged ones (text) never collide
+            # keys of single sets (frozenset) and of merged sets (text) never collide
             group = found.setdefault(key if key in alike else sets.root(next(iter(key))), Match([]))
             while len(group.rows) < len(results):
                 group.rows.append([])
@@ -85,13 +85,13 @@ def matches(results: Sequence[Rows], names: Sequence[dict[str, str]] | None = No
 
 
 def _key(row: dict[str, Any], name: str, alias: dict[str, str], twice: set[str]) -> str:
-    """An operation's common name, with its run count if several functions use the name."""
+    """An operation's common name, with its run count if several functions have the name."""
     known = alias.get(name, name)
     return f"{known}\0{row['count']}" if known in twice else known
 
 
 def _in_several_functions(results: Sequence[Rows], common: Sequence[dict[str, str]]) -> set[str]:
-    """Names that functions with different run counts share, in every result alike."""
+    """Names that functions with different run counts share, equally in every result."""
     counts: list[dict[str, set[int]]] = []
     for rows, alias in zip(results, common, strict=True):
         counts.append({})
@@ -104,7 +104,7 @@ def _in_several_functions(results: Sequence[Rows], common: Sequence[dict[str, st
 
 
 def joined(match: Match, letters: Sequence[str]) -> str:
-    """Why several kernels are one row."""
+    """Explains why several kernels are one row."""
     if sum(len(rows) > 1 for rows in match.rows) == 0:
         return ""
     found: list[tuple[int, str]] = []
@@ -121,7 +121,7 @@ def joined(match: Match, letters: Sequence[str]) -> str:
 
 
 def _starts(names: Iterable[str]) -> set[str]:
-    """Names and their prefixes up to each dot."""
+    """Names, and their prefixes up to each dot."""
     found = set()
     for name in names:
         while name and name not in found:
@@ -162,7 +162,7 @@ def same_names(first: Rows, other: Rows) -> tuple[dict[str, str], dict[str, str]
 
 
 def _counted(rows: Rows) -> dict[str, int]:
-    """Operations with their run counts."""
+    """Maps operations to their run counts."""
     found: dict[str, int] = {}
     for row in rows:
         for name in operations_of(row):
@@ -171,7 +171,7 @@ def _counted(rows: Rows) -> dict[str, int]:
 
 
 def _ending(layers: list[str], starts: dict[str, int]) -> str:
-    """The longest common ending that the other result runs once per name; "" if missing."""
+    """The longest common ending that the other result runs once per name, or ""."""
     endings = [name.split(".") for name in layers]
     for cut in range(1, len(endings[0])):
         ending = ".".join(endings[0][cut:])

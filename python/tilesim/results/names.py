@@ -1,4 +1,4 @@
-"""Unique names of a result's kernels in tables."""
+"""Finds unique names for a result's kernels in tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Names", "names_of_operations", "source_of"]
 
 
 def _tails(names: Iterable[str]) -> set[str]:
-    """Names and their suffixes after each dot: operations of a repeated layer have its name as prefix."""
+    """Names, and their suffixes after each dot: operations of a repeated layer start with the layer's name."""
     found = set(names)
     for name in list(found):
         while "." in name:
@@ -27,7 +27,7 @@ def names_of_operations(data: Mapping[str, Any]) -> set[str]:
 
 
 def source_of(name: str, names: set[str]) -> str:
-    """The graph operation of a kernel's operation."""
+    """The graph operation from which a kernel's operation comes."""
     start = name
     while start and start not in names:
         start = start.rpartition(".")[0]
@@ -39,7 +39,7 @@ _NUMBERED = re.compile(r"(.+)\[([0-9]{1,9})\]")
 
 
 class Names:
-    """Names of a result's kernels, and the kernels of each name."""
+    """The names of a result's kernels, and the kernels of each name."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         """Finds the graph operations of kernels."""
@@ -52,14 +52,14 @@ class Names:
                 self._groups.setdefault(name, []).append(index)
 
     def kernels_named(self, name: str) -> list[dict[str, Any]]:
-        """The kernels of a name."""
+        """The kernels that a name denotes."""
         if name not in self._groups and (found := _NUMBERED.fullmatch(name)):
             rows, number = self._groups.get(found[1], []), int(found[2])
             return [self.rows[rows[number - 1]]] if 1 <= number <= len(rows) else []
         return [self.rows[index] for index in self._groups.get(name, [])]
 
     def fused(self, most: int = 2) -> list[str]:
-        """Of each kernel the graph operations beside the one that names it, as " + bn1 + relu", and how many more."""
+        """For each kernel, the other graph operations that it computes, such as " + bn1 + relu", and how many more."""
         return [self._beside(row, own, most) for row, own in zip(self.rows, self._sources, strict=True)]
 
     def _beside(self, row: Mapping[str, Any], own: str, most: int) -> str:

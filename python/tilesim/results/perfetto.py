@@ -17,7 +17,7 @@ TEXT = ".json"
 
 
 def _varint(value: int) -> bytes:
-    """A 64-bit varint of protobuf; negative numbers in two's complement."""
+    """Encodes a 64-bit varint of protobuf; negative numbers are in two's complement."""
     if 0 <= value < 0x80:
         return value.to_bytes(1, "little")
     value &= 0xFFFF_FFFF_FFFF_FFFF
@@ -41,12 +41,12 @@ _SEQUENCE = _number(10, 1)
 
 
 def _packet(body: bytes, nanoseconds: int | None = None) -> bytes:
-    stamp = b"" if nanoseconds is None else b"\x40" + _varint(nanoseconds)  # field 8
+    stamp = b"" if nanoseconds is None else b"\x40" + _varint(nanoseconds)  # tag of field 8
     return _bytes(1, stamp + body + _SEQUENCE)
 
 
 def check_ending(path: str | os.PathLike[str]) -> bool:
-    """Whether a trace file is JSON, by its extension."""
+    """Whether a trace file is JSON, according to its extension."""
     name = path_text(path)
     ending = os.path.splitext(name)[1].lower()
     if ending not in ("", TEXT, *BINARY):
@@ -82,7 +82,7 @@ def write_trace(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
 
 
 def _write_counters(data: dict[str, Any], first: int, file: IO[bytes]) -> None:
-    """MB/s of each memory channel, as counter tracks."""
+    """Writes MB/s of each memory channel as counter tracks."""
     memory = data.get("memory")
     if not memory:
         return
@@ -96,7 +96,7 @@ def _write_counters(data: dict[str, Any], first: int, file: IO[bytes]) -> None:
 
 
 def _events(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Trace events (the JSON form that Perfetto and Chrome read); times in microseconds."""
+    """Yields trace events (the JSON form that Perfetto and Chrome read); times are in microseconds."""
     scale = 1e6 / data["hertz"]
     for unit in sorted({interval[0] for interval in data["intervals"]}):
         called = {"name": data["units"][unit]["unit"]}

@@ -1,4 +1,4 @@
-"""Results as pandas DataFrames and matplotlib charts, with the page's figures."""
+"""Converts results to pandas DataFrames and matplotlib charts, with the page's figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST = 20
 
 
 def frame(result: Any) -> Any:
-    """All operations, longest first."""
+    """Makes a DataFrame of all operations, longest first."""
     pandas = need("pandas", "notebook")
     hertz, total = result.data["hertz"], max(1, result.cycles)
     rows = []

@@ -1,4 +1,4 @@
-"""Printed tables of results: longest first, with repeated layers folded."""
+"""Prints tables of results: longest first, with repeated layers folded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _megabytes(size: float) -> str:
 
 
 def _with_fused(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows whose operation names what its kernel computes as well: "fc + act"."""
+    """Adds to each operation the others that its kernel computes: "fc + act"."""
     return [
         {**{key: value for key, value in row.items() if key != "fused"}, "operation": row["operation"] + row["fused"]}
         for row in rows
@@ -28,7 +28,7 @@ def _with_fused(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def operation_lines(
     rows: list[dict[str, Any]], everything: bool = False, room: int | None = None, how: str = "--all shows every one"
 ) -> Lines:
-    """Operations, longest first; repeated layers are folded."""
+    """Lists operations, longest first; repeated layers are folded."""
     rows = _with_fused(rows)
     if not everything:
         rows = folded(rows, ("cycles", "share", "count", "bytes"), alike=("bound",), means=("busy",), weight="cycles")
@@ -54,9 +54,9 @@ def operation_lines(
 def verified_lines(
     rows: list[dict[str, Any]], everything: bool = False, room: int | None = None, how: str = "--all shows every one"
 ) -> Lines:
-    """Tensors of a verification: errors first, then by closeness to their bound."""
+    """Lists the tensors of a verification: errors first, the rest by closeness to their bound."""
     rows = sorted(rows, key=lambda row: (row["ok"], -max(row["ratio"], row.get("integer_ratio", 0))))
-    if not everything:  # the worst of repeated layers
+    if not everything:  # shows the worst of repeated layers
         groups = fold(rows, lambda row: row["operation"], lambda row: row["ok"])
         rows = [
             {**members[0], "operation": f"{shape} ×{len(members)}", "folded": len(members)}
@@ -85,7 +85,7 @@ def verified_lines(
 def _folded_keys(
     rows: list[dict[str, Any]], sums: tuple[str, ...], means: tuple[str, ...], weight: str, shares: tuple[str, ...] = ()
 ) -> Lines:
-    """A printed table under the rows' keys, with repeated layers folded."""
+    """Prints a table under the rows' keys, with repeated layers folded."""
     whole = folded(rows, sums, alike=("bound",), means=means, weight=weight)
     plain = [{key: row[key] for key in rows[0]} for row in whole[:ROWS]]
     room = screen.page()

@@ -1,4 +1,4 @@
-"""Peak rates of a result's machine, per cycle of its core clock."""
+"""Computes peak rates of a result's machine, per cycle of its core clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Rates"]
 
 
 def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A core type: its settings override the base."""
+    """The settings of a core type, which override the base."""
     found = dict(base)
     for key, value in changes.items():
         own = found.get(key)
@@ -35,7 +35,7 @@ class Rates:
         settings = data["configuration"]
         self.hertz = int(data["hertz"])
         self.by_dtype: dict[str, float] = {}
-        if "device" in settings:  # an estimate
+        if "device" in settings:  # the result is an estimate
             self._device(settings["device"])
             return
         core = settings["core"]
@@ -76,12 +76,12 @@ class Rates:
         return peak if kind == "bank" else peak * float(settings["memory"]["efficiency"])
 
     def multiply_adds(self, dtype: str = "") -> float:
-        """Multiply-adds per cycle."""
+        """Multiply-adds per cycle in this dtype, or in the fastest."""
         return float(self.by_dtype.get(dtype) or max(self.by_dtype.values(), default=0.0))
 
 
 def _cells(core: Mapping[str, Any], dtype: str) -> float:
-    """Multiply-adds per cycle of a core's arrays."""
+    """Multiply-adds per cycle of the arrays of one core."""
     array = core["array"]
     cells = array["sparse"]["multipliers"] or array["rows"] * array["columns"]
     pattern = 2 if array.get("pattern", "none") != "none" else 1
@@ -89,7 +89,7 @@ def _cells(core: Mapping[str, Any], dtype: str) -> float:
 
 
 def _lanes(vector: Mapping[str, Any]) -> float:
-    """Operations per cycle of a core's vector unit."""
+    """Operations per cycle of the vector unit of one core."""
     cheapest = min(float(vector[name]) for name in ("simple", "multiply", "divide", "transcendental"))
     packed = 4 if vector["packs_narrow"] else 1
     return float(vector["lanes"] * vector["sublanes"] * vector["issue"] * packed / max(1e-3, cheapest))

@@ -22,7 +22,7 @@ from .result_calls import ASKED
 __all__ = ["Advice", "Result", "Table"]
 
 _COMPILED = {"serving": "framework serving (captured graphs, fused kernels)"}
-_KERNELS_ADVISED = 1000  # largest result whose page simulates advice by default
+_KERNELS_ADVISED = 1000  # a page of a result with more kernels does not simulate advice by default
 
 
 @checked_class()
@@ -30,14 +30,14 @@ class Result(MeasuredResult):
     """Cycles, bytes, utilisation, energy and bounds of each operation, from a simulation or an estimate."""
 
     def __init__(self, data: dict[str, Any], again: Callable[[dict[str, Any]], Result] | None = None) -> None:
-        """Wraps the JSON form; `simulate` and `estimate` call this."""
+        """Stores the JSON form; `simulate` and `estimate` call this."""
         self.data = data
         self._again = again
-        self._held: dict[str, Any] = {}  # page data read from a file
+        self._held: dict[str, Any] = {}  # page data from a file
         self._advised: list[Advice] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickles the figures without the workload that `explain` simulates again."""
+        """Pickles the figures, without the workload that `explain` would simulate again."""
         return {**self.__dict__, "_again": None}
 
     def advice(self) -> Iterator[Advice]:
@@ -138,7 +138,7 @@ class Result(MeasuredResult):
         data = loads(text)
         stored = data.pop("page", {})
         for row in data["operations"]:
-            if isinstance(row["operation"], str):  # version 1
+            if isinstance(row["operation"], str):  # version 1 stores a text
                 row["operation"] = [name for name in row["operation"].split("+") if name]
         costs = stored.pop("estimate", {"costs": [], "kernels": []})
         found: Result = ASKED["estimated"](data, **costs) if data["source"] == "closed form" else Result(data)
@@ -153,7 +153,7 @@ class Result(MeasuredResult):
         return found
 
     def _more(self) -> dict[str, Any]:
-        """Figures beyond the JSON form that `save` stores."""
+        """Figures that `save` stores in addition to the JSON form."""
         return {}
 
     def timing_hash(self) -> str:
@@ -162,7 +162,7 @@ class Result(MeasuredResult):
         Returns:
             16 hex digits, equal on every machine and build.
         """
-        timed = {key: value for key, value in self.data.items() if key != "accuracy"}  # unknown to the core
+        timed = {key: value for key, value in self.data.items() if key != "accuracy"}  # the core does not know accuracy
         return _core.Result.from_json(json.dumps(timed)).timing_hash()
 
     def timeline(self, path: str | os.PathLike[str]) -> None:

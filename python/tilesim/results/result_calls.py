@@ -1,4 +1,4 @@
-"""Late-bound calls of a result that compile or simulate: packages above register them by name."""
+"""Calls of a result that compile or simulate; later packages register them by name."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from ..base.late_calls import LateCalls
 
 __all__ = ["ASKED"]
 
-#: "advice", "compare", "reasons", "why", ...
+#: names of calls: "advice", "compare", "reasons", "why", ...
 ASKED: dict[str, Callable[..., Any]] = LateCalls()

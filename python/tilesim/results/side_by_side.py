@@ -22,7 +22,7 @@ class Comparable:
 
     @abstractmethod
     def beside(self, others: Sequence[Any], names: Sequence[str] | None = None) -> Any:
-        """Compares this result with others of its kind; `names` of the results, this one first."""
+        """Compares this result with others of its kind; `names` are those of the results, this one first."""
 
 
 @checked_class()
@@ -37,7 +37,7 @@ class SideBySide(ABC):
     unit = "s"
 
     def __init__(self, results: Sequence[Any], names: Sequence[str] | None, told: Callable[[list[Any]], list[str]]):
-        """Names results."""
+        """Stores and names the results."""
         self.results: list[Any] = list(results)
         self.letters = [letter for letter, _ in zip(letters(), self.results, strict=False)]
         if names is not None and len(names) != len(self.results):
@@ -220,5 +220,5 @@ class SideBySide(ABC):
 
 
 def finite(value: Any) -> Any:
-    """A value for JSON: None unless finite."""
+    """Converts a value for JSON: numbers that are not finite become None."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""Studies of many runs (tuning, sweeps, coverage, profiles) and explanations of one."""
+"""Studies many runs (tuning, sweeps, coverage, profiles) and explains one run."""
 
 from typing import TYPE_CHECKING
 

@@ -33,7 +33,7 @@ LARGEST = 400_000
 
 
 def offers(again: Rerun, kernel: str = "") -> Iterator[dict[str, Any]]:
-    """Options of `compile` to simulate."""
+    """Yields options of `compile` that are worth a simulation."""
     if not again.compiled or isinstance(again.program, MixedProgram):
         return
     program, options = again.program, again.program.options
@@ -62,14 +62,14 @@ def offers(again: Rerun, kernel: str = "") -> Iterator[dict[str, Any]]:
 
 
 def _zeros_in(again: Rerun) -> bool:
-    """Whether a given weight has zero tiles (cached)."""
+    """Whether a given weight has zero tiles; the answer is cached."""
     if "zero tiles" not in again.known:
         again.known["zero tiles"] = again.workload is not None and has_zero_tiles(again.workload)
     return bool(again.known["zero tiles"])
 
 
 def _rules_of(program: Any, kernel: str) -> set[str]:
-    """Fusion rules that formed this kernel."""
+    """The fusion rules that formed this kernel."""
     if not program.fusion.known:
         return set()
     rows = program.fusion.table().rows
@@ -82,11 +82,11 @@ def _rules_of(program: Any, kernel: str) -> set[str]:
 
 
 def advice(result: Result) -> tuple[Iterator[Advice], Iterator[Advice]]:
-    """Faster ways to compile a result's graph for its machine."""
+    """Finds faster ways to compile a result's graph for its machine."""
     again = result._again
     if not isinstance(again, Rerun) or not again.compiled:
         return iter(()), iter(())
-    if isinstance(again.program, MixedProgram):  # only quantization applies
+    if isinstance(again.program, MixedProgram):  # a program with host parts can only be quantized
         return iter(()), _narrower(result, again)
     return _by_rule(result, again), chain(_narrower(result, again), _tuned(result, again))
 
@@ -122,7 +122,7 @@ def _narrower(result: Result, again: Rerun) -> Iterator[Advice]:
 
 
 def _quantized(again: Rerun, quantize: Any, scheme: str) -> Result | None:
-    """The quantized graph's result; None if it cannot be quantized or run."""
+    """The result of the quantized graph; None if it cannot be quantized or run."""
     try:
         return again.otherwise(quantize(again.workload, scheme))
     except (_core.UserError, _core.Unsupported):
@@ -151,7 +151,7 @@ def _faster(result: Result, other: Result | None, change: dict[str, Any]) -> Ite
 
 
 def simulated(again: Rerun, change: Mapping[str, Any]) -> Result | None:
-    """The result of the program with other options."""
+    """Simulates the program with other options; returns None if that fails."""
     try:
         return again.otherwise(**change)
     except (_core.UserError, _core.Unsupported):
@@ -159,37 +159,37 @@ def simulated(again: Rerun, change: Mapping[str, Any]) -> Result | None:
 
 
 def tuned(again: Rerun, names: Sequence[str], candidates: int = CANDIDATES) -> dict[str, Any]:
-    """Better mappings of kernels, each simulated standalone."""
+    """Finds better mappings of kernels, each simulated standalone."""
     program, target = again.program, again.target
     mapping = program.options.get("mapping", "profile")
     if not again.compiled or program.workload is None or not isinstance(mapping, (str, dict)) or program.sort:
         return {}
     if isinstance(program, MixedProgram):
-        return {}  # the machine's parts are separate programs
+        return {}  # the parts for the machine are separate programs
     if mapping == "tuned":
-        return {}  # already tuned
+        return {}  # the program is tuned already
     given = mapping if isinstance(mapping, dict) else {}
     rule = "profile" if given or str(mapping).endswith(".json") else str(mapping)
     if rule != "profile" and has_profile(target):
-        return {}  # other kernels would follow the profile
+        return {}  # other kernels would then follow the profile
     fuse = rules_text(program.options.get("fuse", "all"))
     found: dict[str, Any] = {}
     graph = program.graph if program.graph is not None else program.workload  # with zero tiles, integer products
     contexts = program.options.get("contexts") or 1
     try:
         every = kernels(graph, target, fuse=fuse, mapping=rule, contexts=contexts)
-    except _core.Unsupported:  # it runs on the host
+    except _core.Unsupported:  # the host runs this kernel
         return {}
     every = [one for one in every if one.operation not in _skipping(program)]
     if str(mapping).endswith(".json"):
         given = MappingTable.load(str(mapping)).nests_for(graph, target, fuse)
-    elif rule != "profile":  # keep the rule's nests for other kernels
+    elif rule != "profile":  # other kernels keep the nests of the rule
         named = Counter(one.operation for one in every)
         given = {one.operation: dict(one.nest) for one in every if named[one.operation] == 1}
     chosen = [one for one in every if one.operation in names]
     for kernel in chosen:
         if sum(one.operation == kernel.operation for one in chosen) > 1:
-            continue  # several functions use the name
+            continue  # the name occurs in several functions
         offered = sampler_of("model", kernel, candidates + 1, 0).ask(candidates + 1)
         now = given.get(kernel.operation, dict(kernel.nest))
         nests = [now, *(nest for nest, _ in offered if nest != now)][: candidates + 1]
@@ -202,7 +202,7 @@ def tuned(again: Rerun, names: Sequence[str], candidates: int = CANDIDATES) -> d
 
 
 def _skipping(program: Any) -> set[str]:
-    """Products that skip zero tiles, which they would not with a given mapping."""
+    """Products that skip zero tiles; with a given mapping they would not."""
     sign = ": tiles of zeros"
     return {note.split(sign)[0] for note in program.notes if sign in note and "neither loaded nor" in note}
 
@@ -214,7 +214,7 @@ _COPIED = ("cores", "contexts", "layout")
 def _kernel_cycles(again: Rerun, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any]) -> float:
     memory = again.options.memory or str(again.target.get("memory.kind"))
     if memory == "bank":
-        memory = "simple"  # faster for candidates; the chosen one is simulated as requested
+        memory = "simple"  # faster for candidates; the chosen mapping is simulated as requested
     try:
         options = {name: again.program.options[name] for name in _COPIED if again.program.options.get(name) is not None}
         program = _core.compile(

@@ -1,4 +1,4 @@
-"""Model of each operation of a graph, with shares of work and time."""
+"""Lists which model simulates each operation of a graph, with its shares of work and time."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ..timing.simulate import compile, simulate, with_network
 
 __all__ = ["Attribution", "Coverage", "Key", "coverage", "runs_of"]
 
-Key = tuple[str, str]  # function, operation
+Key = tuple[str, str]  # (function, operation)
 
-#: kinds that only move bytes
+#: kinds of operations that only move bytes
 MOVES = frozenset(row["name"] for row in _core.kinds() if row["movement"])
 ORDER = ("array", "vector unit", "copy", "host", "link", "view", "weight")
 
 
 def runs_of(graph: Graph) -> dict[str, int]:
-    """Run count of each function."""
+    """Counts the runs of each function."""
     runs = {name: 0 for name in graph.functions}
 
     def visit(name: str, times: int) -> None:
@@ -45,20 +45,20 @@ def runs_of(graph: Graph) -> dict[str, int]:
 
 @dataclass
 class Attribution:
-    """Kernels of a result by graph operation."""
+    """The kernels of a result, by the graph operation that they compute."""
 
-    #: per operation, cycles of the kernels named after it
+    #: operation -> cycles of the kernels named after it
     cycles: dict[Key, int] = field(default_factory=dict)
-    #: per operation, names of its kernels
+    #: operation -> names of its kernels
     kernels: dict[Key, list[str]] = field(default_factory=dict)
-    #: operations in a kernel with array products
+    #: operations that share a kernel with array products
     on_array: set[Key] = field(default_factory=set)
-    #: rows without a graph operation: transfers over the link
+    #: rows that belong to no graph operation: transfers over the link
     others: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
     def of(cls, graph: Graph, program: Program, result: Result) -> Attribution:
-        """Resolves names of lowering."""
+        """Attributes kernels to operations by the names that lowering derives."""
         names = {name: {op["name"] for op in graph.operations(name)} for name in graph.functions}
         main, found = graph.core.main, cls()
         places: dict[tuple[str, tuple[str, ...]], deque[str]] = {}
@@ -83,12 +83,12 @@ class Attribution:
 
 
 def resolved(name: str, known: set[str]) -> str:
-    """The operation of a lowered name; "" if unknown."""
+    """The operation from which lowering derived a name; "" if unknown."""
     return next((prefix for prefix in prefixes(name) if prefix in known), "")
 
 
 def _scopes(program: Program, main: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Function, kernel and operations of every kernel of a program."""
+    """Yields function, kernel and operations of every kernel of a program."""
     parts = [t.program for t in program.turns if t.program] if isinstance(program, MixedProgram) else [program]
     for part in parts:
         for function, kernel, operations in part.kernels:
@@ -97,7 +97,7 @@ def _scopes(program: Program, main: str) -> Iterator[tuple[str, str, tuple[str, 
 
 @checked_class()
 class Coverage(Tabled):
-    """Model of each operation, with shares of FLOPs, bytes and time."""
+    """The model of each operation, with its shares of FLOPs, bytes and time."""
 
     def __init__(self, rows: list[dict[str, Any]], result: Result) -> None:
         """Stores the rows; `coverage` calls this."""
@@ -134,7 +134,7 @@ class Coverage(Tabled):
         return Table(rows)
 
     def __repr__(self) -> str:
-        """Summary, and unsupported operations."""
+        """The summary and the unsupported operations."""
         lines = [self.result.summary(), str(self.summary())]
         return "\n".join(lines + [f"unsupported: {line}" for line in self.unsupported])
 

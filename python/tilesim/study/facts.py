@@ -1,4 +1,4 @@
-"""Sums of a result's figures over some operations."""
+"""Sums figures of a result over some operations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Facts", "OperationCounts"]
 
 
 class OperationCounts:
-    """A result's counts by operation, read once."""
+    """The counts of a result by operation, read once."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        """Reads the counts."""
+        """Reads the counts of a result."""
         self.items: set[tuple[str, str]] = set()
         self._of: dict[str, dict[tuple[str, str], float]] = {}
         for count in data.get("counts", ()):
@@ -26,7 +26,7 @@ class OperationCounts:
                 own[item] = own.get(item, 0.0) + number
 
     def sums(self, names: Sequence[str]) -> dict[tuple[str, str], float]:
-        """Sums over operations."""
+        """Sums the counts over some operations."""
         found: dict[tuple[str, str], float] = {}
         for name in dict.fromkeys(names):
             for item, number in self._of.get(name, {}).items():
@@ -36,22 +36,22 @@ class OperationCounts:
 
 @dataclass
 class Facts:
-    """Sums over some operations, in cycles and bytes."""
+    """Figures summed over some operations, in cycles and bytes."""
 
     rows: list[dict[str, Any]]
     names: list[str]
     cycles: int = 0
     spanned: int = 0
     launch: int = 0
-    elsewhere: dict[str, int] = field(default_factory=dict)  # cycles of host and link
+    elsewhere: dict[str, int] = field(default_factory=dict)  # cycles in which the host or the link works
     runs: int = 0
     multiply_adds: float = 0.0
     padded_multiply_adds: float = 0.0
-    array_busy: float = 0.0  # mean over the cores
+    array_busy: float = 0.0  # mean busy cycles over the cores
     vector_operations: float = 0.0
-    bytes: float = 0.0  # of elements; with a cache, bytes that reach the memory
+    bytes: float = 0.0  # bytes of elements; with a cache, bytes that reach the memory
     padded_bytes: float = 0.0
-    asked_bytes: float = 0.0  # requested by cores, with padding
+    asked_bytes: float = 0.0  # bytes that cores request, with padding
     sent_bytes: float = 0.0
     least_bytes: float = 0.0
     inner_bytes: float = 0.0
@@ -60,7 +60,7 @@ class Facts:
 
     @classmethod
     def of(cls, counts: OperationCounts, rows: Sequence[dict[str, Any]]) -> Facts:
-        """Sums over kernels."""
+        """Sums figures over kernels."""
         own = cls(list(rows), [row["name"] for row in rows])
         for row in rows:
             own.cycles += int(row["exclusive"])
@@ -86,7 +86,7 @@ class Facts:
         return own
 
     def bounds(self, rates: Rates) -> dict[str, float]:
-        """Least cycles of each part."""
+        """The least cycles of each part of the machine."""
         peak = rates.multiply_adds(self.dtype)
         return {
             "memory": self.least_bytes / rates.memory if rates.memory else 0.0,
@@ -95,7 +95,7 @@ class Facts:
         }
 
     def point(self, rates: Rates) -> dict[str, Any]:
-        """The place on the roofline."""
+        """The position of the operations on the roofline."""
         products = self.multiply_adds > 0
         flops = 2 * self.multiply_adds if products else self.vector_operations
         peak = (2 * rates.multiply_adds(self.dtype) if products else rates.vector) * rates.hertz

@@ -1,4 +1,4 @@
-"""Flags points of a sweep where more of a resource takes longer."""
+"""Flags points of a sweep at which more of a resource takes longer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .points import better, readable, unit_of
 
 __all__ = ["LONGEST", "SLOWER", "flagged", "longest"]
 
-LONGEST = 24  # operations stored per point
-SLOWER = 1.001  # least slow-down beyond rounding
+LONGEST = 24  # number of operations stored per point
+SLOWER = 1.001  # least slow-down that rounding cannot explain
 
 
 def longest(operations: list[dict[str, Any]]) -> list[list[Any]]:

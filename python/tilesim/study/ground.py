@@ -1,4 +1,4 @@
-"""Data for explaining operations of a result: rates, counts, operands, recorded intervals."""
+"""Collects the data that explain operations of a result: rates, counts, operands, recorded intervals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _UNKNOWN = " Without the program, repeated traffic is unknown and counts towards
 
 
 class Ground:
-    """A result with data about all of its operations."""
+    """A result with the data about all of its operations."""
 
     def __init__(self, result: Result, operands: bool = True) -> None:
         """Reads the result."""
@@ -58,7 +58,7 @@ class Ground:
 
     @cached_property
     def _schemes(self) -> dict[str, set[str]]:
-        """Schemes by operation, for an estimate."""
+        """The schemes of an estimate, by operation."""
         found: dict[str, set[str]] = {}
         for row in self.result.terms().rows if isinstance(self.result, Estimate) else ():
             if row["scheme"]:
@@ -66,18 +66,18 @@ class Ground:
         return found
 
     def counted(self, name: str) -> tuple[Any, ...]:
-        """The counts of one kernel, as a key."""
+        """The counts of one kernel as a hashable key."""
         return tuple(self._counts.sums([name]).items())
 
     def facts(self, rows: Sequence[dict[str, Any]]) -> Facts:
-        """Facts of some operations together."""
+        """Sums the figures of some operations."""
         found = Facts.of(self._counts, rows)
         if self.operands is not None:
             least, inner = self.operands.least([(row["name"], int(row["count"])) for row in rows])
             found.least_bytes, found.inner_bytes = min(found.bytes, least), inner
             found.least_known = True
             found.dtype = self.operands.dtype(found.names)
-        if self.closed:  # cache hits do not reach the memory
+        if self.closed:  # cache hits move no bytes to or from memory
             busy = sum(row["memory_busy"] for row in rows)
             found.least_bytes = min(found.bytes, busy * self.rates.memory)
             dtypes = {scheme(one).arithmetic for name in found.names for one in self._schemes.get(name, ())}
@@ -107,7 +107,7 @@ class Ground:
         return Spans(data), ""
 
     def attribution(self, measured: bool, reason: str) -> str:
-        """Attribution of time to terms."""
+        """Describes how time was attributed to terms."""
         if self.closed:
             return _CLOSED
         return (_MEASURED if measured else _COUNTED.format(reason=reason)) + ("" if self.operands else _UNKNOWN)

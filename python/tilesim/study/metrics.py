@@ -1,4 +1,4 @@
-"""Metrics of a sweep."""
+"""Computes the metrics of a sweep."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIELDS = ("cycles", "seconds", "milliseconds", "bottleneck", "lowering", "memor
 
 
 def _joules(result: Result) -> float | None:
-    """Joules of all parts; None without energy settings."""
+    """Joules of all parts of the machine; None without energy settings."""
     own = getattr(result, "joules", None)
     if own is not None:
         return float(own)
@@ -55,12 +55,12 @@ METRICS = (*_FIELDS, *_MADE, "mm2", *(f"utilisation.{part}" for part in _PARTS))
 
 
 def metric_name(metric: Metric) -> str:
-    """The column of a metric."""
+    """The name of a metric's column."""
     return metric if isinstance(metric, str) else str(getattr(metric, "__name__", type(metric).__name__))
 
 
 def metrics_of(metrics: Any) -> tuple[Metric, ...]:
-    """The metrics of a call."""
+    """Reads the metrics of a call."""
     several = metrics if isinstance(metrics, Sequence) and not isinstance(metrics, str) else [metrics]
     found: list[Metric] = []
     for metric in several:
@@ -80,11 +80,11 @@ def metrics_of(metrics: Any) -> tuple[Metric, ...]:
 
 
 def check_portable(metrics: Sequence[Metric]) -> None:
-    """Raises an error for functions that cannot be pickled."""
+    """Raises an error for metrics that cannot be pickled for other processes."""
     for metric in metrics:
         try:
             pickle.dumps(metric)
-        except Exception:  # pickling may raise anything
+        except Exception:  # pickling may raise errors of any type
             what = "the function cannot be pickled for other processes"
             raise user_error(
                 what, place="metrics", value=metric_name(metric), allowed="a function defined at module level"
@@ -92,7 +92,7 @@ def check_portable(metrics: Sequence[Metric]) -> None:
 
 
 def value_of(metric: Metric, result: Result, machine: Machine) -> Any:
-    """A metric of one result."""
+    """Computes a metric of one result."""
     if callable(metric):
         try:
             found = metric(result)

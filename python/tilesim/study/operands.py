@@ -1,4 +1,4 @@
-"""Tensors that kernels of a tile program read and write, and their compulsory bytes."""
+"""Finds the tensors that kernels of a tile program read and write, and their compulsory bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Operands", "Use"]
 
 @dataclass
 class Use:
-    """Tensors of one kernel: largest number of bytes that one run reads and writes of each."""
+    """The tensors of one kernel: the largest number of bytes that one run reads and writes of each."""
 
     reads: dict[str, float] = field(default_factory=dict)
     writes: dict[str, float] = field(default_factory=dict)
@@ -26,10 +26,10 @@ class Operands:
     """Tensors by kernel, from the statements of a program."""
 
     def __init__(self, program: str) -> None:
-        """Walks the statements."""
+        """Reads the statements of a program."""
         form = json.loads(program)
         self._tensors = {row["name"]: row for row in form["tensors"]}
-        self._given: dict[str, str] = {}  # a function's tensors, by those of its first call in memory
+        self._given: dict[str, str] = {}  # tensor of a function -> tensor of its first call in memory
         bodies = [("", form["do"]), *((one["name"], one["do"]) for one in form.get("functions", ()))]
         for _, body in bodies:
             for call in _calls(body):
@@ -44,12 +44,12 @@ class Operands:
         for name, body in bodies:
             for kernel, statement, trips in _walk(body, float(form.get("cores", 1))):
                 self._note(self._uses.setdefault((name, kernel), Use()), statement, trips)
-        self._scoped: dict[str, list[Mapping[str, Any]]] = {}  # the outermost scopes of each name
+        self._scoped: dict[str, list[Mapping[str, Any]]] = {}  # name -> its outermost scopes
         for _, body in bodies:
             for statement in _scopes(body):
                 self._scoped.setdefault(str(statement["scope"]), []).append(statement)
-        self._places: dict[str, list[str]] = {}  # functions of each kernel
-        self._readers: dict[tuple[str, str], set[str]] = {}  # kernels that read a tensor in a function
+        self._places: dict[str, list[str]] = {}  # kernel -> functions that contain it
+        self._readers: dict[tuple[str, str], set[str]] = {}  # (function, tensor) -> kernels that read it
         for (function, kernel), use in self._uses.items():
             self._places.setdefault(kernel, []).append(function)
             for tensor in use.reads:
@@ -59,7 +59,7 @@ class Operands:
         return bool(self._tensors.get(name, {}).get("level") == "scratchpad")
 
     def _root(self, name: str) -> str:
-        """The tensor that owns the storage."""
+        """The tensor that owns a tensor's storage."""
         for _ in range(len(self._tensors) + 1):
             parent = self._tensors.get(name, {}).get("alias_of")
             if not parent:
@@ -68,7 +68,7 @@ class Operands:
         return name
 
     def _declared(self, name: str) -> dict[str, Any] | None:
-        """The row of a tensor; a function's tensor resolves to its argument."""
+        """The declaration of a tensor; a function's tensor resolves to its argument."""
         for _ in range(len(self._given) + 1):
             if name in self._tensors or name not in self._given:
                 break
@@ -89,7 +89,7 @@ class Operands:
             table[name] = min(whole, table.get(name, 0.0) + wanted * size)
 
     def dtype(self, kernels: Sequence[str]) -> str:
-        """The operands' dtype of products."""
+        """The dtype of the operands of products."""
         found: set[str] = set()
         for kernel in (one for name in dict.fromkeys(kernels) for one in self._scoped.get(name, ())):
             buffers: dict[str, dict[str, Any]] = {}
@@ -99,7 +99,7 @@ class Operands:
         return found.pop() if len(found) == 1 else ""
 
     def tiles(self, kernels: Sequence[str]) -> list[dict[str, Any]]:
-        """Tilings of kernels."""
+        """Lists the tilings of kernels."""
         found = []
         for statement in (one for name in dict.fromkeys(kernels) for one in self._scoped.get(name, ())):
             loops: dict[str, Any] = {}
@@ -131,7 +131,7 @@ class Operands:
 
 
 def _calls(body: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
-    """Tensor arguments of calls."""
+    """Yields the tensor arguments of calls."""
     for statement in body:
         if "call" in statement:
             yield statement["tensors"]
@@ -148,7 +148,7 @@ def _extent(dim: Mapping[str, Any], shape: Sequence[int]) -> float:
 
 
 def _walk(body: Sequence[Mapping[str, Any]], cores: float) -> Iterator[tuple[str, Mapping[str, Any], float]]:
-    """Every load and store with its kernel and largest trip count (infinite if not constant)."""
+    """Yields every load and store with its kernel and largest trip count (infinite if not constant)."""
     open_: list[tuple[str, Mapping[str, Any], float]] = [("", statement, cores) for statement in reversed(body)]
     while open_:
         kernel, statement, trips = open_.pop()
@@ -165,7 +165,7 @@ def _walk(body: Sequence[Mapping[str, Any]], cores: float) -> Iterator[tuple[str
 
 
 def _scopes(body: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The outermost named scopes: kernels."""
+    """Yields the outermost named scopes, which are kernels."""
     for statement in body:
         if statement.get("scope"):
             yield statement
@@ -201,14 +201,14 @@ _SYNCHRONIZES = {"acquire", "release", "commit", "wait", "signal", "wait_counter
 
 
 def _tile_of(buffers: dict[str, dict[str, Any]], slot: str, extents: Sequence[Any]) -> None:
-    """Records the extents of a tile, without those of 1; ragged ends use the whole tile's."""
+    """Records the extents of a tile except those of 1; ragged ends use the extent of a full tile."""
     if slot in buffers and not buffers[slot]["tile"]:
         sizes = [(found and int(found[1])) or one for one in extents for found in [re.match(r"min\((\d+),", str(one))]]
         buffers[slot]["tile"] = [one for one in sizes if one != 1] or [1]
 
 
 def _multiplied(statement: Mapping[str, Any]) -> Iterator[str]:
-    """Slots of the operands of products."""
+    """Yields the slots of the operands of products."""
     if "mma" in statement:
         yield str(statement["mma"]["a"]["slot"])
     for part in ("do", "then", "else"):

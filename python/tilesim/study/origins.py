@@ -24,14 +24,14 @@ _NUMBERED = re.compile(r"(.+)\[([0-9]{1,9})\]")
 
 @dataclass
 class NamedKernels:
-    """Kernels, and a note if the name is not a kernel's."""
+    """Kernels, with a note if the name does not denote a kernel."""
 
     rows: list[dict[str, Any]]
     note: str = ""
 
 
 def _matching(names: Names, asked: str) -> list[dict[str, Any]]:
-    """Kernels that match a pattern: "*" is a number, else anything without "." or "/"; "…" is anything."""
+    """Kernels that match a pattern: "*" matches a number or text without "." and "/"; "…" matches anything."""
     if "*" not in asked.removesuffix(".*") and "…" not in asked:
         return []
     found: list[dict[str, Any]] = []
@@ -61,7 +61,7 @@ def _layer_kernels(data: Mapping[str, Any], names: Names, sources: set[str], ask
 
 
 def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> NamedKernels | None:
-    """One of a name's kernels, numbered from 1 in brackets."""
+    """Finds one kernel among those of a name, by its number in brackets, from 1."""
     found = _NUMBERED.fullmatch(asked)
     if not found:
         return None
@@ -86,7 +86,7 @@ def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> NamedKernels
 
 
 def chosen(data: Mapping[str, Any], name: str) -> NamedKernels:
-    """Finds kernels."""
+    """Finds the kernels that a name denotes."""
     asked, names = name.strip(), Names(data)
     found = _named_kernels(data, names, asked)
     if found is None and (plain := _FOLDED.sub("", asked)) != asked:
@@ -107,7 +107,7 @@ def chosen(data: Mapping[str, Any], name: str) -> NamedKernels:
 
 
 def _named_kernels(data: Mapping[str, Any], names: Names, asked: str) -> NamedKernels | None:
-    """The kernels of a name; None if unknown."""
+    """Finds the kernels of a name, or returns None."""
     rows = names.rows
     of_kernel = names.kernels_named(asked)
     if len(of_kernel) == 1 and asked.endswith("]") and of_kernel[0]["name"] != asked:
@@ -141,7 +141,7 @@ def _named_kernels(data: Mapping[str, Any], names: Names, asked: str) -> NamedKe
 
 
 def _close(asked: str, names: list[str]) -> list[str]:
-    """Candidates for a suggestion: of very many names, some of similar length."""
+    """Names to suggest; among very many names only some of similar length."""
     if len(names) <= MOST:
         return names
     return [name for name in names if abs(len(name) - len(asked)) <= 2 and name[-1:] == asked[-1:]][:MOST] or names[

@@ -11,7 +11,7 @@ __all__ = ["picture"]
 
 
 def picture(study: Any) -> str:
-    """The gain, and each distinct operation before and after; simulates nothing."""
+    """Draws the gain, and each distinct operation before and after tuning; simulates nothing."""
     simulated = sum(row["cycles"] is not None for row in study.rows)
     cards = [Card("candidates", figures.count(len(study.rows)), f"{simulated:,} simulated")]
     if study.interrupted:

@@ -1,4 +1,4 @@
-"""The points of a sweep: graphs, machines, settings and mappings in order, with illegal points."""
+"""Plans the points of a sweep: graphs, machines, settings and mappings in order, with illegal points."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def reason_of(error: BaseException) -> str:
 
 
 def portable(mapping: Any) -> Any:
-    """A mapping table in a form that can be pickled and hashed; strategies unchanged."""
+    """Converts a mapping table to a form that can be pickled and hashed; returns strategies unchanged."""
     if isinstance(mapping, MappingTable):
         return (mapping.order, json.dumps(mapping.entries, sort_keys=True))
     return mapping
 
 
 def mapping_of(sent: Any) -> Any:
-    """The inverse of `portable`."""
+    """Restores a mapping; the inverse of `portable`."""
     return MappingTable(dict(json.loads(sent[1])), sent[0]) if isinstance(sent, tuple) else sent
 
 
 @dataclass
 class StudyPlan:
-    """Points of one call: rows in order, with a machine for each legal one."""
+    """The points of one call: rows in order, and a machine for each legal row."""
 
     rows: list[dict[str, Any]]
     settings: list[dict[str, Any]]
@@ -50,7 +50,7 @@ class StudyPlan:
 
 
 def several_of(given: Any, what: str) -> tuple[list[Any], bool]:
-    """One value or a list as a list."""
+    """Converts one value or a list to a list, and says which it was."""
     several = isinstance(given, Sequence) and not isinstance(given, (str, os.PathLike))
     if several and not len(given):
         raise user_error("the list is empty", place=f"sweep: {what}", allowed="at least one")
@@ -58,7 +58,7 @@ def several_of(given: Any, what: str) -> tuple[list[Any], bool]:
 
 
 def graphs_of(given: Any) -> tuple[list[tuple[str, Graph]], bool]:
-    """Graphs with a name for each."""
+    """Names each graph, and says whether several were given."""
     if isinstance(given, Mapping):
         pairs, several = [(str(name), one) for name, one in given.items()], True
         if not pairs:
@@ -84,7 +84,7 @@ def planned(
     columns: tuple[bool, bool, bool],
     where: Callable[[dict[str, Any]], Any] | None,
 ) -> StudyPlan:
-    """Rows of settings in order, with a status for illegal and excluded ones."""
+    """Makes rows of settings in order, with a status for illegal and excluded ones."""
     plan, seen = StudyPlan([], [], [], [], [], []), set()
     axes.check_names(machines[0])
     hashes = [base.core.hash() for base in machines]

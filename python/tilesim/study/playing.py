@@ -50,13 +50,13 @@ _FACTORS = (
     8,
     16,
     32,
-)  # multiples of the machine's value
+)  # factors on the machine's value
 _FROM_ZERO = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 _RATIOS = tuple(i / 20 for i in range(1, 21))
 
 
 def positions(setting: Setting, value: Any, ends: tuple[float, float] | None = None) -> list[Any]:
-    """Values of a slider, within the setting's range, in equal ratios without a natural step."""
+    """Lists the values of a slider within the setting's range, in equal ratios if it has no natural step."""
     number = setting.number(value)
     if number is None:
         found = [False, True] if isinstance(value, bool) else list(setting.allowed)
@@ -223,7 +223,7 @@ class Play(Tabled):
             display(HTML(f"<p>{escape(str(error))}</p>{self.html()}"))
 
     def __repr__(self) -> str:
-        """The headline or the error, and notes."""
+        """The headline or the error, followed by notes."""
         return f"<Play {'; '.join([self.error or self.result.summary(), *self.notes])}>"
 
 
@@ -285,7 +285,7 @@ def _counted(machine: Machine) -> str:
 
 
 def _cut(setting: Setting, path: str, value: Any, ends: tuple[float, float] | None) -> list[str]:
-    """Notes about a shortened slider, or a machine value outside it."""
+    """Notes that a slider was shortened, or that the machine's value lies outside it."""
     if ends is None or setting.low is None or setting.high is None:
         return []
     asked = f"{shown_value(setting.text(ends[0]))} to {shown_value(setting.text(ends[1]))}"
@@ -303,7 +303,7 @@ def _cut(setting: Setting, path: str, value: Any, ends: tuple[float, float] | No
 
 
 def _ends(setting: Setting, ends: Any) -> tuple[float, float] | None:
-    """Smallest and largest value of a slider as numbers."""
+    """Converts the ends of a slider to numbers."""
     if ends is None:
         return None
     pair = list(ends) if isinstance(ends, (tuple, list)) else []

@@ -1,4 +1,4 @@
-"""Values of settings in a sweep, also paired and derived ones, as points in a fixed order."""
+"""Combines values of settings, also paired and derived ones, to the points of a sweep in a fixed order."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..machine.machine import SHORT, Machine
 
 __all__ = ["MOST_POINTS", "Axes", "Axis", "axes_of", "better", "readable", "unit_of"]
 
-MOST_POINTS = 1 << 22  # combinations of one sweep
+MOST_POINTS = 1 << 22  # most combinations in one sweep
 
 _CHANGES_HELP = "`changes` maps a setting's path to its values."
 _FORMS = (
     '{"core.array.count": [1, 2], ("core.array.rows", "core.array.columns"): [(64, 64), (128, 128)], path: function}'
 )
-#: by the core's unit: base unit, parser, how many parsed units make one base unit, small unit
+#: unit in the core -> base unit, parser, parsed units per base unit, small unit
 _UNITS: dict[str, tuple[str, Callable[[str], int], int, str]] = {
     "bandwidth (B/s)": ("B/s", _core.parse_bandwidth, 1, "B/s"),
     "size (B)": ("B", _core.parse_bytes, 1, "B"),
@@ -48,7 +48,7 @@ _MORE_SIZES = (
 
 @lru_cache(maxsize=1)
 def _kinds() -> dict[str, str]:
-    """The core's unit of each setting."""
+    """Maps each setting to its unit in the core."""
     return {path: unit for path, unit, _ in _core.machine_settings()}
 
 
@@ -68,7 +68,7 @@ def unit_of(path: str) -> str:
 
 
 def readable(value: Any, unit: str) -> str:
-    """A value of a setting as text."""
+    """Formats the value of a setting."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return str(value)
     if unit in ("s", "B"):
@@ -88,7 +88,7 @@ def better(path: str) -> int:
 
 
 def _number(path: str, value: Any) -> tuple[Any, Any]:
-    """A value for a row (a number in the base unit), and for a machine."""
+    """Converts a value for a row (a number in the base unit), and for a machine."""
     found = _UNITS.get(_kinds().get(_core_path(path), ""))
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
@@ -98,7 +98,7 @@ def _number(path: str, value: Any) -> tuple[Any, Any]:
     if is_text(value):
         try:
             number = read(value)
-        except _core.UserError:  # the machine raises the error
+        except _core.UserError:  # the machine raises an error for this value later
             return value, value
         return (number if scale == 1 else number / scale), value
     if is_number(value) and math.isfinite(float(value)):
@@ -110,7 +110,7 @@ def _number(path: str, value: Any) -> tuple[Any, Any]:
 
 @dataclass
 class Axis:
-    """Settings that change together, and their values."""
+    """Settings that change together, with their values."""
 
     paths: tuple[str, ...]
     values: Sequence[Any]
@@ -125,7 +125,7 @@ class Axes:
 
     @property
     def paths(self) -> list[str]:
-        """Settings in column order."""
+        """All varied settings in column order."""
         return [*(path for axis in self.axes for path in axis.paths), *self.derived]
 
     @property
@@ -134,7 +134,7 @@ class Axes:
         return math.prod(len(axis.values) for axis in self.axes)
 
     def points(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """All combinations."""
+        """Yields all combinations."""
         for values in itertools.product(*(axis.values for axis in self.axes)):
             row: dict[str, Any] = {}
             change: dict[str, Any] = {}
@@ -168,7 +168,7 @@ def _derived(path: str, function: Callable[[dict[str, Any]], Any], row: dict[str
 
 
 def _listed(name: Any, values: Any) -> Sequence[Any]:
-    if hasattr(values, "tolist"):  # an array of numpy
+    if hasattr(values, "tolist"):  # the values are a numpy array
         values = values.tolist()
     if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
         allowed = "as [1, 2], or a function of the other settings"

@@ -1,4 +1,4 @@
-"""Measured time of each operation (reference kernels and torch) against its simulated time."""
+"""Measures the time of each operation (reference kernels and torch) beside its simulated time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class OperationTimes(Tabled):
         return self.table().to_pandas()
 
     def __repr__(self) -> str:
-        """Totals and table."""
+        """The totals and the table."""
         totals = ", ".join(f"{key.removesuffix('_ms')} {value:.4g} ms" for key, value in self.totals().items())
         return f"{totals} on {self.result.data['machine']}\n{self.table()}"
 
@@ -152,7 +152,7 @@ def _rows(
 
 
 def _by_module(rows: list[dict[str, Any]], eager: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Merges the rows of each torch operation."""
+    """Merges the rows that belong to one torch operation."""
     together: dict[str, dict[str, Any]] = {}
     for row in rows:
         name = resolved(row["operation"], set(eager)) or row["operation"]

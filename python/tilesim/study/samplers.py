@@ -15,7 +15,7 @@ from ..mapping.entries import Nest
 from ..mapping.fields import fields_of
 
 SAMPLERS = ("model", "random", "optuna")
-TRIES = 64  # draws per candidate; most of them do not fit the scratchpad
+TRIES = 64  # draws per candidate, because most nests do not fit the scratchpad
 
 Candidate = tuple[Nest, dict[str, Any]]
 
@@ -29,7 +29,7 @@ def _first_nests(kernel: Product | VectorKernel) -> list[Nest]:
 
 
 class ModelSampler:
-    """Candidates in order of modelled cycles; with several contexts per core, a quarter of them split the kernel."""
+    """Orders candidates by modelled cycles; with several contexts per core, a quarter of them split the kernel."""
 
     def __init__(self, kernel: Product | VectorKernel, budget: int) -> None:
         found, self.lower_bound = kernel.candidates(max(1, budget - 1))
@@ -49,7 +49,7 @@ class ModelSampler:
 
 
 def _split_over_contexts(kernel: Product | VectorKernel, count: int) -> list[Candidate]:
-    """The best nests of the kernel split over contexts, without a bound because contexts share units."""
+    """Finds the best nests of the kernel split over contexts, without a bound because contexts share units."""
     chosen: list[Candidate] = []
     for other in kernel.divided:
         most = count // len(kernel.divided)
@@ -59,7 +59,7 @@ def _split_over_contexts(kernel: Product | VectorKernel, count: int) -> list[Can
 
 
 class DrawnSampler:
-    """Distinct legal nests, drawn by a seeded generator."""
+    """Draws distinct legal nests by a seeded generator."""
 
     def __init__(self, kernel: Product, seed: int) -> None:
         self.kernel = kernel
@@ -102,7 +102,7 @@ class DrawnSampler:
 
 
 class OptunaSampler(DrawnSampler):
-    """Nests proposed by Optuna in fixed batches, so that results do not depend on the workers."""
+    """Lets Optuna propose nests in fixed batches, so that results do not depend on the workers."""
 
     def __init__(self, kernel: Product, seed: int) -> None:
         try:
@@ -114,7 +114,7 @@ class OptunaSampler(DrawnSampler):
         super().__init__(kernel, seed)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with QUIET, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # constant_liar is experimental
+            warnings.simplefilter("ignore")  # optuna calls constant_liar experimental
             self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True))
         self._failed = optuna.trial.TrialState.FAIL
         self._trials: list[Any] = []
@@ -128,13 +128,13 @@ class OptunaSampler(DrawnSampler):
                     for name, sizes in zip(self.kernel.names, getattr(self.space, field.space), strict=True)
                 ]
             elif field.space == "pieces":
-                continue  # set below, from the tiles
+                continue  # this field follows from the tiles below
             elif field.space:
                 choices = getattr(self.space, field.space)
                 choice = choices[trial.suggest_categorical(field.name, list(range(len(choices))))]
                 if field.form != "loop":
                     nest[field.name] = list(choice)
-                elif choice >= 0:  # a loop
+                elif choice >= 0:  # the field chooses a loop
                     nest[field.name] = choice
         choices = list(range(len(self.space.pieces)))
         return dict(self.space.cut(nest, trial.suggest_categorical("pieces", choices)))
@@ -167,7 +167,7 @@ class OptunaSampler(DrawnSampler):
 
 
 def sampler_of(name: str, kernel: Product | VectorKernel, budget: int, seed: int) -> ModelSampler | DrawnSampler:
-    """The named sampler; vector kernels always use the model."""
+    """Creates the named sampler; vector kernels always use the model."""
     if name == "model" or isinstance(kernel, VectorKernel):
         return ModelSampler(kernel, budget)
     return OptunaSampler(kernel, seed) if name == "optuna" else DrawnSampler(kernel, seed)

@@ -14,7 +14,7 @@ Cycles = npt.NDArray[np.int64]
 
 
 def covered(intervals: Cycles, grid: Cycles) -> npt.NDArray[np.bool_]:
-    """Whether each step of a grid lies in an interval."""
+    """Whether each step of a grid lies inside an interval."""
     edges = np.zeros(len(grid), np.int64)
     np.add.at(edges, np.searchsorted(grid, intervals[:, 0]), 1)
     np.add.at(edges, np.searchsorted(grid, intervals[:, 1]), -1)
@@ -22,7 +22,7 @@ def covered(intervals: Cycles, grid: Cycles) -> npt.NDArray[np.bool_]:
 
 
 def busy(intervals: Cycles) -> int:
-    """Length of the union of intervals in cycles."""
+    """Number of cycles in the union of intervals."""
     if not len(intervals):
         return 0
     grid = np.unique(intervals)
@@ -30,13 +30,13 @@ def busy(intervals: Cycles) -> int:
 
 
 def _by_label(labels: Cycles, number: int) -> list[Cycles]:
-    """Indices of each label, ascending."""
+    """Groups indices by label, in ascending order."""
     order = np.argsort(labels, kind="stable")
     return np.split(order, np.searchsorted(labels[order], np.arange(1, number))) if number else []
 
 
 def _blocks(one: Cycles, other: Cycles) -> list[tuple[Cycles, slice]]:
-    """Shortest blocks of two orders that hold the same runs: runs of the first order, and their slice."""
+    """The shortest blocks in which two orders hold the same runs: the runs in the first order, and their slice."""
     rank = np.empty(len(other), np.int64)
     rank[other] = np.arange(len(other))
     ends = np.flatnonzero(np.maximum.accumulate(rank[one]) == np.arange(len(one))) + 1
@@ -46,12 +46,12 @@ def _blocks(one: Cycles, other: Cycles) -> list[tuple[Cycles, slice]]:
 
 
 def _as_named(block: Cycles, runs: Cycles) -> Cycles:
-    """Runs in the program's order of operations."""
+    """Sorts runs by the program's order of operations."""
     return block[np.argsort(runs[block, 0], kind="stable")]
 
 
 def _off(laid: Cycles, wanted: Cycles) -> int:
-    """Deviation of windows from the engine's attributed cycles."""
+    """The deviation of windows from the cycles that the engine attributed."""
     own = np.bincount(laid[:, 0], laid[:, 2] - laid[:, 1], len(wanted))
     return int(np.abs(own - wanted).sum())
 
@@ -64,7 +64,7 @@ class Spans:
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        """Finds the runs."""
+        """Finds the runs of all operations."""
         self.cycles = int(data["cycles"])
         self.units: Sequence[Mapping[str, Any]] = data["units"]
         self.labels = {name: at for at, name in enumerate(data["labels"])}
@@ -114,7 +114,7 @@ class Spans:
         return laid[laid[:, 2] > laid[:, 1]]
 
     def _laid(self, runs: Cycles) -> Cycles:
-        """Windows of runs in sequence."""
+        """Assigns consecutive windows to runs."""
         ends = np.maximum.accumulate(runs[:, 2])
         starts = np.concatenate([[0], ends[:-1]])
         ends[-1] = self.cycles
@@ -128,22 +128,22 @@ class Spans:
         fresh = np.ones(len(unit), np.bool_)
         fresh[1:] = (unit[1:] != unit[:-1]) | (label[1:] != label[:-1])
         begins = np.flatnonzero(fresh)
-        number = np.cumsum(fresh) - 1  # index of each interval's stretch of one label in one unit
+        number = np.cumsum(fresh) - 1  # numbers the stretches of one label in one unit; each interval gets its stretch
         ends = np.append(begins[1:], len(unit))
-        by_label: dict[int, dict[int, list[int]]] = {}  # by label and unit: stretches
+        by_label: dict[int, dict[int, list[int]]] = {}  # label -> unit -> stretches
         for at, (own, place) in enumerate(zip(label[begins].tolist(), unit[begins].tolist(), strict=True)):
             by_label.setdefault(own, {}).setdefault(place, []).append(at)
         result = [np.zeros((0, 3), np.int64)]
         for own, by_unit in by_label.items():
             off = [(abs(len(found) - int(counts[own])), place) for place, found in by_unit.items()]
-            places = by_unit[min(off)[1]]  # the unit that separates the runs best
+            places = by_unit[min(off)[1]]  # this unit separates the runs best
             opened = start[begins[places]]
             low, high = opened.copy(), np.zeros_like(opened)
             for stretches in by_unit.values():
                 mine = np.concatenate([np.arange(begins[at], ends[at]) for at in stretches])
                 if len(stretches) == len(places):
                     at = np.searchsorted(stretches, number[mine])
-                else:  # each interval belongs to the last run begun
+                else:  # each interval belongs to the run that began last
                     at = np.maximum(0, np.searchsorted(opened, start[mine], side="right") - 1)
                 np.minimum.at(low, at, start[mine])
                 np.maximum.at(high, at, finish[mine])
@@ -151,16 +151,16 @@ class Spans:
         return np.concatenate(result)
 
     def of(self, names: Sequence[str]) -> Cycles:
-        """Windows of operations."""
+        """The time windows of operations."""
         return np.asarray(self._windows[self._chosen(self._stretch, names)][:, 1:])
 
     def _chosen(self, places: Sequence[Cycles], names: Sequence[str]) -> Cycles:
-        """Rows of operations in order."""
+        """The rows of operations, in order."""
         found = [places[self.labels[name]] for name in dict.fromkeys(names) if name in self.labels]
         return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def work(self, names: Sequence[str]) -> dict[tuple[int, str], list[Cycles]]:
-        """Busy intervals of units for operations."""
+        """The busy intervals of units for operations."""
         own = self.intervals[self._chosen(self._own, names)]
         found: dict[tuple[int, str], list[Cycles]] = {}
         for unit in np.unique(own[:, 0]).tolist():

@@ -49,7 +49,7 @@ class Study(Tabled):
         entries, notes = dict(self._best.entries), list(self.notes)
         try:
             rest()
-        except BaseException:  # restore the state
+        except BaseException:  # restores the state after an interruption
             self._best.entries, self.notes, self._rest = entries, notes, rest
             raise
 
@@ -174,7 +174,7 @@ class Study(Tabled):
         return figure
 
     def __repr__(self) -> str:
-        """Gain and counts."""
+        """The gain and the counts."""
         simulated = sum(row["cycles"] is not None for row in self.rows)
         state = ", interrupted" if self.interrupted else ""
         of = f"{simulated:,}" if self.interrupted else f"{simulated} of {len(self.rows)}"  # more were planned

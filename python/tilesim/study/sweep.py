@@ -33,14 +33,14 @@ from .work import LruCache, Options, StudyWork, grouped_points, named, points_of
 
 __all__ = ["sweep"]
 
-ATTEMPTS = 3  # restarts of an executor whose workers die
+ATTEMPTS = 3  # how often an executor restarts after its workers died
 INTERRUPTED = "failed: interrupted before it was simulated"
 
 Progress = Callable[[int, int, str], None]
 
 
 def _hashable(options: Options) -> dict[str, Any]:
-    """Options for the key of a stored result; arrays by their elements."""
+    """Converts options for the key of a stored result; arrays count by their elements."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -58,7 +58,7 @@ def _hashable(options: Options) -> dict[str, Any]:
 
 
 def _metrics_key(metrics: tuple[Metric, ...]) -> list[str]:
-    """Metrics for the key of a stored result; functions by module and name."""
+    """Converts metrics for the key of a stored result; functions count by module and name."""
     names = []
     for metric in metrics:
         own = getattr(metric, "__qualname__", "") if callable(metric) else metric
@@ -175,7 +175,7 @@ def _progress(progress: Any) -> Progress | None:
 def _table(
     plan: StudyPlan, outcomes: dict[int, dict[str, Any]], axes: Axes, metrics: Sequence[Metric], cut: bool
 ) -> Sweep:
-    """Rows with their metrics, status and flags."""
+    """Joins rows with their metrics, status and flags."""
     names = [metric_name(metric) for metric in metrics]
     points = []
     for i, row in enumerate(plan.rows):
@@ -191,7 +191,7 @@ def _table(
 
 
 class _Call:
-    """The points of one call, on an executor, with a store."""
+    """Runs the points of one call on an executor, with a store."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class _Call:
     def outcomes(
         self, executor: Any, store: Store | str | os.PathLike[str] | None, jobs: int | None
     ) -> dict[int, dict[str, Any]]:
-        """Outcomes of points by index, without illegal points."""
+        """Computes the outcomes of legal points by index."""
         kept = store if isinstance(store, Store) or store is None else Store(store)
         try:
             self._simulated(executor, kept, jobs)
@@ -226,7 +226,7 @@ class _Call:
         return self.known
 
     def _keys(self) -> dict[int, str]:
-        """Store keys of legal points."""
+        """Computes the store keys of legal points."""
         same = _hashable(self.options)
         if self.metrics != DEFAULT:
             same["metrics"] = _metrics_key(self.metrics)
@@ -263,14 +263,14 @@ class _Call:
                     pool.restart()
 
     def _take(self, rows: dict[int, dict[str, Any]], keys: dict[int, str], cache: Store | None) -> None:
-        """Stores the outcomes of a task."""
+        """Stores the outcomes of one task."""
         self.known |= rows
         found = {keys[i]: row for i, row in rows.items() if _is_storable(row)} if cache is not None else {}
         if cache is not None and found:
             cache.put(found)
 
     def _work(self, pool: Any, folder: str) -> dict[tuple[int, int, int], StudyWork]:
-        """Shared data of points, by graph, machine and mapping."""
+        """The data that points share, by graph, machine and mapping."""
         local, programs = shares_memory(pool), LruCache(16)
         graphs: list[Any] = list(self.graphs)
         machines: list[Any] = list(self.machines)
@@ -300,6 +300,6 @@ class _Call:
 
 
 def _is_storable(outcome: dict[str, Any]) -> bool:
-    """Whether an outcome can be stored: a result with finite numbers."""
+    """Whether an outcome can be stored, because it is a result with finite numbers."""
     numbers = [one for one in outcome.get("metrics", {}).values() if isinstance(one, float)]
     return "status" not in outcome and all(math.isfinite(one) for one in numbers)

@@ -1,4 +1,4 @@
-"""Matplotlib charts of a sweep."""
+"""Draws Matplotlib charts of a sweep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .metrics import LARGER_IS_BETTER
 
 __all__ = ["heatmap", "lines", "pareto"]
 
-_LABELS = 10  # most lines with a legend
+_LABELS = 10  # charts with more lines have no legend
 
 
 def _labelled(sweep: Any, name: str) -> str:
@@ -20,7 +20,7 @@ def _labelled(sweep: Any, name: str) -> str:
 
 
 def _setting(sweep: Any, name: str | None, taken: tuple[str, ...] = ()) -> str:
-    """The named setting, or the one with the most values."""
+    """The named setting, or the setting with the most values."""
     if name is not None:
         return name
     found = [one for one in sweep.varied() if one not in taken]
@@ -31,7 +31,7 @@ def _setting(sweep: Any, name: str | None, taken: tuple[str, ...] = ()) -> str:
 
 
 def _title(sweep: Any, axes: Any, drawn: int, *more: str) -> None:
-    """A title about points that a chart omits or merges."""
+    """Sets a title that states which points the chart omits or merges."""
     texts = [text for text in (*more, sweep.left_out(drawn)) if text]
     if texts:
         axes.set_title(no_math("\n".join(texts)), fontsize=9)
@@ -44,7 +44,7 @@ def _line_key(sweep: Any, row: dict[str, Any], taken: tuple[str, ...]) -> tuple[
 
 
 def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
-    """A metric over a setting."""
+    """Draws a metric over a setting."""
     x, y = _setting(sweep, x), y or sweep.metric()
     groups: dict[Any, list[dict[str, Any]]] = {}
     points = sweep.rows_with([x, y])
@@ -68,7 +68,7 @@ def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None
 
 
 def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
-    """A metric over two settings, the best of the others, for one graph."""
+    """Draws a metric over two settings for one graph, with the best value over the others."""
     x = _setting(sweep, x, (y,) if y else ())
     y, value = _setting(sweep, y, (x,)), value or sweep.metric()
     rows = sweep.rows_with([x, y, value])
@@ -99,7 +99,7 @@ def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | No
 
 
 def pareto(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
-    """Two metrics of all points, with the Pareto front of each graph."""
+    """Draws two metrics of all points, with the Pareto front of each graph."""
     numbers = [name for name in sweep.metrics if any(isinstance(row[name], (int, float)) for row in sweep.rows)]
     x = x or sweep.metric()
     y = y or next((name for name in numbers if name != x and {name, x} != {"cycles", "seconds"}), None)

@@ -18,7 +18,7 @@ from .points import readable
 __all__ = ["Sweep"]
 
 PLOTS = ("lines", "heatmap", "pareto")
-_NOTEBOOK_ROWS = 200  # rows in a notebook
+_NOTEBOOK_ROWS = 200  # most rows that a notebook shows
 _KINDS = ("ok", "illegal", "failed", "excluded")
 _PREFERRED = ("seconds", "cycles", "joules", "bytes")
 
@@ -105,7 +105,7 @@ class Sweep(Table):
         for graph in dict.fromkeys(row.get("graph") for row in rows):
             own = [row for row in rows if row.get("graph") == graph]
             best: list[tuple[float, ...]] = []
-            for cost in sorted({costs[id(row)] for row in own}):  # dominating points come first
+            for cost in sorted({costs[id(row)] for row in own}):  # points that dominate others come first
                 if not any(all(x <= y for x, y in zip(one, cost, strict=True)) for one in best):
                     best.append(cost)
             front = set(best)
@@ -113,7 +113,7 @@ class Sweep(Table):
         return self._with(kept)
 
     def _numbers(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Rows with a number in each of these columns."""
+        """Rows that have a number in each of these columns."""
         columns = [*self.settings, *self.metrics]
         for name in names:
             if name not in columns:

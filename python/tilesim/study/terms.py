@@ -1,4 +1,4 @@
-"""Terms of operations' time above their lower bound: every cycle belongs to one term."""
+"""Splits operations' time above their lower bound into terms: every cycle belongs to one term."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MEANINGS = {
 
 
 class _Account:
-    """Cycles attributed to terms."""
+    """Collects the cycles of each term."""
 
     def __init__(self) -> None:
         self.cycles: dict[str, float] = {}
@@ -59,7 +59,7 @@ class _Account:
             self.how[name] = how
 
     def peel(self, whole: float, parts: Sequence[tuple[str, float]], rest: str, how: str = "counted") -> None:
-        """Splits `whole` over parts in order, and gives the remainder to `rest`."""
+        """Takes parts from `whole` in order, and gives the remainder to `rest`."""
         for name, cycles in parts:
             taken = min(whole, max(0.0, cycles))
             self.give(name, taken, how)
@@ -68,7 +68,7 @@ class _Account:
 
 
 def _array_parts(facts: Facts, rates: Rates, data: Mapping[str, Any], within: float, whole: float) -> tuple[Any, str]:
-    """Parts of the arrays' time (`whole` cycles, a share `within` of their work), and the term of the rest."""
+    """Splits the arrays' time (`whole` cycles, a share `within` of their work), and names the term of the rest."""
     peak = rates.multiply_adds(facts.dtype) or 1.0
     parts = [
         ("lower bound", within * facts.multiply_adds / peak),
@@ -88,7 +88,7 @@ def _array_parts(facts: Facts, rates: Rates, data: Mapping[str, Any], within: fl
 
 
 def _memory_parts(facts: Facts, rates: Rates, data: Mapping[str, Any], within: float) -> list[tuple[str, float]]:
-    """Parts of the time of transfers."""
+    """Splits the time of transfers into parts."""
     rate = rates.memory or float("inf")
     further = max(0.0, facts.bytes - facts.least_bytes)
     inner = min(further, facts.inner_bytes)
@@ -108,7 +108,7 @@ def _memory_parts(facts: Facts, rates: Rates, data: Mapping[str, Any], within: f
 
 
 def _latency(data: Mapping[str, Any], rates: Rates) -> float:
-    """Unloaded latency of a load in cycles."""
+    """Cycles of a load's latency on an idle machine."""
     settings = data["configuration"]
     network, dma = settings["network"], settings["core"]["dma"]
     clock = _core.parse_frequency(str(network["clock"])) / rates.hertz
@@ -117,7 +117,7 @@ def _latency(data: Mapping[str, Any], rates: Rates) -> float:
 
 
 def _crossing(facts: Facts, data: Mapping[str, Any]) -> float:
-    """Bytes over links between regions, at the same share as in the whole run."""
+    """Bytes over links between regions, with the share that they have in the full run."""
     local, remote = data.get("memory_local_bytes", 0), data.get("memory_remote_bytes", 0)
     passed = sum(row["bytes"] for row in data["units"] if row["kind"] == "region_link")
     sent = sum(row["bytes"] for row in data["units"] if row["kind"] == "send")
@@ -128,7 +128,7 @@ def _crossing(facts: Facts, data: Mapping[str, Any]) -> float:
 def terms_of(
     facts: Facts, rates: Rates, data: Mapping[str, Any], spans: Spans | None
 ) -> tuple[list[dict[str, Any]], str]:
-    """Terms of the time of some operations."""
+    """Computes the terms of the time of some operations."""
     bounds = facts.bounds(rates)
     part = max(bounds, key=lambda name: bounds[name])
     part = part if bounds[part] > 0 else "none"
@@ -163,8 +163,8 @@ def terms_of(
 
 
 def _counted(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, Any], part: str) -> None:
-    """Attributes time by the operations' counters."""
-    if "core" not in data["configuration"]:  # a closed form has no states
+    """Attributes time to terms by the operations' counters."""
+    if "core" not in data["configuration"]:  # a closed form records no states
         bound = max(facts.bounds(rates).values())
         account.peel(float(facts.cycles), [("lower bound", bound), ("launch", float(facts.launch))], "closed form")
         return
@@ -182,15 +182,15 @@ def _counted(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, A
 
 @dataclass
 class _Core:
-    """States of one core at each step of the grid."""
+    """The states of one core at each step of the grid."""
 
     array: npt.NDArray[np.bool_]
-    arrays: npt.NDArray[np.float64]  # number of active arrays
+    arrays: npt.NDArray[np.float64]  # number of arrays that are active
     vector: npt.NDArray[np.bool_]
     moves: npt.NDArray[np.bool_]
     sends: npt.NDArray[np.bool_]
     drains: npt.NDArray[np.bool_]
-    begins: int  # cycle of its first activity
+    begins: int  # cycle in which the core becomes active first
     ends: int
 
 
@@ -216,7 +216,7 @@ def _cores(spans: Spans, facts: Facts, grid: Cycles, drain: int) -> dict[int, _C
 
 
 def _measured(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, Any], part: str, spans: Spans) -> None:
-    """Attributes time by the recorded intervals: each instant of each core belongs to one state."""
+    """Attributes time to terms by recorded intervals: each instant of each core belongs to one state."""
     array = data["configuration"]["core"]["array"]
     held = array["dataflow"] != "output_stationary" and array["weight_double_buffer"]
     drain = array["rows"] + array["columns"] - 2 if held and not array["sparse"]["multipliers"] else 0
@@ -237,7 +237,7 @@ def _measured(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, 
     kept = steps * ~moving if part in ("memory", "none") else steps
     absent = float(number - len(cores)) * float(kept.sum())
     for core in cores.values():
-        if part == "vector":  # overlap belongs to the bounding part
+        if part == "vector":  # overlapping time belongs to the bounding part
             core.array, core.arrays = core.array & ~core.vector, core.arrays * ~core.vector
         else:
             core.vector = core.vector & ~core.array
@@ -286,7 +286,7 @@ def _states(
 
 
 def _arrays_beside(account: _Account, facts: Facts, rates: Rates, cycles: float) -> None:
-    """Time of arrays that are not the bound, with padding as a separate term."""
+    """Attributes the time of arrays that are not the bound; padding is a separate term."""
     peak = rates.multiply_adds(facts.dtype) or 1.0
     padded, useful = facts.padded_multiply_adds / peak, facts.multiply_adds / peak
     ragged = cycles * padded / max(padded + useful, facts.array_busy, 1e-9)
@@ -295,7 +295,7 @@ def _arrays_beside(account: _Account, facts: Facts, rates: Rates, cycles: float)
 
 
 def _within(spans: Spans, work: Mapping[tuple[int, str], list[Cycles]], windows: Cycles, part: str) -> float:
-    """Share of a part's work within the operations' attributed time."""
+    """The share of a part's work that lies within the operations' attributed time."""
     kinds = {"vector": ("vector",), "memory": ("load", "store"), "none": ("load", "store")}
     others = ("vector", "cross_lane", "load", "store", "send")
     chosen = [

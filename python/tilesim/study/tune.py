@@ -1,4 +1,4 @@
-"""Tuning: the cost model ranks mappings, simulation decides."""
+"""Tunes mappings: the cost model ranks them, and simulation decides."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from .work import travelling
 
 __all__ = ["Study", "tune"]
 
-BATCH = 16  # candidates between prunings; fixed, so that results do not depend on the workers
-CHUNK = 4  # candidates per task
+BATCH = 16  # candidates between two prunings; a fixed number, so that results do not depend on the workers
+CHUNK = 4  # candidates that one task simulates
 REFUSED = -1
-CONFIRMED = 4  # candidates simulated again at the higher fidelity
+CONFIRMED = 4  # candidates that are simulated again at the higher fidelity
 
 
 @lru_cache(maxsize=8)
 def _remote(graph: str, machine: str) -> tuple[_core.Graph, _core.Machine]:
-    """Graph (a file or JSON) and machine in a worker process (cached)."""
+    """Loads graph (a file or JSON) and machine in a worker process; both are cached."""
     core = _core.Graph.from_json(graph, ".", True) if graph.lstrip().startswith("{") else _core.Graph.load(graph)
     return core, _core.Machine.from_json(machine, "machine")
 
@@ -48,7 +48,7 @@ def _remote(graph: str, machine: str) -> tuple[_core.Graph, _core.Machine]:
 def _measure(
     graph: Any, machine: Any, fuse: str, memory: str, part: str, operation: str, nests: list[Nest]
 ) -> list[tuple[int, str]]:
-    """Cycles of a standalone kernel under each nest; REFUSED and the reason where lowering rejects it."""
+    """Simulates a standalone kernel under each nest: cycles, or REFUSED and the reason if lowering rejects the nest."""
     if isinstance(graph, str):
         graph, machine = _remote(graph, machine)
     measured: list[tuple[int, str]] = []
@@ -72,7 +72,7 @@ Kernel = Product | VectorKernel
 
 
 class _Tuner:
-    """One call of `tune`."""
+    """The state of one call of `tune`."""
 
     def __init__(
         self, study: Study, budget: int, fuse: str, confirm: str | None, store: Store | None, executor: Any
@@ -84,11 +84,11 @@ class _Tuner:
         self.machine: Any = study.machine.core
         self.hash = study.machine.core.hash()
         self.sampler, self.seed, self.mapping = "model", 0, "profile"
-        self.alone: dict[str, Nest] = {}  # best nests of one context, if not the best
+        self.alone: dict[str, Nest] = {}  # best nests with one context, where several contexts are better
         self.tell: Callable[[int, str], None] = lambda done, name: None
 
     def measure(self, product: Kernel, nests: list[Nest], memory: str) -> list[tuple[int, str]]:
-        """Simulated cycles, from the store if present."""
+        """Simulates nests; reads cycles that the store has."""
         keys = [
             Store.key(operation=product.key, machine=self.hash, memory=memory, fuse=self.fuse, nest=nest)
             for nest in nests
@@ -186,7 +186,7 @@ class _Tuner:
         )
 
     def closer(self, product: Kernel, listed: list[tuple[Nest, dict[str, Any]]]) -> tuple[int, tuple[int, Nest]]:
-        """The default's cycles and the best nest at the higher fidelity, by simulating the best few again."""
+        """Simulates the best few again at the higher fidelity: the default's cycles, and the best nest."""
         rows = self.study.rows[-len(listed) :]
         simulated = [i for i, row in enumerate(rows) if row["cycles"] is not None]
         chosen = sorted(simulated, key=lambda i: (rows[i]["cycles"], i))[:CONFIRMED]
@@ -198,7 +198,7 @@ class _Tuner:
         return again[0][0], (again[at][0], listed[chosen[at]][0])
 
     def end(self) -> None:
-        """`finish` after an interruption, without workers and store."""
+        """Calls `finish` after an interruption, without workers and store."""
         self.executor = self.store = None
         self.machine = self.study.machine.core
         self.finish()
@@ -215,7 +215,7 @@ class _Tuner:
             study.best.entries.clear()
             tuned = baseline
         profile = json.loads(study.machine.core.to_json()).get("lowering", {})
-        has_profile = "product" in profile or "convolution" in profile  # otherwise the default is "cost"
+        has_profile = "product" in profile or "convolution" in profile  # without a profile the default is "cost"
         for rule in ("heuristic", "cost") if has_profile else ("heuristic",):
             result = simulate(compile(study.graph, study.machine, mapping=rule, fuse=self.fuse), memory=memory)
             if result.cycles >= tuned.cycles:
@@ -238,7 +238,7 @@ class _Tuner:
             except _core.UserError:
                 if table.contexts == 1:
                     raise
-                return None  # fits only with one context
+                return None  # the program fits only with one context
 
         tables = [dict(study.best.entries)]
         if study.best.contexts > 1:
@@ -266,7 +266,7 @@ def _text(nest: Nest) -> str:
 
 
 def _distinct(chosen: Sequence[Kernel], notes: list[str]) -> list[tuple[Kernel, list[str]]]:
-    """Distinct kernels with their names; ambiguous names are not tuned."""
+    """Groups equal kernels with their names; ambiguous names are not tuned."""
     keys_of: dict[str, set[str]] = {}
     for product in chosen:
         keys_of.setdefault(product.operation, set()).add(product.key)
@@ -282,13 +282,13 @@ def _distinct(chosen: Sequence[Kernel], notes: list[str]) -> list[tuple[Kernel, 
 
 
 def _divide(groups: list[tuple[Kernel, list[str]]], graph: Graph, machine: Machine, fuse: str) -> None:
-    """With several contexts per core, splits every kernel over two and over all of them."""
+    """Splits every kernel over two and over all contexts of a core, if it has several."""
     most = int(machine.get("core.contexts"))
     for count in sorted({2, most} if most > 1 else ()):
         try:
             divided = {kernel.operation: kernel for kernel in kernels(graph, machine, fuse=fuse, contexts=count)}
         except _core.UserError:
-            continue  # a kernel's tile exceeds a context's share of the scratchpad
+            continue  # a tile of the kernel exceeds a context's share of the scratchpad
         for kernel, _ in groups:
             other = divided.get(kernel.operation)
             if other is not None and other.kind == kernel.kind:
@@ -396,5 +396,5 @@ def _tune_all(
 
 
 def tuned_nests(graph: Graph, machine: Machine, fuse: str) -> MappingTable:
-    """The mappings of `compile(mapping="tuned")`."""
+    """Tunes mappings for `compile(mapping="tuned")`."""
     return tune(graph, machine, budget=16, fuse=fuse).best

@@ -227,7 +227,7 @@ class Why:
         return "\n".join(lines_of(self._available))
 
     def __repr__(self) -> str:
-        """Operation, time and bound."""
+        """Operation, cycles and lower bound."""
         return f"<Why {self.name}: {self.cycles:,} cycles, at least {self.bound_cycles:,.0f}>"
 
     def _repr_html_(self) -> str:
@@ -244,7 +244,7 @@ def _ranked(rows: Iterable[dict[str, Any]]) -> Table:
 
 
 def _chosen(result: Result, name: str, again: Rerun | None) -> NamedKernels:
-    """The kernels of a name; for an operation in a loop or branch, those of the loop."""
+    """Finds the kernels of a name; for an operation in a loop or branch, those of the loop."""
     try:
         return chosen(result.data, name)
     except _core.UserError:
@@ -252,7 +252,7 @@ def _chosen(result: Result, name: str, again: Rerun | None) -> NamedKernels:
         if graph is None:
             raise
         inner = {name.strip()}
-        for function in reversed(graph.functions):  # bodies precede their callers
+        for function in reversed(graph.functions):  # in the graph, bodies precede their callers
             for row in graph.operations(function):
                 if row["kind"] != "call" and any(_within(graph, body, inner) for body in row["functions"]):
                     found = chosen(result.data, row["name"])
@@ -263,7 +263,7 @@ def _chosen(result: Result, name: str, again: Rerun | None) -> NamedKernels:
 
 
 def _within(graph: Graph, function: str, names: set[str]) -> bool:
-    """Whether a function or its callees have an operation with one of these names."""
+    """Whether a function or one that it calls has an operation with one of these names."""
     return any(
         row["name"] in names or any(_within(graph, body, names) for body in row["functions"])
         for row in graph.operations(function)

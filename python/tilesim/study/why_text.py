@@ -1,4 +1,4 @@
-"""The explanation of `why` as text."""
+"""Formats the explanation of `why` as text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["OTHERWISE", "alternative_lines", "head_lines", "lines_of", "roofline
 
 WIDTH = 80
 OTHERWISE = "Alternatives (cycles of these operations; of the program):"
-_MOST = 8  # kernels to list
+_MOST = 8  # most kernels to list
 _UNITS = {"array": "arrays", "vector": "vector units", "memory": "memory", "none": "nothing"}
 
 
 def lines_of(data: Mapping[str, Any], width: int = WIDTH) -> list[str]:
-    """The explanation line by line."""
+    """Formats the explanation line by line."""
     terms = [*_terms(data["terms"], width), "", *_wrapped(data["attribution"], width)]
     lines = [
         *head_lines(data, width),
@@ -41,7 +41,7 @@ def lines_of(data: Mapping[str, Any], width: int = WIDTH) -> list[str]:
 
 
 def alternative_lines(row: Mapping[str, Any], width: int = WIDTH) -> list[str]:
-    """One alternative."""
+    """Formats one alternative."""
     pairs = (("own_cycles", "own_gain"), ("cycles", "gain"))
     numbers = "".join(f"  {count(row[cycles]):>11} {speed_text(row[gain]):<13}" for cycles, gain in pairs).rstrip()
     room = width - 2 - 2 * 27
@@ -51,7 +51,7 @@ def alternative_lines(row: Mapping[str, Any], width: int = WIDTH) -> list[str]:
 
 
 def speed_text(gain: float) -> str:
-    """A speed-up or slow-down as text."""
+    """Formats a speed-up or slow-down."""
     if abs(gain - 1) < 0.005:
         return "as fast"
     return f"{ratio(gain)} faster" if gain > 1 else f"{ratio(1 / gain) if gain > 0 else '∞'} slower"
@@ -64,7 +64,7 @@ def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def head_lines(data: Mapping[str, Any], width: int) -> list[str]:
-    """Name, time and lower bound."""
+    """Formats name, time and lower bound."""
     lines = [f"{short(data['operation'], width)}"]
     runs = f" in {data['runs']:,} runs" if data["runs"] > 1 else ""
     place = f"{data['program']} on {data['machine']}"
@@ -90,7 +90,7 @@ def head_lines(data: Mapping[str, Any], width: int) -> list[str]:
 
 
 def _parts(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """Cycles of each kernel, if there are several."""
+    """Formats the cycles of each kernel, if there are several."""
     if len(rows) < 2:
         return []
     shown = rows if len(rows) <= _MOST else sorted(rows, key=lambda row: -int(row["cycles"]))[:_MOST]
@@ -121,7 +121,7 @@ def _terms(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
 
 
 def roofline_text(point: Mapping[str, Any]) -> str:
-    """The roofline point."""
+    """Formats the roofline point."""
     attained, ceiling = point["attained_flops_per_second"], point["ceiling_flops_per_second"]
     text = f"Roofline ({point['of']}): {size(point['bytes'])} moved"
     if point["intensity"] is not None:
@@ -134,7 +134,7 @@ def roofline_text(point: Mapping[str, Any]) -> str:
 
 
 def tiles_text(tiles: Mapping[str, Any]) -> str:
-    """The tiling of a kernel."""
+    """Formats the tiling of a kernel."""
     loops = ", ".join(
         f"{row['loop']} {row['trips'] if isinstance(row['trips'], int) else '(' + str(row['trips']) + ')'}"
         for row in tiles["loops"]

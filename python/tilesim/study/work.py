@@ -1,4 +1,4 @@
-"""Worker tasks of a sweep: points of one graph on one machine, in this or another process."""
+"""Runs worker tasks of a sweep: points of one graph on one machine, in this or another process."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .plan import mapping_of, reason_of
 
 __all__ = ["LruCache", "Options", "StudyWork", "grouped_points", "points_of", "sent", "travelling"]
 
-Options = tuple[dict[str, Any], dict[str, Any]]  # of compile, of simulate
-SENT = 1 << 24  # largest weights in bytes to send inline
-MOST_TOGETHER = 32  # points of one task
-_TASKS = 64  # least number of tasks
-_NOT_COMPILED = "energy."  # settings that do not affect programs
+Options = tuple[dict[str, Any], dict[str, Any]]  # options of `compile`, options of `simulate`
+SENT = 1 << 24  # larger weights, in bytes, are sent by file
+MOST_TOGETHER = 32  # most points of one task
+_TASKS = 64  # a call has at least this many tasks, if it has the points
+_NOT_COMPILED = "energy."  # prefix of settings that do not affect programs
 
 
 class LruCache:
@@ -39,7 +39,7 @@ class LruCache:
         self._things: OrderedDict[Any, tuple[threading.Lock, list[Any]]] = OrderedDict()
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:
-        """The cached or new value."""
+        """Returns the cached value, or makes it."""
         with self._lock:
             lock, made = self._things.setdefault(name, (threading.Lock(), []))
             self._things.move_to_end(name)
@@ -69,16 +69,16 @@ class StudyWork:
     cache: LruCache | None = None
 
 
-_GRAPHS, _MACHINES, _PROGRAMS = LruCache(8), LruCache(8), LruCache(16)  # caches of a worker process
+_GRAPHS, _MACHINES, _PROGRAMS = LruCache(8), LruCache(8), LruCache(16)  # caches of this worker process
 
 
 def points_of(work: StudyWork, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Figures of some points."""
+    """Simulates some points."""
     return [_point(work, change) for change in changes]
 
 
 def _point(work: StudyWork, change: dict[str, Any]) -> dict[str, Any]:
-    """Figures of one point."""
+    """Simulates one point."""
     status = "illegal"
     try:
         graph, base, kept = _here(work)
@@ -96,7 +96,7 @@ def _point(work: StudyWork, change: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         if not work.rows:
             raise
-        if not isinstance(error, _core.UserError):  # a bug, or a missing resource of this process
+        if not isinstance(error, _core.UserError):  # the error is a bug, or this process lacks a resource
             status = "failed"
         return {"status": f"{status}: {reason_of(error)}", "error": error}
     figures = {"cycles": result.cycles, "seconds": result.seconds, "bottleneck": result.bottleneck}
@@ -105,7 +105,7 @@ def _point(work: StudyWork, change: dict[str, Any]) -> dict[str, Any]:
 
 
 def _here(work: StudyWork) -> tuple[Graph, Machine, LruCache]:
-    """Graph, machine and programs of this process."""
+    """Finds or loads graph, machine and programs in this process."""
     if work.cache is not None:
         return work.graph, work.machine, work.cache
     name, contents = work.graph
@@ -122,7 +122,7 @@ def _received(contents: str | bytes) -> Graph:
 
 
 def sent(graph: Graph, folder: str) -> tuple[str, str | bytes]:
-    """A graph for other processes."""
+    """Converts a graph for other processes."""
     given = [one for one in graph.core.weights().values() if one["source"] != "random"]
     size = sum(math.prod(one["shape"]) * _core.dtype_bits(one["dtype"]) for one in given) // 8
     small = size <= SENT and not any(one["source"] == "file" for one in given)
@@ -137,7 +137,7 @@ def sent(graph: Graph, folder: str) -> tuple[str, str | bytes]:
 
 
 def travelling(graph: Graph, folder: str) -> str:
-    """A graph in a form that a worker process can read."""
+    """Writes a graph in a form that a worker process can read."""
     if not graph.core.weights():
         return str(graph.core.to_json())
     path = os.path.join(folder, "graph.tsim")
@@ -146,13 +146,13 @@ def travelling(graph: Graph, folder: str) -> str:
 
 
 def named(work: StudyWork) -> str:
-    """Cache key of a work's programs in other processes, besides changed settings."""
+    """The cache key of a work's programs in other processes, without changed settings."""
     parts = (work.graph[0], work.machine, work.mapping, work.options)
     return hashlib.sha256(pickle.dumps(parts)).hexdigest()
 
 
 def grouped_points(points: Sequence[tuple[int, Any, dict[str, Any]]], together: bool) -> list[tuple[Any, list[int]]]:
-    """Points grouped into tasks by work, then by program."""
+    """Groups points into tasks by work, then by program."""
     if not together:
         return [(common, [index]) for index, common, _ in points]
     most = max(1, min(MOST_TOGETHER, len(points) // _TASKS))

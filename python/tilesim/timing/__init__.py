@@ -1,1 +1,1 @@
-"""Simulation and execution of programs."""
+"""Simulates and executes programs."""

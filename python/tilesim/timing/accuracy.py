@@ -1,4 +1,4 @@
-"""Accuracy of a quantized graph."""
+"""Measures the accuracy of a quantized graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verification of a graph after passes against the imported graph."""
+"""Verifies a graph after passes against the imported graph."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def source_rows(graph: Graph, given: list[Any]) -> list[dict[str, Any]]:
 
 
 def _row(name: str, got: Any, wanted: Any, share: float) -> dict[str, Any]:
-    """One output at its largest error in units of the bound."""
+    """A row for one output at its largest error, in units of the bound."""
     whole = np.issubdtype(wanted.dtype, np.integer) or wanted.dtype == np.bool_
     wide = np.complex128 if np.iscomplexobj(wanted) else np.int64 if whole and wanted.dtype != np.uint64 else np.float64
-    with np.errstate(invalid="ignore"):  # widening a signalling NaN
+    with np.errstate(invalid="ignore"):  # widening a signalling NaN raises this flag
         a, b = np.asarray(got).astype(wide).ravel(), np.asarray(wanted).astype(wide).ravel()
     finite = np.isfinite(a) & np.isfinite(b)
     same = (a == b) | (np.isnan(a) & np.isnan(b))

@@ -16,19 +16,19 @@ from .quantize import quantize as cast
 
 __all__ = ["estimated", "only_simulated", "quantized_estimate"]
 
-#: Schemes of device kernels for `ts.quantize`; the previous kernel casts activations.
+#: `ts.quantize` dtype -> scheme of device kernels; the previous kernel casts activations.
 SCHEME_OF = {"i8": "w8a8", "fp8": "fp8", "w4a16": "int4_g128"}
 
 
 def only_simulated(device: Device, asked: Iterable[str]) -> Exception:
-    """The error about options that an estimate does not have."""
+    """The error for options that an estimate does not support."""
     what = f"{device.name} is a device, estimated in closed form without these options"
     remedy = "Leave them out, change a copy of the device (ts.Device.replace), or name a machine: tilesim machine list"
     return user_error(what, value=", ".join(asked), suggestion=remedy)
 
 
 def quantized_estimate(graph: Graph, device: Device, quantize: str | None, **options: Any) -> Estimate:
-    """The estimate of a graph, quantized if requested."""
+    """Estimates a graph, and quantizes it first if requested."""
     if quantize is None:
         return estimate(graph, device, **options)
     if ALIASES.get(quantize, quantize) in CASTS:
@@ -61,7 +61,7 @@ def estimated(
     stages: Sequence[type] = (),
     quantize: str | None = None,
 ) -> Estimate:
-    """The estimate of `run` on a device."""
+    """Estimates a graph on a device, for `run`."""
     given, *others = by_call(options, estimate, *stages)
     if refused := [*asked, *(name for part in others for name in part)]:
         raise only_simulated(device, refused)

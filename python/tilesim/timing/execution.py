@@ -1,4 +1,4 @@
-"""Execution of programs and graphs on real tensors, and verification."""
+"""Executes programs and graphs on real tensors, and verifies them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["Verification", "execute", "reference", "verify"]
 
 
 def _array(value: Any) -> Any:
-    """A torch tensor as an array in the same memory, a list as an array, other values unchanged."""
+    """Converts a torch tensor to an array in the same memory, and a list to an array; other values stay unchanged."""
     if isinstance(value, (list, tuple)):
         try:
             return np.asarray(value)
@@ -48,7 +48,7 @@ def _array(value: Any) -> Any:
 
 
 def inputs_of(graph: Graph, inputs: Any, seed: int) -> list[Any]:
-    """Arrays in the graph's order. State of an imported model may be left out."""
+    """Orders input arrays as in the graph. State of an imported model may be left out."""
     names = [row["name"] for row in graph.core.inputs]
     state = graph.defaults
     if inputs is None:
@@ -68,7 +68,7 @@ def inputs_of(graph: Graph, inputs: Any, seed: int) -> list[Any]:
             found = type(inputs).__name__
             allowed = f"arrays in the order {', '.join(free)}, or a dict by these names"
             raise user_error("inputs must be a dict or a sequence", value=found, allowed=allowed)
-        inputs = (inputs,)  # the only input without a tuple
+        inputs = (inputs,)  # a single input may be given without a tuple
     if len(inputs) not in (len(names), len(free)):
         allowed = f"{len(free)}: {', '.join(free)}"
         raise user_error("wrong number of inputs", value=str(len(inputs)), allowed=allowed)
@@ -77,7 +77,7 @@ def inputs_of(graph: Graph, inputs: Any, seed: int) -> list[Any]:
 
 
 def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
-    """Inputs and weights by the program's tensor names."""
+    """Maps the program's tensor names to inputs and weights."""
     if program.graph is None:
         return dict(inputs or {})
     names = [row["name"] for row in program.graph.core.inputs]
@@ -89,7 +89,7 @@ def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
 
 
 def _exact(program: Program) -> Program:
-    """The program compiled for a machine whose arrays multiply operands without rounding."""
+    """Compiles the program for a machine whose arrays multiply operands without rounding."""
     if program.graph is None or program.machine is None:
         raise user_error("exact numerics need a program with its graph", place="numerics", allowed="machine")
     if not program.machine.get("core.array.multiply"):
@@ -100,7 +100,7 @@ def _exact(program: Program) -> Program:
 
 
 def _for_inputs(program: Program, inputs: Any, seed: int) -> Program:
-    """The program with trip counts of data-dependent loops for these inputs."""
+    """Compiles the program with the trip counts that its data-dependent loops have on these inputs."""
     if not program.trips or program.workload is None or program.machine is None:
         return program
     needed = measured(program.workload, inputs_of(program.workload, inputs, seed))
@@ -110,7 +110,7 @@ def _for_inputs(program: Program, inputs: Any, seed: int) -> Program:
 
 
 def _kernels(program: Program, level: str) -> Any:
-    """The machine whose kernels execute tile operations; None for their meaning."""
+    """The machine whose kernels execute tile operations; None executes their meaning."""
     if checked_level(level) == "tile":
         return None
     if program.target is None:
@@ -196,7 +196,7 @@ def reference(graph: Graph, inputs: Any = None, *, seed: int = 0, machine: Machi
     Returns:
         Outputs by name.
     """
-    graph = graph.copy()  # other threads may change the original
+    graph = graph.copy()  # copies the graph, because other threads may change the original
     numerics: dict[str, Any] = {}
     if machine is not None and Machine.load(machine).core.multiply:
         numerics["multiply"] = Machine.load(machine).core.multiply
@@ -208,7 +208,7 @@ class Verification(Tabled):
     """Comparison of tiled tensors with the reference, operation by operation."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
-        """Takes one row per stored tensor."""
+        """Stores one row per stored tensor."""
         self.rows = rows
 
     @property
@@ -242,7 +242,7 @@ class Verification(Tabled):
         return "equal within the bound" if self.ok else "NOT equal"
 
     def __repr__(self) -> str:
-        """The verdict and the rows: errors first, then by closeness to their bound."""
+        """The verdict and the rows: errors first, the rest by closeness to their bound."""
         lines = verified_lines(self.rows, room=page(), how="`.rows` has all")
         return f"{self.verdict}\n{without_styles(lines)}"
 

@@ -1,4 +1,4 @@
-"""Tile latencies from several sources, in memory or on disk."""
+"""Tile latencies from several sources, stored in memory or on disk."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ __all__ = ["TileLatencies", "scale_sim_latency"]
 
 CLOSED_FORM = "closed form"
 INSTRUCTION = "instruction"
-FORMAT = 2  # version of texts and rows; custom latencies stay valid across versions of Tilesim
+FORMAT = 2  # version of texts and rows, so that custom latencies stay valid across versions of Tilesim
 UNITS = ("array", "vector", "cross_lane")
 CYCLES = ("busy", "weights_consumed", "consumed", "first", "done")
 
 
 def _check(key: str, row: Mapping[str, Any]) -> str:
-    """The checksum of a row on disk."""
+    """Computes the checksum of a row on disk."""
     return Store.key_of({"key": key, "row": {name: row[name] for name in (*CYCLES, "limit", "why") if name in row}})[
         :16
     ]
 
 
 def _checked_row(row: Any, compute: str, place: str = "") -> dict[str, Any]:
-    """The checked parts of a latency."""
+    """Checks the fields of a latency."""
     where = f"{place}, '{compute}'" if place else f"'{compute}'"
     suggestion = "Delete the file; it only saves time" if place else ""
 
@@ -77,10 +77,10 @@ class TileLatencies:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, source: str = CLOSED_FORM) -> None:
-        """Opens a store."""
+        """Opens a store on disk or in memory."""
         self.source = source
         self._store = Store(path) if path is not None else None
-        self._books: dict[str, dict[str, dict[str, Any]]] = {}  # replaced atomically: readers take no lock
+        self._books: dict[str, dict[str, dict[str, Any]]] = {}  # replaced atomically, so that readers need no lock
         self._lock = Lock()
         self.hits = self.misses = self.memory_hits = self.memory_misses = 0
         #: of the last run at instruction level: execution counts, and reasons for missing kernels
@@ -91,7 +91,7 @@ class TileLatencies:
         core = json.loads(machine.core.to_json())["core"]
         units = {unit: core.get(unit) for unit in UNITS}
         version = _core.__version__ if self.source == CLOSED_FORM else f"format {FORMAT}"
-        if self.source in (CLOSED_FORM, INSTRUCTION):  # ports, and the accumulating unit
+        if self.source in (CLOSED_FORM, INSTRUCTION):  # key of ports, and of the accumulating unit
             units["isa"] = core.get("isa")
             units["accumulator"] = machine.get("core.scratchpad.accumulator_bytes") != "0 B"
         if self.source == INSTRUCTION:
@@ -109,7 +109,7 @@ class TileLatencies:
             return self._books[prefix]
 
     def _verified_row(self, key: str, prefix: str, row: Any) -> dict[str, Any]:
-        """A verified row of the file."""
+        """Verifies a row of the file."""
         place = self._store.path if self._store is not None else ""
         found = _checked_row(row, key[len(prefix) :], place)
         if row.get("check") != _check(key, found):
@@ -327,7 +327,7 @@ class TileLatencies:
         return sum(map(len, list(self._books.values())))
 
     def __repr__(self) -> str:
-        """Source and counts."""
+        """Source, number of latencies, hits and misses."""
         return f"<TileLatencies of {self.source}: {len(self)} computes, {self.hits} hits, {self.misses} misses>"
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The level at which tile operations are executed and timed."""
+"""Levels at which tile operations are executed and timed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _shared: dict[str, TileLatencies] = {}
 
 
 def checked_level(level: str) -> str:
-    """Checks a level."""
+    """Checks the name of a level."""
     one_of("unknown level", "level", level, *LEVELS)
     return level
 
 
 def kernel_latencies(level: str, latencies: TileLatencies | None) -> TileLatencies | None:
-    """The latencies of a simulation at a level."""
+    """Selects the tile latencies for a simulation at a level."""
     checked_level(level)
     if level == "live" and latencies is not None:
         raise user_error(

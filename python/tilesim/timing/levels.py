@@ -1,4 +1,4 @@
-"""Comparison of one program at tile, instruction and live level."""
+"""Compares one program at tile, instruction and live level."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .simulate import compile, simulate
 
 __all__ = ["Levels", "levels"]
 
-EXPLAINED_FROM = 0.15  # difference beyond which a row has an explanation
+EXPLAINED_FROM = 0.15  # rows with a larger difference get an explanation
 
 
 class Levels(Tabled):
@@ -85,7 +85,7 @@ class Levels(Tabled):
         }
 
     def __repr__(self) -> str:
-        """The headline."""
+        """The headline and the table."""
         cycles = self.cycles
         live = f", live {cycles['live']:,}" if "live" in cycles else ""
         return (
@@ -103,7 +103,7 @@ def _cycles_of(result: Result) -> dict[str, int]:
 
 
 def _why(row: dict[str, Any], own: dict[str, Any] | None, limit: str) -> str:
-    """Overhead of the kernel's busiest unit, and the counts of the closed form; "" for a small difference."""
+    """Explains a difference by the kernel's busiest unit and the counts of the closed form; "" for a small one."""
     if own is None or row["difference"] is None or abs(row["difference"]) <= EXPLAINED_FROM:
         return ""
     kernel = own.get("why") or f"most of the time: {own['limit']}"
@@ -111,7 +111,7 @@ def _why(row: dict[str, Any], own: dict[str, Any] | None, limit: str) -> str:
 
 
 def _computes(store: TileLatencies, machine: Machine) -> list[dict[str, Any]]:
-    """Executed tile operations with both latencies, largest difference first."""
+    """Lists executed tile operations with both latencies, largest difference first."""
     known = {row["compute"]: row for row in store.table(machine)}
     rows: list[dict[str, Any]] = []
     for compute, count in store.last_counts.items():
@@ -132,7 +132,7 @@ def _computes(store: TileLatencies, machine: Machine) -> list[dict[str, Any]]:
 
 
 def _add_live(rows: list[dict[str, Any]], live: Result) -> None:
-    """Adds live cycles of each tile operation."""
+    """Adds the live cycles of each tile operation."""
     found = {row["compute"]: row["cycles"] / row["count"] for row in live.data["live"]["computes"]}
     for row in rows:
         words = [word for word in row["compute"].split() if word not in ("resident", "pipelined")]

@@ -19,7 +19,7 @@ USUAL = "tpu-v3"
 
 
 def program_of(model: Any) -> Program | None:
-    """The program if it needs no compilation."""
+    """Returns a program that needs no compilation, or None."""
     if isinstance(model, (str, os.PathLike)):
         name = path_text(model)
         if not name.lower().endswith(".json") or not os.path.isfile(name) or not names_program(name):
@@ -29,7 +29,7 @@ def program_of(model: Any) -> Program | None:
 
 
 def machine_of(program: Program, machine: MachineLike | Device, options: Mapping[str, Any]) -> MachineLike | None:
-    """The machine of a simulation: the requested one, or the program's."""
+    """The machine for a simulation: the requested one, or the program's."""
     given = [name for name, value in options.items() if value is not None and value is not False and value != ()]
     if given:
         what = "a tile program without its graph cannot be compiled"
@@ -38,5 +38,5 @@ def machine_of(program: Program, machine: MachineLike | Device, options: Mapping
     if isinstance(target, Device):
         what = "a device needs a graph, which this program does not have"
         raise user_error(what, place="machine", value=target.name, allowed="a machine")
-    usual = isinstance(machine, str) and machine == USUAL  # the default
+    usual = isinstance(machine, str) and machine == USUAL  # the caller did not choose a machine
     return None if usual and program.machine is not None else target

@@ -1,4 +1,4 @@
-"""Programs with host parts: execution, verification, and the combined result."""
+"""Executes, verifies and simulates programs with host parts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def execute_parts(program: MixedProgram, arrays: Mapping[str, Any], on_machine: 
 def verify_parts(
     program: MixedProgram, arrays: Mapping[str, Any], verify: Callable[[Turn, list[Any]], Any]
 ) -> list[Any]:
-    """Compares every machine part with the reference, on inputs from the reference."""
+    """Compares every machine part with the reference, on inputs that the reference computed."""
     rows: list[Any] = []
     assert program.machine is not None
     multiply = program.machine.core.multiply
@@ -57,7 +57,7 @@ def verify_parts(
 def simulate_parts(
     program: MixedProgram, machine: Machine, simulate: Callable[[Turn], dict[str, Any]], timeline: bool
 ) -> dict[str, Any]:
-    """The combined result: machine, link and host run in turn."""
+    """Simulates all parts; machine, link and host run in turn."""
     turns = _core.Turns(machine.hertz, timeline)
     link = link_of(machine)
     assert program.graph is not None

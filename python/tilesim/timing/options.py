@@ -1,4 +1,4 @@
-"""Options of calls as values, which repeated simulations and results reuse."""
+"""Options of calls as values that repeated simulations and results reuse."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _off(_: bool) -> bool:
 
 
 def _residency(texts: list[str]) -> str | dict[str, str]:
-    """A strategy, or levels by tensor."""
+    """Reads a strategy, or levels by tensor."""
     if len(texts) == 1 and "=" not in texts[0]:
         return texts[0]
     return pairs(texts, "--residency", "missing level of a tensor", "auto, none, or several tensor=level")
@@ -65,7 +65,7 @@ def _regions(texts: list[str]) -> dict[str, str]:
 
 
 def _tensors(given: list[str]) -> dict[str, Any]:
-    """Arrays of a .npz file, and distributions as `name=distribution`."""
+    """Reads arrays of a .npz file, and distributions as `name=distribution`."""
     from ..program.data_sources import opened
 
     files = [one for one in given if "=" not in one or os.path.exists(one)]
@@ -153,24 +153,24 @@ class SimulateOptions(Stage):
     level: str = option("tile", "tile (closed forms), instruction (standalone kernels) or live (concurrent kernels).")
 
     def without_recording(self) -> SimulateOptions:
-        """The options of a comparable run without recording."""
+        """The options of an equal run that records nothing."""
         return replace(self, timeline=False, replay=self.replay and not self.timeline)
 
     def recording(self) -> SimulateOptions:
-        """The options of the same run with a timeline."""
+        """The options of an equal run that records a timeline."""
         return replace(self, timeline=True)
 
     def of_part(self, tensors: Mapping[str, Any]) -> SimulateOptions:
-        """The options of one part of a program."""
+        """The options for one part of a program, with its tensors."""
         return replace(self, tensors=tensors)
 
     def given(self) -> dict[str, Any]:
-        """Options that differ from their defaults, except recording, which changes no result."""
+        """Options that differ from their defaults, without recording, because it changes no result."""
         return {name: value for name, value in super().given().items() if name != "timeline"}
 
 
 def options_text(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as text for a result."""
+    """Converts options to text for a result."""
     empty = (type(None), str, tuple, dict)
     return {name: _text(value) for name, value in options.items() if value or not isinstance(value, empty)}
 

@@ -1,4 +1,4 @@
-"""Quantization of graphs: products in 8 bits or fewer, with scales from data."""
+"""Quantizes graphs: products in 8 bits or fewer, with scales from data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALIASES = HALVES | {"int8": "i8", "w8a8": "i8", "f8e4m3fn": "fp8", "float8_e4m3f
 
 
 class _Observer(Rewriter):
-    """The graph with the largest magnitude of every product's activation as an extra output."""
+    """A graph that also outputs the largest magnitude of every product's activation."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
@@ -57,7 +57,7 @@ class _Observer(Rewriter):
 
 
 def _peaks(graph: Graph, calibrate: Any) -> dict[str, float]:
-    """Largest magnitude of each activation over all sets of inputs."""
+    """The largest magnitude of each activation over all sets of inputs."""
     sets = list(calibrate) if _several(calibrate) else [calibrate]
     if not sets:
         raise user_error("missing calibration data", place="calibrate", allowed="inputs, or a list of them")
@@ -69,7 +69,7 @@ def _peaks(graph: Graph, calibrate: Any) -> dict[str, float]:
         found = list(reference(observed, inputs).values())
         for site, value in zip(sites, found[len(graph.outputs) :], strict=True):
             number = float(np.asarray(value))
-            if number == -np.inf:  # maximum of an empty tensor
+            if number == -np.inf:  # this is the maximum of an empty tensor
                 continue
             if not np.isfinite(number):
                 what = "calibration data give values that are not finite"
@@ -79,7 +79,7 @@ def _peaks(graph: Graph, calibrate: Any) -> dict[str, float]:
 
 
 def _several(calibrate: Any) -> bool:
-    """Whether these are several sets of inputs."""
+    """Whether calibration data consist of several sets of inputs."""
     if isinstance(calibrate, Mapping) or not isinstance(calibrate, Sequence):
         return False
     return all(isinstance(one, (Mapping, list, tuple)) for one in calibrate)
@@ -128,7 +128,7 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     _check_products(plain)
     peaks = None if calibrate is None or scheme.wide else _peaks(plain, calibrate)
     if calibrate is not None and scheme.wide:
-        reference(plain, calibrate[0] if _several(calibrate) else calibrate)  # checks the data
+        reference(plain, calibrate[0] if _several(calibrate) else calibrate)  # raises errors for invalid data
     quantizer = Quantizer(plain, scheme, peaks)
     made = quantizer.run()
     made.remove_dead_code()
@@ -140,7 +140,7 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
 
 
 def _cast(graph: Graph, dtype: str, calibrate: Any) -> Graph:
-    """A graph in 16-bit floats."""
+    """Converts a graph to 16-bit floats."""
     cast = Cast(graph, dtype)
     if not cast.cast:
         known = multiplied_floats(graph)
@@ -148,7 +148,7 @@ def _cast(graph: Graph, dtype: str, calibrate: Any) -> Graph:
         value = f"its products use {dtype} already" if known else "it has no float products"
         raise user_error(what, place=graph.name, value=value, allowed=PRODUCTS)
     if calibrate is not None:
-        reference(graph, calibrate[0] if _several(calibrate) else calibrate)  # checks the data
+        reference(graph, calibrate[0] if _several(calibrate) else calibrate)  # raises errors for invalid data
     made = cast.run()
     made.remove_dead_code()
     made.assumptions.append(cast.note(made))
@@ -157,7 +157,7 @@ def _cast(graph: Graph, dtype: str, calibrate: Any) -> Graph:
 
 
 def _check_products(graph: Graph) -> None:
-    """Raises an error for a graph without float products, or with quantized ones."""
+    """Raises an error for a graph without float products, or with quantized products."""
     found = False
     for function in graph.functions:
         rows = graph.operations(function)

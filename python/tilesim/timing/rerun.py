@@ -40,7 +40,7 @@ class Rerun:
 
     @property
     def workload(self) -> Graph | None:
-        """The graph before the compiler's rewrites, or as stored in a file."""
+        """The graph before the compiler's rewrites, or the one stored in a file."""
         return self.program.given or self.program.workload
 
     def __call__(self, change: dict[str, Any]) -> Result:
@@ -55,7 +55,7 @@ class Rerun:
         return self._simulated(self.program, self.target, self.options.recording())
 
     def otherwise(self, graph: Graph | None = None, **options: Any) -> Result:
-        """Simulates after compiling with other options."""
+        """Simulates the program compiled with other options."""
         workload = graph or self.workload
         assert workload is not None
         together = {**self.program.options, **options}

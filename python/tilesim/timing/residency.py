@@ -46,7 +46,7 @@ class Residency(Tabled):
 
     @property
     def bytes(self) -> int:
-        """Their bytes in the cache, in whole pages."""
+        """Bytes of the resident tensors in the cache, in whole pages."""
         return sum(row["bytes"] for row in self.rows if row["resident"])
 
     @property
@@ -64,7 +64,7 @@ class Residency(Tabled):
         return Table(self.rows)
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
+        """Iterates over the names of resident tensors."""
         return iter(self.names)
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class Residency(Tabled):
         return len(self.names)
 
     def __repr__(self) -> str:
-        """The headline."""
+        """The headline and the table."""
         return (
             f"<Residency of {len(self)} tensors: {self.bytes:,} of {self.capacity:,} B, saves {self.saved_bytes:,} B "
             f"of traffic>"

@@ -1,4 +1,4 @@
-"""Cycle counts of SCALE-Sim in closed form, for tiles and layers."""
+"""Computes SCALE-Sim's cycle counts in closed form, for tiles and layers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def scale_sim_latency(machine: MachineLike, compute: str) -> int | None:
 
 
 def _sizes(row: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
-    """Number of an operation's products, and rows, columns and depth of each; None for other operations."""
+    """Number of an operation's products, with rows, columns and depth of each; None for other operations."""
     if row["kind"] not in ("contract", "convolution"):
         return None
     more, (a, b) = row["attributes"], (one["shape"] for one in row["operands"][:2])
@@ -66,7 +66,7 @@ def _sizes(row: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
 
 
 def counts_of(graph: Graph, machine: Machine) -> dict[str, tuple[int, int]]:
-    """SCALE-Sim's counts for the products of a graph."""
+    """SCALE-Sim's cycle counts for the products of a graph."""
     if len(graph.functions) > 1:
         graph = graph.copy()
         graph.inline_calls()
@@ -81,7 +81,7 @@ def counts_of(graph: Graph, machine: Machine) -> dict[str, tuple[int, int]]:
 
 
 def scale_sim_note(data: Mapping[str, Any], graph: Graph | None, machine: Machine) -> list[str]:
-    """The line about SCALE-Sim's counts among the approximations of a result on its machine."""
+    """Adds SCALE-Sim's counts to the approximations of a result on its machine."""
     if graph is None or not machine.description.startswith(SCALE_SIM) or not (counts := counts_of(graph, machine)):
         return []
     rows = {row["name"]: row for row in data["operations"]}

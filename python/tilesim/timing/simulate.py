@@ -54,14 +54,14 @@ __all__ = ["compile", "run", "simulate"]
 FIDELITIES = ("ideal", "simple", "bank")
 logger = logging.getLogger("tilesim")
 
-LIMIT = 4_000_000  # tile operations, on all cores together, beyond which steady loops are replayed
-WARNED_FROM = 40_000_000  # tile operations beyond which a warning is logged
-UNBOUNDED = 9 * 10**18  # tile operations of a program whose loops end by data
-RATE = 5_000_000  # lower estimate of tile operations per second
+LIMIT = 4_000_000  # programs with more tile operations, on all cores together, replay steady loops
+WARNED_FROM = 40_000_000  # programs with more tile operations log a warning
+UNBOUNDED = 9 * 10**18  # number of tile operations of a program whose loops end by data
+RATE = 5_000_000  # cautious estimate of simulated tile operations per second
 
 
 def with_network(machine: MachineLike, network: str | None) -> Machine:
-    """The machine with the simulated network, which affects communication between cores."""
+    """The machine with the requested network between cores."""
     target = Machine.load(machine)
     return target if network is None else target.replace({"network.kind": network})
 
@@ -171,7 +171,7 @@ def simulate(
 
 
 def _expected(simulated: int, whole: int) -> None:
-    """Warns before a long run."""
+    """Logs a warning before a long run."""
     if simulated < WARNED_FROM or simulated >= UNBOUNDED:
         return
     of = f" of {whole:,}, the others are extrapolated" if simulated < whole else ", without extrapolation"
@@ -190,7 +190,7 @@ def _checked_memory(memory: str | None) -> None:
 
 
 def _for_another(error: Exception, program: Program, target: Machine) -> Exception:
-    """An error of the engine for a program of another machine."""
+    """Explains an engine error about a program that was compiled for another machine."""
     parts = {key: str(getattr(error, key, "")) for key in ("what", "place", "value", "allowed")}
     own = program.machine.name if program.machine is not None else ""
     remedy = f"The program was compiled for {own}. Compile the graph for {target.name}"
@@ -245,7 +245,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     if program.machine is not None:
         data["lowering"] = "native" if has_profile(program.machine) else "best"
     if program.graph is not None and (options.memory or target.get("memory.kind")) != "ideal":
-        data_reads = bool(data.get("data_sources"))  # lengths and pages that timing read
+        data_reads = bool(data.get("data_sources"))  # whether timing reads lengths or pages
         known = attention_data(program.graph.core, data_of.arrays, usual=True) if data_reads else None
         # Banks determine the attainable bandwidth.
         banks = options.memory == "bank" and target.get("memory.kind") != "bank"
@@ -260,7 +260,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
 
 
 def _unlike(program: Program, target: Machine, fabric: str) -> list[str]:
-    """Approximations of a program on another machine, or beyond the memory capacity."""
+    """Lists approximations for a program on another machine, or beyond the memory capacity."""
     said = []
     if program.machine is not None and program.machine.name != target.name:
         said.append(
@@ -280,7 +280,7 @@ def _unlike(program: Program, target: Machine, fabric: str) -> list[str]:
 
 
 def _looked_up(latencies: TileLatencies, counts: dict[str, Any]) -> list[str]:
-    """A note about custom tile latencies."""
+    """Notes the use of custom tile latencies."""
     if latencies.source in (CLOSED_FORM, INSTRUCTION):
         return []
     looked = f"tile latencies: {counts['hits']} lookups from '{latencies.source}' in place of closed forms"
@@ -440,7 +440,7 @@ def run(
 
 
 def _data_of(program: Program, graph: Graph, args: Any) -> dict[str, Any]:
-    """Inputs by name if timing reads them; shapes are always checked."""
+    """Maps names to inputs if timing reads them; always checks shapes."""
     data: dict[str, Any] = {}
     for row, array in zip(graph.core.inputs, inputs_of(graph, args, 0), strict=True):
         shape = list(getattr(array, "shape", ()))

@@ -30,6 +30,13 @@ ContractAxes contract_axes(const Op& op, const TensorType& a, const TensorType& 
   return result;
 }
 
+/// The hint for two matrices of which one fits transposed.
+std::string transposed(const TensorType& a, const TensorType& b, std::int64_t left, std::int64_t right) {
+  if (rank(a) != 2 || rank(b) != 2) return {};
+  if (a.shape[at(1 - left)] == b.shape[at(right)]) return "Transpose a: a.transpose(1, 0)";
+  return a.shape[at(left)] == b.shape[at(1 - right)] ? "Transpose b: b.transpose(1, 0)" : "";
+}
+
 void check_pairs(const TensorType& a, const TensorType& b, const Integers& left, const Integers& right,
                  const std::string& role) {
   if (left.size() != right.size())
@@ -39,7 +46,7 @@ void check_pairs(const TensorType& a, const TensorType& b, const Integers& left,
     if (a.shape[at(left[i])] != b.shape[at(right[i])])
       refuse(role + " axis " + std::to_string(left[i]) + " of a and axis " + std::to_string(right[i]) +
                  " of b differ in extent",
-             to_string(a) + " and " + to_string(b), "equal extents", "Transpose an operand, as y.transpose(1, 0)");
+             to_string(a) + " and " + to_string(b), "equal extents", transposed(a, b, left[i], right[i]));
 }
 
 void check_disjoint(const Integers& batch, const Integers& contracted, const char* operand) {

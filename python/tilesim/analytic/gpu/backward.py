@@ -1,7 +1,7 @@
 """The backward pass of eager torch as a closed form over the kernels of the forward pass.
 
 A product needs two products of equal size (one per operand), and a sum over rows for its bias. Attention takes 2.5
-times its forward pass. Sums pass their gradient on. Multiplications, selections, copies and gathers move as many bytes
+times its forward pass. A sum passes its gradient on. Multiplications, selections, copies and gathers move as many bytes
 as in the forward pass; other operations also read saved values, and norms read both again for scale and bias. A value
 with several readers adds up its gradients.
 """
@@ -26,7 +26,7 @@ _FREE = ("iota",)
 
 
 def backward_kernels(counted: CompiledKernels) -> list[tuple[Kernel, float]]:
-    """Kernels of the backward pass."""
+    """Lists the kernels of the backward pass; library calls have their factor on the forward time."""
     if counted.compiler != "eager":
         raise Unsupported("the closed form of backward passes covers eager torch only")
     operations = {op["name"]: op for op in counted.core.operations()}
@@ -61,7 +61,7 @@ def _backward_kernels(kernel: Kernel, op: Mapping[str, Any]) -> list[tuple[Kerne
 
 
 def _sums(kernels: Sequence[Kernel]) -> list[tuple[Kernel, float]]:
-    """Sums of gradients of values with several readers, except masks and indices."""
+    """Additions of the gradients of values with several readers, except masks and indices."""
     made = {name for kernel in kernels for name in kernel.writes}
     readers: dict[str, list[float]] = {}
     for kernel in kernels:
@@ -85,5 +85,5 @@ def backward_seconds(counted: CompiledKernels, priced: Priced) -> float:
 
 
 def _without_wait(cost: Cost) -> float:
-    """A call of the forward pass without its wait for the host."""
+    """Seconds of a call in the forward pass, without its wait for the host."""
     return cost.seconds - cost.terms.get("host", 0.0)

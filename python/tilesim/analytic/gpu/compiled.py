@@ -24,7 +24,7 @@ from .kernels import COMPILERS, Kernel, check_compiler, kernels, kernels_of
 
 __all__ = ["CONSTANTS", "CompiledKernels", "Priced", "count", "network_constants", "price_kernels"]
 
-#: Constants of whole networks beside the models of their kernels, each of hardware or library.
+#: Constants of whole networks in addition to the kernel models; each depends on the hardware or the library.
 CONSTANTS: dict[str, dict[str, float | str]] = {
     "efficiency": {
         "default": 1.0,
@@ -49,19 +49,19 @@ CONSTANTS: dict[str, dict[str, float | str]] = {
     },
     "row": {"default": 80.0, "low": 0.0, "high": 1e5, "unit": "cycles per row and unit of a reduction"},
 }  # fmt: skip
-# Seconds of the host per launch: a framework's operator; generated code that launches; a replayed list of kernels.
-# Assumptions from microbenchmarks: measurements of long kernels do not determine them.
+# Seconds of the host per launch: by a framework's operator; by generated code; by a replayed list of kernels.
+# These are assumptions from microbenchmarks: measurements of long kernels do not determine them.
 DISPATCH = {"eager": 8e-6, "torch": 4e-6, "xla": 2e-6}
 
 
 @dataclass
 class CompiledKernels:
-    """A graph's kernels under a compiler, and the graph without calls that they index."""
+    """A graph's kernels under a compiler, and the graph with calls inlined, to which their indices refer."""
 
     core: _core.Graph
     kernels: list[Kernel]
     compiler: str
-    groups: list[KernelGroup] = field(default_factory=list)  # for an engine: one per kernel
+    groups: list[KernelGroup] = field(default_factory=list)  # one group per kernel; filled for serving engines
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Priced:
     kernels: list[Kernel]
     costs: list[Cost]
     notes: list[str]
-    stream: Callable[[Kernel], float]  # seconds of another non-library kernel on the same device
+    stream: Callable[[Kernel], float]  # seconds of a non-library kernel on the same device
 
 
 def network_constants(device: Device, profile: Profile | None = None) -> tuple[Entry, str]:
@@ -84,7 +84,7 @@ def network_constants(device: Device, profile: Profile | None = None) -> tuple[E
 
 
 class NetworkCosts(Costs):
-    """Costs of library calls within a network: long enough for the power limit, launched back to back."""
+    """Costs of library calls within a network: they run back to back, long enough to reach the power limit."""
 
     def __init__(
         self, device: Device, scheme: str | None, engine: str, profile: Profile | None, constants: dict[str, float]
@@ -195,7 +195,7 @@ class _Pricer:
         return Cost(kernel.name, kind, total + more, terms, kernel.bytes, kernel.flops, "f32", kernel.kind, None, None)
 
     def _found(self, whole: float) -> float:
-        """Share of a tensor that the shared cache still holds when the next kernel reads it and writes its result."""
+        """Share of a tensor that stays in the shared cache until the next kernel reads it and writes its result."""
         full = 2 * whole / (self.shared * self.cache["cache_fill"])
         return 1 / (1 + math.exp(min(500.0, (full - 1) / self.cache["cache_edge"])))
 

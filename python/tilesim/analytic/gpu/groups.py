@@ -14,18 +14,18 @@ EPILOGUES = ("relu", "gelu_tanh")
 
 
 class KernelGroup:
-    """Nodes that run as one kernel: `first`, `level` above all groups that it reads, `nodes`; `kind`, `elements` and
-    `rows` of its loop; `again` by written storage, nodes recomputed here."""
+    """Nodes that run as one kernel: `first`, `level`, above those of all groups that it reads, `nodes`; `kind`,
+    `elements` and `rows` of its loop; `again`, nodes recomputed here, by written storage."""
 
     def __init__(self, first: KernelNode, level: int, number: int = 0) -> None:
-        """A group of one node."""
+        """Creates a group of one node."""
         self.first, self.level, self.number = first, level, number
         self.nodes: deque[KernelNode] = deque()
         self.again: dict[str, KernelNode] = {}
         self.kind, self.elements, self.rows = first.kind, first.elements, first.rows
-        self.made: dict[str, KernelNode] = {}  # by written storage
-        self.into: KernelGroup | None = None  # the group that it was merged into
-        self.readers: list[KernelGroup] = []  # readers of its results, without itself
+        self.made: dict[str, KernelNode] = {}  # written storage -> node
+        self.into: KernelGroup | None = None  # the group that this group was merged into
+        self.readers: list[KernelGroup] = []  # other groups that read its results
         self.add(first)
 
     def add(self, node: KernelNode) -> None:
@@ -41,7 +41,7 @@ class KernelGroup:
         group = self
         while group.into is not None:
             group = group.into
-        while self is not group and self.into is not group:  # shortens the path for the next search
+        while self is not group and self.into is not group:  # shortens the path for later searches
             assert self.into is not None
             self.into, self = group, self.into
         return group
@@ -54,7 +54,7 @@ class KernelGroup:
 
 
 def grouped(nodes: Sequence[KernelNode], xla: bool, around: bool = False) -> list[KernelGroup]:
-    """Groups of nodes, as compilers fuse loops over the same elements."""
+    """Groups nodes as compilers do, which fuse loops over the same elements."""
     groups: list[KernelGroup] = []
     maker: dict[str, KernelGroup] = {}
     readers: dict[str, list[KernelGroup]] = {}
@@ -70,7 +70,7 @@ def grouped(nodes: Sequence[KernelNode], xla: bool, around: bool = False) -> lis
             group = KernelGroup(node, 1 + max((g.level for g in sources), default=-1), len(groups))
             groups.append(group)
         else:
-            # groups of one level are independent: those that the node reads are merged
+            # groups of one level are independent; the groups that the node reads are merged
             for other in sources:
                 if other is not group.now() and other.level == group.level:
                     _merge(group.now(), other)
@@ -104,7 +104,7 @@ def _merge(group: KernelGroup, other: KernelGroup) -> None:
 
 
 def _behind_product(node: KernelNode, sources: list[KernelGroup]) -> KernelGroup | None:
-    """The product whose elements the node runs over; it then waits for everything that the node reads."""
+    """Finds the product over whose elements the node runs; it then waits for everything that the node reads."""
     for group in sources:
         alike = node.elements == group.elements and (node.kind != "reduction" or group.rows in (0, node.rows))
         takes = group.first.activates and node.kind != "library" and alike and group.unread()
@@ -121,7 +121,7 @@ def _join(
     xla: bool,
     uses: Mapping[str, int],
 ) -> KernelGroup | None:
-    """The group that takes the node: the last producer, then a reader of the same values."""
+    """Finds the group that the node joins: the last producer, else a reader of the same values."""
     if node.kind == "library":
         return None
     beside = [group.now() for view in node.reads for group in readers.get(view.base, [])[-4:]]
@@ -137,13 +137,13 @@ def _join(
             if xla and group in sources and _in_epilogue(node, group, uses):
                 return group
         elif _same_elements(node, group) and not (xla and _behind_reduction(node, group)):
-            group.level += bool(unlike)  # without readers, it may wait for others of its level
+            group.level += bool(unlike)  # a group without readers may wait for other groups of its level
             return group
     return None
 
 
 def _behind_reduction(node: KernelNode, group: KernelGroup) -> bool:
-    """Whether a loop over all elements would read a reduction of the same kernel: XLA reduces last."""
+    """Whether a loop over all elements would read a reduction of the same kernel; XLA puts reductions last."""
     if not group.rows or (node.kind != "reduction" and node.elements == group.rows):
         return False
     sources = [group.made[view.base] for view in node.reads if view.base in group.made]
@@ -167,7 +167,7 @@ def _in_epilogue(node: KernelNode, group: KernelGroup, uses: Mapping[str, int]) 
 
 
 def _same_elements(node: KernelNode, group: KernelGroup) -> bool:
-    """Whether one loop serves both; a reduction's result can only be read in its order."""
+    """Whether one loop can run both; only a loop in a reduction's own order can read its result."""
     for view in node.reads:
         if view.base in group.made and group.kind == "reduction" and view.turned:
             return False

@@ -18,7 +18,7 @@ from .nodes import KernelNode, nodes_of
 
 __all__ = ["COMPILERS", "ON_TPU", "Kernel", "kernels", "kernels_of"]
 
-#: model of each compiler, for the notes of a result
+#: the model of each compiler, for the notes of a result
 COMPILERS = {
     "eager": "eager torch: one kernel per operation, biases in the epilogues of products, copies where a library "
     "cannot read a view",
@@ -38,27 +38,27 @@ ON_TPU = (
 
 @dataclass
 class Kernel:
-    """One launch, or several of an operation that a framework decomposes."""
+    """One launch of a kernel, or several launches of an operation that a framework decomposes."""
 
     name: str
-    kind: str  # library, pointwise, reduction
+    kind: str  # "library", "pointwise" or "reduction"
     operations: tuple[str, ...]
     launches: int = 1
     bytes: float = 0.0
-    written: float = 0.0  # of these bytes
-    flops: float = 0.0  # on vector lanes; those of a library call are its operation's
+    written: float = 0.0  # the part of the bytes that is written
+    flops: float = 0.0  # operations on vector lanes; for a library call, those of its operation
     rows: float = 0.0
-    call: int = -1  # number of the operation of a library call; -1 for other kernels
+    call: int = -1  # index of the operation that a library call computes; -1 for other kernels
     epilogue: bool = False  # whether the library call adds a bias, with weights stored outputs by inputs
     panel: float = 0.0  # bytes of a product's smaller operand that come from memory
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
-    #: moved and total bytes of each tensor between kernels, which a cache may hold
+    #: moved and total bytes of each tensor between kernels that a cache may hold
     passed: tuple[tuple[float, float], ...] = ()
 
 
 def check_compiler(name: str) -> str:
-    """A compiler's name."""
+    """Checks a compiler's name."""
     if name not in COMPILERS:
         raise unknown("compiler", name, COMPILERS)
     return name
@@ -67,7 +67,7 @@ def check_compiler(name: str) -> str:
 def kernels(
     operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], compiler: str, tpu: bool = False
 ) -> list[Kernel]:
-    """The kernels of a graph without calls, in a valid order."""
+    """The kernels of a graph with inlined calls, in a valid order."""
     eager = check_compiler(compiler) == "eager"
     nodes, kept = nodes_of(operations, outputs, eager, tpu)
     groups = [KernelGroup(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla", tpu)
@@ -77,14 +77,14 @@ def kernels(
 
 
 def kernels_of(groups: list[KernelGroup], nodes: Sequence[KernelNode], stored: set[str]) -> list[Kernel]:
-    """Groups as kernels, with the bytes that each reads and writes."""
+    """Converts groups to kernels with the bytes that each reads and writes."""
     read_by = _read_by(groups)
     between = {node.writes.base for node in nodes if node.writes is not None}
     return [_kernel(group, index, read_by, stored, between) for index, group in enumerate(groups)]
 
 
 def _read_by(groups: Sequence[KernelGroup]) -> dict[str, set[int]]:
-    """The groups that read each storage."""
+    """The groups that read each storage, by name of the storage."""
     found: dict[str, set[int]] = {}
     for index, group in enumerate(groups):
         for node in (*group.nodes, *group.again.values()):
@@ -94,7 +94,7 @@ def _read_by(groups: Sequence[KernelGroup]) -> dict[str, set[int]]:
     return found
 
 
-_AGAIN = 32  # most operations to recompute for one value
+_AGAIN = 32  # most operations that one value may need recomputed
 
 
 def _recompute(groups: list[KernelGroup], stored: set[str], tpu: bool) -> list[KernelGroup]:
@@ -136,7 +136,7 @@ def _recompute(groups: list[KernelGroup], stored: set[str], tpu: bool) -> list[K
 
 
 def _cone(node: KernelNode, maker: Mapping[str, KernelNode], own: set[str]) -> list[KernelNode]:
-    """An elementwise node and the elementwise nodes before it; empty if there are too many."""
+    """Lists an elementwise node and the elementwise nodes before it; empty if there are too many."""
     found: dict[int, KernelNode] = {}
     waiting = [node]
     while waiting:

@@ -22,28 +22,28 @@ _LOOPS = (
 )
 _REDUCTIONS = ("softmax", "log_softmax", "normalize", "reduce")
 _CALLED = ("contract", "ragged_contract", "convolution", "attention", "while", "branch")  # library calls of engines
-_PICKED = ("embedding", "gather")  # read only the requested rows of the first operand
-# rotary in eager torch: x cos, -x[half], cat, · sin, +: 10 passes over x where one kernel takes two
+_PICKED = ("embedding", "gather")  # operations that read only the requested rows of the first operand
+# rotary embedding in eager torch: x cos, -x[half], cat, * sin, +: 10 passes over x, where one kernel takes two
 _SPELLED = {"rotary": (5, 5.0)}
-# XLA on TPUs: a kernel per reduction of rows, exponentials recomputed (docs/explanation/compute_and_fusion.md)
+# XLA on TPUs runs a kernel per row reduction and recomputes exponentials (docs/explanation/compute_and_fusion.md)
 _ON_TPU = {"softmax": (3, 2.0), "log_softmax": (3, 2.0), "normalize": (4, 3.0)}
 _BYTES = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
 
 
 @dataclass
 class KernelNode:
-    """One step with its reads and writes."""
+    """One step of a framework, with its reads and writes."""
 
     name: str
-    kind: str  # library, pointwise, reduction
+    kind: str  # "library", "pointwise" or "reduction"
     operations: tuple[str, ...]
     reads: list[View]
     read_bytes: list[float]
     writes: View | None
-    elements: int = 0  # elements of its loop
+    elements: int = 0  # number of elements of its loop
     flops: float = 0.0
     rows: int = 0
-    blocks: int = 0  # rows with one block of threads each; other sums share blocks
+    blocks: int = 0  # rows with one block of threads each; without them, sums share blocks
     launches: int = 1
     passes: float = 1.0  # number of passes over its bytes where the framework decomposes the operation
     call: int = -1
@@ -51,9 +51,9 @@ class KernelNode:
     activates: bool = False  # whether the library call can apply an activation
     panel: float = 0.0  # bytes of the smaller operand of one product
     function: str = ""
-    extents: tuple[float, int, int, int] | None = None  # of a product in an engine: count, rows, columns, contracted
-    also: tuple[View, ...] = ()  # additional results
-    cheap: bool = False  # elementwise: a compiler may recompute it in its readers
+    extents: tuple[float, int, int, int] | None = None  # for a product in an engine: count, rows, columns, contracted
+    also: tuple[View, ...] = ()  # additional results of the step
+    cheap: bool = False  # the node is elementwise, and a compiler may recompute it in its readers
 
 
 def nodes_of(
@@ -121,7 +121,7 @@ class _Reader:
         return self.values[name]
 
     def fresh(self, tensor: Mapping[str, Any], strides: Numbers | None = None) -> View:
-        """New storage for a tensor."""
+        """Allocates new storage for a tensor."""
         name, shape = tensor["name"], tuple(tensor["shape"])
         size = _size(tensor["dtype"])
         laid = contiguous(shape) if strides is None else strides
@@ -132,7 +132,7 @@ class _Reader:
         return [self.value(tensor) for tensor in op["operands"] if tensor is not None]
 
     def copy(self, source: View, op: str, why: str, shape: Numbers | None = None) -> View:
-        """A loop that copies elements to a contiguous tensor, which it returns."""
+        """Adds a loop that copies elements to a contiguous tensor, which it returns."""
         name = f"{source.name} for {why}"
         wanted = source.shape if shape is None else shape
         bytes_ = source.size * source.elements
@@ -226,7 +226,7 @@ class _Reader:
         written = None
         if result is not None:
             strides = None
-            if kind == "attention":  # flash kernels write sequence before heads
+            if kind == "attention":  # flash kernels write the sequence axis before the heads
                 _, h, s, d = result["shape"]
                 strides = (h * s * d, d, h * d, 1)
             written = self.fresh(result, strides)
@@ -248,7 +248,7 @@ class _Reader:
             )  # fmt: skip
 
     def _laid_out(self, op: Mapping[str, Any], view: View, batch: list[int], contracted: list[int]) -> View:
-        """A copy with the axes in the order of a batched product, seen under its old axes."""
+        """Copies a tensor to the axis order of a batched product, and returns a view with the original axes."""
         rest = [axis for axis in range(len(view.shape)) if axis not in batch and axis not in contracted]
         order = [*batch, *rest, *contracted]
         made = self.copy(view, op["name"], op["name"])

@@ -79,7 +79,7 @@ def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[li
             continue
         node.extents = _extents(operations[node.call], asked)
         if node.extents and asked.keeps and node.extents[1:3] == (asked.tokens, asked.vocabulary):
-            node.extents = (1.0, asked.sequences, *node.extents[2:])  # logits of each sequence's last token
+            node.extents = (1.0, asked.sequences, *node.extents[2:])  # only the last token of each sequence has logits
             if node.writes is not None and node.writes.base in kept:
                 view, share = node.writes, asked.sequences / asked.tokens
                 node.read_bytes[0] *= share
@@ -89,7 +89,7 @@ def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[li
 
 
 def _extents(op: Mapping[str, Any], asked: _Request) -> Extents | None:
-    """Extents of a product of rows by weights; products of experts count the experts that tokens reach on average."""
+    """Extents of a product of rows by weights; of experts, only those count that tokens reach on average."""
     if op["kind"] not in ("contract", "ragged_contract"):
         return None
     a, b = (one["shape"] for one in op["operands"][:2])
@@ -106,12 +106,12 @@ def _extents(op: Mapping[str, Any], asked: _Request) -> Extents | None:
 
 
 def reached(experts: Any, share: Any, tokens: Any) -> Any:
-    """Mean number of experts that receive tokens if all are equally likely: E (1 - (1 - share)^tokens)."""
+    """Mean number of experts that receive tokens if all experts are equally likely: E (1 - (1 - share)^tokens)."""
     return np.maximum(1.0, experts * (1.0 - (1.0 - np.minimum(1.0, share)) ** tokens))
 
 
 def in_the_mean(count: Any, price: Callable[[Any], Any]) -> Any:
-    """Seconds of a mean number of products, interpolated between the whole numbers below and above."""
+    """Seconds of a non-integer mean number of products, interpolated between the whole numbers below and above."""
     count = np.round(count, 9)
     less = np.floor(count)
     seconds = price(less)
@@ -121,8 +121,8 @@ def in_the_mean(count: Any, price: Callable[[Any], Any]) -> Any:
 
 
 def grouped(nodes: Sequence[KernelNode]) -> list[KernelGroup]:
-    """Kernels: library calls, merged products of the same rows, and one kernel for the operations between calls."""
-    level: dict[str, int] = {}  # by storage: library calls before it, on the longest path
+    """Groups nodes into kernels: library calls, merged products of the same rows, one kernel between two calls."""
+    level: dict[str, int] = {}  # storage -> number of library calls before it on the longest path
     found: dict[tuple[int, bool, str], KernelGroup] = {}
     for number, node in enumerate(nodes):
         called = node.kind == "library"
@@ -143,19 +143,19 @@ def grouped(nodes: Sequence[KernelNode]) -> list[KernelGroup]:
 
 @cache
 def constants() -> dict[str, float]:
-    """Constants of an engine beside its kernels, from `configs/frameworks/serving.json`."""
+    """Constants of an engine besides its kernels, from `configs/frameworks/serving.json`."""
     return dict(read_json(configs_dir() / "frameworks" / f"{FRAMEWORK}.json")["constants"])
 
 
 def launch(device: Device, dtype: str) -> float:
-    """Fixed seconds of a kernel between two library calls."""
+    """Fixed seconds per kernel between two library calls."""
     return float(constants_of(device, "rms", dtype).constants["launch"])
 
 
 def priced(
     groups: Sequence[KernelGroup], kernels: Sequence[Kernel], core: Any, costs: Costs
 ) -> tuple[list[Cost], list[str]]:
-    """Costs of kernels, and the assumptions."""
+    """Costs of kernels, and the assumptions made."""
     operations = list(core.operations())
     found, notes = costs.price(core)
     calls, multiplied = rows_of(found), _products(groups, operations, costs)
@@ -178,7 +178,7 @@ def priced(
 
 
 def _products(groups: Sequence[KernelGroup], operations: Sequence[Mapping[str, Any]], costs: Costs) -> dict[str, Cost]:
-    """Costs of products with an engine's extents, by the name of a group's first step."""
+    """Costs of products with an engine's extents, by the name of each group's first step."""
     asked: dict[tuple[Any, ...], list[str]] = {}
     for group in groups:
         every = [node.extents for node in group.nodes if node.extents is not None]
@@ -207,7 +207,7 @@ def _floor_and_ceiling(count: float) -> tuple[int, int]:
 
 
 def _mixed(less: Cost, more: Cost, part: float) -> Cost:
-    """A cost interpolated between two."""
+    """Interpolates between two costs."""
 
     def at(a: float, b: float) -> float:
         return a + part * (b - a)

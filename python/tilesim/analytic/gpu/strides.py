@@ -11,7 +11,7 @@ Numbers = tuple[int, ...]
 
 
 class View:
-    """Elements of a storage: its name and bytes, extents, strides in elements, bytes of an element."""
+    """A view of a storage: its name and bytes, extents, strides in elements, bytes of an element."""
 
     __slots__ = ("base", "base_bytes", "name", "shape", "size", "strides", "turned")
 
@@ -24,7 +24,7 @@ class View:
 
     @property
     def elements(self) -> int:
-        """Number of elements, with repetitions."""
+        """Number of elements; repeated ones count each time."""
         return math.prod(self.shape)
 
     @property
@@ -45,7 +45,7 @@ class View:
 
 
 def contiguous(shape: Sequence[int]) -> Numbers:
-    """Row-major strides."""
+    """Strides of a row-major tensor."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
@@ -54,7 +54,7 @@ def contiguous(shape: Sequence[int]) -> Numbers:
 
 
 def compact(shape: Sequence[int], like: Sequence[int]) -> Numbers:
-    """Compact strides in the axis order of other strides, as torch allocates results."""
+    """Compact strides with the axis order of other strides, as torch allocates results."""
     order = sorted(range(len(shape)), key=lambda axis: (-like[axis], axis))
     strides, step = [0] * len(shape), 1
     for axis in reversed(order):
@@ -64,11 +64,11 @@ def compact(shape: Sequence[int], like: Sequence[int]) -> Numbers:
 
 
 def viewed(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> Numbers | None:
-    """Strides of the same elements under another shape, or None; axes merge only where they are adjacent in memory."""
+    """Strides of a view with another shape, or None if it needs a copy; axes merge only where adjacent in memory."""
     if math.prod(shape) == 0 or not shape:
         return contiguous(wanted)
-    # runs of axes with one stride, the last first
-    runs: list[list[int]] = []  # elements, step
+    # runs of axes with one stride, the last axis first
+    runs: list[list[int]] = []  # each run: elements, stride
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent == 1:
             continue

@@ -19,10 +19,10 @@ from ...graph import user_error
 
 __all__ = ["Line", "cells_of_file"]
 
-MAX_ROWS = 1 << 20  # of a workbook's sheet by its own rules, and of a Parquet table
-MAX_WORKBOOK = 256 << 20  # bytes of its unpacked members
+MAX_ROWS = 1 << 20  # most rows of a workbook's sheet or a Parquet table
+MAX_WORKBOOK = 256 << 20  # most bytes of a workbook's unpacked members
 
-Line = tuple[int, dict[str, str]]  # number in the file, cells by column
+Line = tuple[int, dict[str, str]]  # line number in the file, and cells by column
 
 
 def cells_of_file(path: str | os.PathLike[str]) -> tuple[list[str], list[Line]]:
@@ -30,7 +30,7 @@ def cells_of_file(path: str | os.PathLike[str]) -> tuple[list[str], list[Line]]:
     name = path_text(path)
     suffix = Path(name).suffix.lower()
     if suffix in _BY_SUFFIX:
-        check_regular(name)  # tables in CSV may come through a pipe
+        check_regular(name)  # a CSV table may come through a pipe; other formats need a regular file
         try:
             return _BY_SUFFIX[suffix](name)
         except OSError as error:
@@ -108,7 +108,7 @@ def _dtype_of_sheet(title: str) -> str:
 
 
 def _workbook(name: str) -> tuple[list[str], list[Line]]:
-    """Tables of every sheet: a row of headings, and the rows of numbers below it; dtype of the sheet's title."""
+    """Reads the tables of every sheet: headings, and the rows of numbers below; the sheet's title has the dtype."""
     openpyxl = need("openpyxl", "tables")
     with _read_as("a workbook", name):
         with ZipFile(name) as archive:
@@ -158,7 +158,7 @@ _NAMELESS = re.compile(r"(matmul|softmax|layernorm|gelu)_(\w+)\.csv$", re.IGNORE
 
 
 def _without_header(name: str, operation: str, device: str) -> tuple[list[str], list[Line]] | None:
-    """LLMCompass: products as m, n, k, time and rate with units; others as extents and 1e9 elements/s."""
+    """Reads LLMCompass's files: products as m, n, k, time and rate with units; others as extents and 1e9 elements/s."""
     count = {"matmul": 5, "gelu": 2}.get(operation, 3)
     text = read_text(name, MAX_BYTES)
     lines: list[Line] = []
@@ -177,7 +177,7 @@ _TOKEN = re.compile(r'[{}]|"[^"]*"|[\w.]+')
 
 
 def _performance_table(name: str) -> tuple[list[str], list[Line]]:
-    """XLA: entries { key: "sm_90" value { entries { b: 1 m: 256 n: 256 k: 256 flops { key: "..." value: 1 } } } }."""
+    """Reads XLA's form: entries { key: "sm_90" value { entries { b: 1 m: 256 n: 256 k: 256 flops { ... } } } }."""
     text = read_text(name, MAX_BYTES)
     lines: list[Line] = []
     device, key = "", ""

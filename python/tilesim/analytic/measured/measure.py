@@ -28,11 +28,11 @@ __all__ = ["measure_cpu", "measure_cuda"]
 COLUMNS = ["source", "engine", "device", "dtype", "batch", "m", "n", "k", "latency_ms", "spread"]
 
 
-_AXES = ((0, 0.8192), (4, 0.6710), (4, 0.5497))  # lowest power of two, step
+_AXES = ((0, 0.8192), (4, 0.6710), (4, 0.5497))  # for each axis: lowest power of two, step
 
 
 def _spread(count: int) -> list[tuple[int, int, int]]:
-    """Shapes over three logarithmic axes, of 2^16 to 2^31 multiply-adds; steps by the plastic number leave no gaps."""
+    """Spreads shapes of 2^16 to 2^31 multiply-adds over three logarithmic axes; plastic-number steps leave no gaps."""
     shapes: list[tuple[int, int, int]] = []
     index = 0
     while len(shapes) < count:
@@ -55,7 +55,7 @@ SHAPES = [
 
 
 def _time(call: Callable[[], Any], budget: float, clock: Callable[[], float]) -> tuple[float, float]:
-    """Lower quartile of the seconds of batches of calls (disturbances only add time), and the quartiles' spread."""
+    """Lower quartile of the seconds of call batches (disturbances only add time), and the spread of the quartiles."""
     call()
     begin = clock()
     call()
@@ -125,7 +125,7 @@ def measure_cpu(
     used = allowed if threads is None else threads
     if not 1 <= used <= allowed:
         raise user_error("number of threads out of range", value=str(threads), allowed=f"1 to {allowed}")
-    check_writable(path)  # before a minute of measurements
+    check_writable(path)  # checked before a minute of measurements
     beside = path_text(Path(path).with_suffix(".device.json"))
     name = beside if device == "auto" else Device.load(device).name
     variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -151,7 +151,7 @@ def _run(path: str, name: str, seconds: float, threads: int, device: str) -> int
         for m, n, k in SHAPES:
             try:
                 middle, spread = _time(make(m, n, k), budget, clock)
-            except RuntimeError:  # this build of the library has no such kernel
+            except RuntimeError:  # this build of the library lacks the kernel
                 break
             rows.append(["measured", engine, name, dtype, 1, m, n, k, f"{middle * 1e3:.6g}", f"{spread:.3f}"])
     _write(path, rows)
@@ -184,7 +184,7 @@ def measure_cuda(path: str | os.PathLike[str], device: str = "auto", seconds: fl
             except (RuntimeError, AttributeError, TypeError) as error:
                 if multiple == 1:
                     raise user_error("the measurement failed", value=str(error)[-400:]) from None
-                break  # this build, or this GPU, has no such kernel
+                break  # this build or this GPU lacks the kernel
             rows.append(["measured", "library", name, scheme, 1, m, n, k, f"{middle * 1e3:.6g}", f"{spread:.3f}"])
     _write(path, rows)
     return len(rows)

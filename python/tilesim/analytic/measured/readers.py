@@ -19,12 +19,12 @@ _ENGINES = {"trtllm": "TensorRT-LLM", "vllm": "vLLM", "sglang": "SGLang"}
 REFUSED = "refused"  #: column of a converted row with the reason why no model can predict it
 
 Row = dict[str, str]
-KindAndRow = tuple[str, Row]  # kind of table, cells
+KindAndRow = tuple[str, Row]  # kind of table, and the cells of a row
 Converter = Callable[[Row, str], list[KindAndRow]]
 
 
 def label_of(name: str) -> str:
-    """Label of a device file from the driver's name ("NVIDIA H100 80GB HBM3"), a TPU's or a compute capability."""
+    """The device file's label for a driver's name ("NVIDIA H100 80GB HBM3"), a TPU's name or a compute capability."""
     known = ("RTX PRO 6000", "A100", "H100", "H200", "B200", "L40S", "L4", "V100", "T4", "B60", "RTX 4090", "MI300X")
     compute_capability = {"sm_80": "A100", "sm_89": "L40S", "sm_90": "H100", "sm_100": "B200", "sm_70": "V100"}
     parts = re.split(r"[^a-z0-9]+", name.lower())
@@ -40,7 +40,7 @@ def _engine(row: Mapping[str, str]) -> str:
 
 
 def _row(table: str, source: str, device: str, dtype: str, latency_ms: str, **cells: str) -> tuple[str, Row]:
-    """One row of a reference table, with its kind."""
+    """Makes one row of a reference table, with the kind of the table."""
     head = {"source": source, "device": label_of(device)} | ({"dtype": dtype} if dtype else {})
     return table, {**head, **cells, "latency_ms": latency_ms}
 
@@ -64,14 +64,14 @@ def _configurator_attention(row: Row, place: str) -> list[KindAndRow]:
 
 
 def _configurator_quantize(row: Row, place: str) -> list[KindAndRow]:
-    """Casts of activations: computing the scale only reads them, the cast reads two bytes and writes one."""
+    """Reads casts of activations: computing the scale only reads them; the cast reads two bytes and writes one."""
     name = row.get("op_name", "") + row.get("kernel_source", "")
     cells = {"op": "compute_scale" if "compute_scale" in name else "quantize", "rows": row["m"], "width": row["k"]}
     return [_row("vector", "AIConfigurator", row["device"], "bf16", row["latency"], engine=_engine(row), **cells)]
 
 
 def _neusight(row: Row, place: str) -> list[KindAndRow]:
-    """Linear layers (B, M, N) with weights of N by K, and batched products (B, M, N) by (B, N, K)."""
+    """Reads linear layers (B, M, N) with weights of N by K, and batched products (B, M, N) by (B, N, K)."""
     linear = row["OPName"].strip().lower() == "linear"
     rows, batch = (int(row["B"]) * int(row["M"]), 1) if linear else (int(row["M"]), int(row["B"]))
     source = "NeuSight-linear" if linear else "NeuSight-bmm"
@@ -83,7 +83,7 @@ _VECTOR = {"layernorm": "ln", "layer_norm": "ln", "div": "div", "true_divide": "
 
 
 def _neusight_vector(row: Row, place: str) -> list[KindAndRow]:
-    """Operations over B rows of H elements."""
+    """Reads operations over B rows of H elements."""
     name = row["OPName"].strip().lower()
     cells = {"op": _VECTOR.get(name, name), "rows": row["B"], "width": row["H"]}
     return [_row("vector", "NeuSight", row["Device"], "fp32", row["Latency (ms)"], **cells)]
@@ -118,7 +118,7 @@ def _milliseconds(cells: Mapping[str, str], ms: str, us: str) -> str:
 
 
 def _deepbench(row: Row, place: str) -> list[KindAndRow]:
-    """Device and dtype come from the workbook's file name and sheet, or from columns of a CSV file."""
+    """Reads a row; device and dtype come from the workbook's file name and sheet, or from columns of a CSV file."""
     cells = {key.strip().lower(): (value or "").strip() for key, value in row.items() if key}
     head = ("DeepBench", cells["device"], cells["dtype"])
     if not cells["dtype"]:
@@ -142,13 +142,13 @@ def _deepbench(row: Row, place: str) -> list[KindAndRow]:
 
 
 def _mlsim(row: Row, place: str) -> list[KindAndRow]:
-    """Square products on a T4, unless the file names another device."""
+    """Reads square products, measured on a T4 unless the file names another device."""
     shape = dict.fromkeys(("m", "n", "k"), row["matrix_size"])
     return [_row("gemm", "mlsim", row.get("device") or "T4", row["dtype"], row["runtime_ms"], batch="1", **shape)]
 
 
 def _in_path(place: str, what: str) -> str:
-    """The device that a folder of the path names."""
+    """Finds the device that a folder in the path names."""
     for part in reversed(Path(place).parts[:-1]):
         if re.search(r"(?i)\b(tpu|rtx|mi\d|[abhvtl]\d{1,4}s?)\b", part.replace("_", " ").replace("-", " ")):
             return label_of(part)
@@ -156,7 +156,7 @@ def _in_path(place: str, what: str) -> str:
 
 
 def _vidur_mlp(row: Row, place: str) -> list[KindAndRow]:
-    """Products of one transformer layer in fp16, sharded over `num_tensor_parallel_workers`."""
+    """Reads products of one transformer layer in fp16, sharded over `num_tensor_parallel_workers`."""
     tokens, width, wide = (int(float(row[key])) for key in ("num_tokens", "n_embd", "n_expanded_embd"))
     heads, key_heads = int(float(row["n_head"])), int(float(row["n_kv_head"]))
     workers = int(float(row["num_tensor_parallel_workers"]))
@@ -179,7 +179,7 @@ def _vidur_mlp(row: Row, place: str) -> list[KindAndRow]:
 
 
 def _vidur_attention(row: Row, place: str) -> list[KindAndRow]:
-    """Attention of one layer: a chunk of one prompt, or a step of a batch."""
+    """Reads attention of one layer: a chunk of one prompt, or a decode step of a batch."""
     heads, key_heads, width, workers = (
         int(float(row[key])) for key in ("n_q_head", "n_kv_head", "n_embd", "num_tensor_parallel_workers")
     )
@@ -213,7 +213,7 @@ def _compass(row: Row, place: str) -> list[KindAndRow]:
     return [_row("vector", *head, f"{ms:.9g}", op=op, rows=str(rows), width=str(width))]
 
 
-# Models that LLMServingSim profiles: width, queries, keys, inner width, vocabulary, as published with them
+# Models that LLMServingSim profiles: hidden size, query heads, key heads, inner size, vocabulary, as published
 _SERVED = {
     "llama-3.1-8b": (4096, 4096, 1024, 14336, 128256),
     "llama-3.1-70b": (8192, 8192, 1024, 28672, 128256),
@@ -222,7 +222,7 @@ _SERVED = {
 
 
 def _serving(row: Row, place: str) -> list[KindAndRow]:
-    """Layers of a served model, times in nanoseconds; folders name model and device."""
+    """Reads layers of a served model with times in nanoseconds; folders name the model and the device."""
     parts = [part.lower() for part in Path(place).parts]
     model = next((name for name in _SERVED if name in parts), None)
     if model is None:
@@ -252,7 +252,7 @@ _XLA = {"bf16": "bf16", "f16": "fp16", "f32": "tf32", "f8e4m3fn": "fp8_nocast", 
 
 
 def _xla(row: Row, place: str) -> list[KindAndRow]:
-    """Rates in FLOP/s. float32 products run in tf32 there by default; fp8 operands need no cast."""
+    """Reads rates in FLOP/s. XLA runs float32 products in tf32 by default; fp8 operands need no cast."""
     operands = row["xla"].split("->")[0].split("x")
     shape = {"batch": row["b"], **{key: row[key] for key in ("m", "n", "k")}}
     work = 2.0
@@ -265,7 +265,7 @@ def _xla(row: Row, place: str) -> list[KindAndRow]:
 
 
 def _pedia(row: Row, place: str) -> list[KindAndRow]:
-    """Wall-clock times of products on TPUs in microseconds, including a dispatch of about 130 us."""
+    """Reads wall-clock times of products on TPUs in microseconds, including a dispatch of about 130 us."""
     shape = {key: row[key] for key in ("m", "n", "k")}
     return [_row("gemm", "gpu-tpu-pedia", row["device"], row["dtype"], f"{float(row['time_us']) / 1e3:.9g}", **shape)]
 
@@ -292,7 +292,7 @@ _FORMATS: list[tuple[set[str], Converter]] = [
 
 
 def recognise(header: Sequence[str]) -> Converter | None:
-    """The converter of a known public format, else None."""
+    """Finds the converter for a known public format; None for other files."""
     names = {name.strip() for name in header}
     for needed, convert in _FORMATS:
         if needed <= names and not (convert is _neusight_vector and {"C", "Cin", "I", "in_channels"} & names):

@@ -41,7 +41,7 @@ _MAY_BE_EMPTY = {"ta", "tb", "source", "engine"}
 
 @dataclass
 class MeasuredRow:
-    """One row: cells as read, numbers, status and reason."""
+    """One row of a measured table: cells as read, numbers, status and reason."""
 
     line: int
     cells: dict[str, Any]
@@ -50,17 +50,17 @@ class MeasuredRow:
     reason: str = ""
 
     def text(self, key: str) -> str:
-        """A text cell, "" if absent."""
+        """The text of a cell; "" if it is absent."""
         return str(self.cells.get(key) or "").strip()
 
     @property
     def seconds(self) -> float:
-        """Measured seconds."""
+        """The measured time in seconds."""
         return self.numbers["latency_ms"] * 1e-3
 
 
 def check_header(path: str, header: Sequence[str]) -> None:
-    """A `UserError` for a file without columns, or with another separator."""
+    """Raises `UserError` for a file without columns or with another separator."""
     if not header:
         raise user_error("the file is empty", place=path)
     if len(header) == 1 and (mark := next((one for one in ";\t|" if one in header[0]), "")):
@@ -146,7 +146,7 @@ def _measured(table: str, number: int, cells: dict[Any, Any], header: Sequence[s
 
 
 def _renamed(convert: Converter, lines: Sequence[Line], path: str) -> dict[str, list[Line]]:
-    """Rows of a public format by kind of table."""
+    """Groups the rows of a public format by kind of table."""
     found: dict[str, list[Line]] = {}
     for number, cells in lines:
         try:
@@ -161,7 +161,7 @@ def _renamed(convert: Converter, lines: Sequence[Line], path: str) -> dict[str, 
 
 
 def kinds_of(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
-    """Kinds of tables in a file of a public format."""
+    """Lists the kinds of tables in a file of a public format."""
     header, lines = cells_of_file(path)
     convert = recognise(header)
     found = _renamed(convert, lines, path_text(path)) if convert else {}
@@ -184,7 +184,7 @@ def _one_device(rows: Sequence[MeasuredRow], path: str, device: str | None) -> N
 
 
 def group_key(cells: Mapping[str, Any]) -> str:
-    """source|engine|device|scheme, from the columns that exist."""
+    """Builds the key source|engine|device|scheme from the columns that exist."""
     names = ("source", "engine", "device", "dtype", "attn_dtype", "kv_cache_dtype")
     return "|".join(str(cells.get(name) or "").strip() for name in names if name in cells)
 

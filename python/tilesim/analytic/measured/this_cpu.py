@@ -15,16 +15,16 @@ from ...graph import user_error
 
 __all__ = ["describe"]
 
-# Operations per cycle and core: a flag of the processor, f32, bf16, int8; two multiply-add ports of that width.
+# Operations per cycle and core by processor flag: f32, bf16, int8, with two multiply-add ports of that width.
 _WIDTHS = [
     ("avx512f", 64.0, ("avx512_bf16", 128.0), ("avx512_vnni", 256.0)),
     ("avx2", 32.0, ("avx_ne_convert", 64.0), ("avx_vnni", 128.0)),
     ("asimd", 16.0, ("bf16", 32.0), ("asimddp", 64.0)),
     ("", 8.0, ("", 0.0), ("", 0.0)),
 ]
-_CACHE_BYTES_PER_CYCLE = {1: 128.0, 2: 32.0, 3: 16.0}  # per core, from microbenchmarks of x86 servers
+_CACHE_BYTES_PER_CYCLE = {1: 128.0, 2: 32.0, 3: 16.0}  # bytes per cycle and core, from microbenchmarks of x86 servers
 
-NEARLY = 0.92  # share of the peak that a good library reaches
+NEARLY = 0.92  # share of the peak rate that a good library reaches
 
 
 def _text(path: str) -> str:
@@ -35,7 +35,7 @@ def _text(path: str) -> str:
 
 
 def _caches(threads: int) -> list[tuple[int, float, int, int]]:
-    """Level, bytes of the cores used, line and ways of every data cache."""
+    """Level, bytes for the cores in use, line bytes and ways of every data cache."""
     found = []
     for index in range(8):
         folder = f"/sys/devices/system/cpu/cpu0/cache/index{index}"
@@ -51,7 +51,7 @@ def _caches(threads: int) -> list[tuple[int, float, int, int]]:
 
 
 def _product_rate(clock: Callable[[], float]) -> float:
-    """Operations per second of a product that fits the caches; the best of twenty."""
+    """Measures operations per second of a product that fits the caches; takes the best of twenty."""
     a = np.ones((384, 384), np.float32)
     out = np.empty_like(a)
     best = float("inf")
@@ -64,7 +64,7 @@ def _product_rate(clock: Callable[[], float]) -> float:
 
 
 def _memory_rate(clock: Callable[[], float]) -> float:
-    """Bytes per second of reading 256 MiB, far larger than any cache; the best of eight."""
+    """Measures bytes per second of reading 256 MiB, far more than any cache holds; takes the best of eight."""
     source = np.ones(1 << 25, np.float64)
     best = float("inf")
     for _ in range(8):
@@ -75,7 +75,7 @@ def _memory_rate(clock: Callable[[], float]) -> float:
 
 
 def describe(threads: int, timer: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
-    """A device file of this machine's processor."""
+    """Describes this machine's processor as a device file."""
     info = _text("/proc/cpuinfo")
     caches = _caches(threads)
     mhz = [float(line.split(":")[1]) for line in info.splitlines() if line.startswith("cpu MHz")]

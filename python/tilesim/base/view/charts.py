@@ -16,7 +16,7 @@ __all__ = ["Boxes", "Points", "Steps"]
 
 _WIDTH = 860
 _LEFT, _RIGHT, _TOP, _BOTTOM = 150, 16, 10, 44
-_STILL = 700  # shapes of one kind in a static drawing
+_STILL = 700  # most shapes of one kind in a static drawing
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class _Axis:
 def _frame(
     across: _Axis, up: _Axis | None, titles: tuple[str, str], forms: tuple[str, str], height: float
 ) -> list[str]:
-    """Axes, ticks and titles."""
+    """Draws axes, ticks and titles."""
     right, bottom = _WIDTH - _RIGHT, height - _BOTTOM
     parts = [f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom}H{right}"/>']
     for value in across.ticks():
@@ -112,12 +112,12 @@ class Points:
     caption: str = ""
 
     def keys(self) -> dict[str, str]:
-        """The legend."""
+        """The names of the legend with their colours."""
         used = {str(row[self.keys_of[3]]) for row in self.rows}
         return {name: colour for name, colour in self.colours.items() if name in used}
 
     def height(self) -> float:
-        """Pixels."""
+        """Height in pixels."""
         return 400
 
     def _spans(self) -> tuple[_Axis, _Axis]:
@@ -129,7 +129,7 @@ class Points:
         return across, _Axis(min(ys) / 2, max(ys) * 2, self.height() - _BOTTOM, _TOP, True)
 
     def html(self, live: bool = False) -> str:
-        """Lines, and the first points."""
+        """Draws the lines and the first points."""
         across, up = self._spans()
         parts = _frame(across, up, self.titles, self.forms, self.height())
         for name, xs, ys in self.lines:
@@ -147,7 +147,7 @@ class Points:
         return _figure(self, _svg(parts, self.height(), self.caption), live)
 
     def data(self) -> dict[str, Any] | None:
-        """Lines, and points unless a table holds them."""
+        """Lines, and points unless a table stores them."""
         found: dict[str, Any] = {"kind": "points", "name": self.name, "titles": self.titles, "forms": self.forms}
         found |= {"lines": [[name, list(xs), list(ys)] for name, xs, ys in self.lines], "keys": list(self.keys_of)}
         found |= {"colours": dict(self.colours), "other": OTHER_COLOUR, "height": self.height(), "table": self.table}
@@ -179,16 +179,16 @@ class Boxes:
     picks: Sequence[Sequence[int]] = ()
 
     def keys(self) -> dict[str, str]:
-        """The legend."""
+        """The names of the legend with their colours."""
         used = {box[4] for box in self.boxes}
         return {name: colour for i, (name, colour) in enumerate(self.sorts) if i in used}
 
     def height(self) -> float:
-        """Pixels."""
+        """Height in pixels."""
         return max(120, 24 * len(self.rows) + _TOP + _BOTTOM) if self.rows else 340
 
     def html(self, live: bool = False) -> str:
-        """The largest boxes, to scale."""
+        """Draws the largest boxes, to scale."""
         bottom = self.height() - _BOTTOM
         across = _Axis(0, self.spans[0] or 1, _LEFT, _WIDTH - _RIGHT)
         up = _Axis(0, self.spans[1] or 1, *((_TOP, bottom) if self.rows else (bottom, _TOP)))
@@ -237,15 +237,15 @@ class Steps:
     caption: str = ""
 
     def keys(self) -> dict[str, str]:
-        """The legend."""
+        """The names of the legend with their colours."""
         return {name: SERIES[i % len(SERIES)] for i, (name, _) in enumerate(self.series)}
 
     def height(self) -> float:
-        """Pixels."""
+        """Height in pixels."""
         return 200
 
     def tops(self) -> list[list[float]]:
-        """Upper edges of the stacked series."""
+        """The upper edges of the stacked series."""
         found: list[list[float]] = []
         for _, values in self.series:
             below = found[-1] if found else [0.0] * len(values)
@@ -253,7 +253,7 @@ class Steps:
         return found
 
     def html(self, live: bool = False) -> str:
-        """The series; many steps are merged by their maximum."""
+        """Draws the series; many steps are merged by their maximum."""
         tops = self.tops()
         length = max((len(row) for row in tops), default=0)
         high = max([max(row, default=0.0) for row in tops] + [self.limit[1] if self.limit else 0.0]) or 1.0

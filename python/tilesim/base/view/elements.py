@@ -38,11 +38,11 @@ _FORMS = {
     "size": figures.size,
 }
 _NOTHING = "–"
-_TIP = 240  # characters of a full name
+_TIP = 240  # most characters of a full name
 
 
 def as_text(form: str, value: Any) -> str:
-    """A value as text."""
+    """Formats a value."""
     if value is None:
         return _NOTHING
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -55,7 +55,7 @@ def as_text(form: str, value: Any) -> str:
 
 
 def picks(table: str, rows: Sequence[int], name: str = "") -> str:
-    """Attributes that link an element to table rows: a click shows their details."""
+    """Attributes that link an element to table rows, so that a click shows their details."""
     if not rows:
         return ""
     told = f' data-name="{escape(name)}"' if name else ""
@@ -90,7 +90,7 @@ class Cards:
     cards: Sequence[Card]
 
     def html(self, live: bool = False) -> str:
-        """A box per card."""
+        """Draws a box per card."""
         boxes = (
             f'<div class="card"><div class="label">{escape(card.label)}</div><div class="value">{escape(card.value)}'
             f"</div>{f'<div class=note>{escape(card.note)}</div>' if card.note else ''}</div>"
@@ -99,13 +99,13 @@ class Cards:
         return f'<div class="cards">{"".join(boxes)}</div>'
 
     def data(self) -> dict[str, Any] | None:
-        """No data."""
+        """Returns None: cards need no script."""
         return None
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One stacked bar: parts by name, and a text."""
+    """One stacked bar: its parts by name, and a text."""
 
     name: str
     parts: Mapping[str, float]
@@ -124,7 +124,7 @@ class Bars:
     whole_names: bool = False
 
     def html(self, live: bool = False) -> str:
-        """One row per bar; widths are shares of `whole` (0: of the longest bar)."""
+        """Draws one row per bar; widths are shares of `whole` (0: of the longest bar)."""
         whole = self.whole or max((math.fsum(row.parts.values()) for row in self.rows), default=0.0) or 1.0
         used = dict.fromkeys(name for row in self.rows for name, number in row.parts.items() if number > 0)
         legend = "".join(
@@ -151,7 +151,7 @@ class Bars:
         return f'<div class="legend">{legend}</div><div class="{kind}">{"".join(lines)}</div>{caption}'
 
     def data(self) -> dict[str, Any] | None:
-        """No data."""
+        """Returns None: bars need no script."""
         return None
 
 
@@ -172,7 +172,7 @@ class Column:
     whole: bool = False
 
     def value(self, row: Mapping[str, Any]) -> Any:
-        """Its value in a row."""
+        """The column's value in a row."""
         if self.of is None:
             return row[self.key]
         above, below, scale = self.of
@@ -200,7 +200,7 @@ class Rows:
     order: str = ""
 
     def html(self, live: bool = False) -> str:
-        """The first rows, in a container for the script."""
+        """Draws the first rows, in a container for the script."""
         columns = [column for column in self.columns if column.shown]
         head = "".join(f'<th scope="col"{_side(column)}>{escape(column.title)}</th>' for column in columns)
         shown = self.rows[: 40 if live else self.most]
@@ -229,7 +229,7 @@ class Rows:
         return f'<td class="left" title="{tip}">{mark}{escape(figures.short(as_text("text", value), 60))}</td>'
 
     def data(self) -> dict[str, Any] | None:
-        """Columns with their values; repeated texts are stored once."""
+        """The columns with their values; repeated texts are stored once."""
         if len(self.rows) < self.least:
             return None
         values = {
@@ -261,7 +261,7 @@ def _side(column: Column) -> str:
 
 
 def _number(value: Any) -> Any:
-    """Six digits of a fraction, whole numbers unchanged; None unless finite."""
+    """Rounds a fraction to six digits, and keeps whole numbers; None unless finite."""
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
@@ -270,13 +270,13 @@ def _number(value: Any) -> Any:
 
 
 def indexed(texts: Sequence[str]) -> dict[str, Any]:
-    """Distinct texts, and an index per position."""
+    """Distinct texts, and an index for each position."""
     places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     return {"of": list(places), "at": [places[text] for text in texts]}
 
 
 def packed(values: list[Any]) -> Any:
-    """A column for the script: a list, indexed texts, or one value for all rows."""
+    """Packs a column for the script: a list, indexed texts, or one value for all rows."""
     if all(isinstance(value, str) for value in values):
         return indexed(values) if len(set(values)) <= len(values) / 2 else values
     numbers = [_number(value) for value in values]
@@ -304,13 +304,13 @@ class Notes:
     lines: Sequence[str]
 
     def html(self, live: bool = False) -> str:
-        """A paragraph, or a list."""
+        """Writes a paragraph, or a list."""
         if len(self.lines) == 1:
             return f'<p class="note">{escape(self.lines[0])}</p>'
         return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in self.lines) + "</ul>" if self.lines else ""
 
     def data(self) -> dict[str, Any] | None:
-        """No data."""
+        """Returns None: notes need no script."""
         return None
 
 
@@ -327,7 +327,7 @@ class Picture:
         return f'<figure><div class="window">{self.svg}</div>{caption}</figure>'
 
     def data(self) -> dict[str, Any] | None:
-        """No data."""
+        """Returns None: pictures need no script."""
         return None
 
 

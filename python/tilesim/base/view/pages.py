@@ -20,7 +20,7 @@ __all__ = ["LIBRARY", "document", "fragment"]
 LIBRARY = "bokeh"
 _SCRIPTS = ("server/static/js/bokeh.min.js", "server/static/js/bokeh-api.min.js")
 _BUNDLED = ("figures.js", "table.js", "reasons.js", "charts.js", "page.js")
-_STILL = ("table", "reasons")  # kinds other than charts
+_STILL = ("table", "reasons")  # kinds of elements that are not charts
 
 
 @lru_cache(maxsize=16)
@@ -29,7 +29,7 @@ def _asset(name: str) -> str:
 
 
 def _inline(script: str) -> str:
-    """A script's text, escaped for HTML."""
+    """Escapes a script's text for HTML."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
@@ -59,13 +59,13 @@ def _body(sections: Sequence[Section], live: bool) -> str:
 
 
 def fragment(title: str, sections: Sequence[Section]) -> str:
-    """HTML for a notebook: no script, nothing loaded, the first rows of tables."""
+    """Writes HTML for a notebook: no script, no external resources, the first rows of tables."""
     head = f"<h1>{escape(short(title, 300))}</h1>" if title else ""
     return f'<div class="ts-view"><style>{_asset("view.css")}</style>{head}{_body(sections, False)}</div>'
 
 
 def document(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
-    """A self-contained page: tables sort, filter and fold; charts zoom if Bokeh is installed."""
+    """Writes a self-contained page: tables sort, filter and fold; charts zoom if Bokeh is installed."""
     found = [one for section in sections for part in section.parts if (one := part.data()) is not None]
     charts = any(one["kind"] not in _STILL for one in found)
     scripts, lacking = library() if charts else ("", "")
@@ -95,6 +95,6 @@ def _json(text: str) -> str:
 
 
 def parts_of(text: str) -> dict[str, Any]:
-    """The data in a page's text."""
+    """Reads the data from a page's text."""
     inner = text.partition('id="data">')[2].partition("</script>")[0]
     return dict(json.loads(inner))

@@ -10,12 +10,12 @@ from .elements import indexed, packed
 
 __all__ = ["Reason", "Reasons"]
 
-_PARTS = 100_000  # resolution of a share
+_PARTS = 100_000  # a share is stored as this many parts
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One row: shares of terms (by number; they add up to 1), and its lower bound."""
+    """The reason of one row: shares of terms (by number; they add up to 1), and its lower bound."""
 
     shares: Sequence[tuple[int, float]]
     least: float = 0.0
@@ -44,7 +44,7 @@ class Reasons:
     missing: str = ""
 
     def html(self, live: bool = False) -> str:
-        """Nothing."""
+        """Returns "": a notebook shows no reasons."""
         return ""
 
     def data(self) -> dict[str, Any] | None:
@@ -75,7 +75,7 @@ class Reasons:
 
 
 def _integer_terms(shares: Sequence[tuple[int, float]]) -> tuple[int, ...]:
-    """Terms with integer parts that add up as the shares do."""
+    """Rounds shares to integer parts that have the same sum."""
     exact = [(term, share * _PARTS) for term, share in shares]
     parts = [int(value) for _, value in exact]
     left = round(sum(value for _, value in exact)) - sum(parts)

@@ -15,20 +15,20 @@ from .sharing import Demand, Sharing, Use
 
 __all__ = ["DeviceGroup", "Price", "Quotient", "quotient"]
 
-#: operation, bytes, devices in their order, recorded picoseconds, place for messages -> picoseconds
+#: (operation, bytes, devices in order, recorded picoseconds, place for messages) -> picoseconds
 Price = Callable[[str, int, "tuple[int, ...]", int, str], int]
 _Group = tuple[str, int]
 
 
 @dataclass(slots=True)
 class DeviceGroup:
-    """Devices of a class in the same groups; with sends or receives, each device separately."""
+    """Devices of one class in the same groups; in a trace with sends or receives, a single device."""
 
     part: TraceClass
     devices: list[int]
     groups: dict[str, _Group]
-    at: int = 0  # of the first device in its class
-    sequence: dict[_Group, list[int]] = field(default_factory=dict)  # places of collectives, in program order
+    at: int = 0  # index of the first device within its class
+    sequence: dict[_Group, list[int]] = field(default_factory=dict)  # group -> places of its collectives
     cost: dict[int, int] = field(default_factory=dict)  # place -> picoseconds
     partner: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> unit and place of the other end
     use: dict[int, Use] = field(default_factory=dict)  # place -> use of links
@@ -37,19 +37,19 @@ class DeviceGroup:
 
 @dataclass(slots=True)
 class Quotient:
-    """One unit per class of timelines. `joined` has, per collective, all its (class, place)."""
+    """One unit per class of equal timelines. `joined` lists each collective's pairs (class, place)."""
 
     units: list[DeviceGroup]
-    devices: list[int]  # devices per class
+    devices: list[int]  # number of devices per class
     joined: dict[tuple[int, int], list[tuple[int, int]]]
     partner: dict[tuple[int, int], tuple[int, int]]
-    members: list[list[int]] = field(default_factory=list)  # the devices of each
-    demands: dict[tuple[int, int], Demand] = field(default_factory=dict)  # of (class, place) that communicates
-    groups: dict[_Group, tuple[int, ...]] = field(default_factory=dict)  # devices of each
+    members: list[list[int]] = field(default_factory=list)  # the devices of each class
+    demands: dict[tuple[int, int], Demand] = field(default_factory=dict)  # (class, place) -> its use of links
+    groups: dict[_Group, tuple[int, ...]] = field(default_factory=dict)  # devices of each group
 
 
 def quotient(trace: Trace, price: Price, symmetry: bool, sharing: Sharing | None = None) -> Quotient:
-    """Finds them."""
+    """Groups devices with equal timelines into classes."""
     groups: dict[_Group, tuple[int, ...]] = {("", 0): tuple(range(trace.devices))}
     for kind, several in trace.groups.items():
         groups.update({(kind, number): tuple(group) for number, group in enumerate(several)})
@@ -100,14 +100,14 @@ def _find_uses(units: list[DeviceGroup], sharing: Sharing) -> None:
     for unit in units:
         for at, (load, scale) in list(unit.use.items()):
             most = float(sharing.most[load])
-            if most > 0:  # a form that is too fast for its busiest link uses the whole link
+            if most > 0:  # a closed form that is faster than its busiest link allows uses the whole link
                 unit.use[at] = (load, min(scale, 1 / most))
             else:
                 del unit.use[at]
 
 
 def _demands(units: list[DeviceGroup], sharing: Sharing, loads: list[int]) -> dict[tuple[int, int], Demand]:
-    """Use of links by each communication, by class and place."""
+    """The use of links by each communication, by class and place."""
     links = sharing.demands(np.array(loads, np.int64))
     found: dict[tuple[int, int], Demand] = {}
     known: dict[Use, Demand] = {}

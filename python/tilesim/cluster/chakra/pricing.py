@@ -13,11 +13,11 @@ from ..trace import Trace, TraceNode
 
 __all__ = ["DTYPE", "INSIDE", "NETWORK", "PERMUTE", "SLOWED", "Communication", "learn"]
 
-#: attributes of nodes: the message belongs to a permute, which has one time; the dtype of a collective
+#: attributes of nodes: the permute to which a message belongs, which has one time; the dtype of a collective
 PERMUTE, DTYPE = "tilesim_permute", "tilesim_dtype"
-#: of a compute node: the factor of a slow device, which its time already includes
+#: attribute of a compute node: the factor of a slow device, which its time already includes
 SLOWED = "tilesim_slowed"
-#: of communication simulated inside a device: picoseconds there, and picoseconds of the network
+#: attributes of communication simulated inside a device: picoseconds there, and picoseconds of the network
 INSIDE, NETWORK = "tilesim_inside_ps", "tilesim_network_ps"
 #: operations without a network model
 RECORDED = ("reduce", "gather", "scatter")
@@ -31,12 +31,12 @@ class Communication:
     network: str
     library: Any
     symmetry: bool
-    algorithm: Any = "auto"  # or one by operation, a dict
+    algorithm: Any = "auto"  # or a dict from operation to algorithm
     cached: dict[Any, int] = field(default_factory=dict)
     messages: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    dtypes: dict[tuple[str, int], str] = field(default_factory=dict)  # of the elements, by operation and bytes
-    ways: dict[Any, Any] = field(default_factory=dict)  # algorithms of collectives, as `known`
-    within: dict[Any, tuple[int, int]] = field(default_factory=dict)  # NETWORK and INSIDE, as `known`
+    dtypes: dict[tuple[str, int], str] = field(default_factory=dict)  # (operation, bytes) -> dtype of the elements
+    ways: dict[Any, Any] = field(default_factory=dict)  # algorithms of collectives, with the keys of `known`
+    within: dict[Any, tuple[int, int]] = field(default_factory=dict)  # NETWORK and INSIDE, with the keys of `known`
 
     def __call__(self, op: str, size: int, devices: tuple[int, ...], recorded: int, place: str) -> int:
         """Picoseconds of a collective, or of a message between two devices."""
@@ -101,7 +101,7 @@ class Communication:
 
 
 def permute_key(size: int, pairs: Iterable[Sequence[int]]) -> Any:
-    """Key of a permute."""
+    """The key under which the time of a permute is stored."""
     return "permute", size, tuple(sorted(map(tuple, pairs)))
 
 

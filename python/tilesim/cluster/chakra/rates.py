@@ -17,10 +17,10 @@ _At = tuple[int, int]
 
 @dataclass(slots=True, eq=False)
 class _RunningNode:
-    """A running node. `left`: remaining seconds of its time alone; one of them lasts `1 / rate` seconds."""
+    """A running node. `left`: the remaining seconds at full rate; each lasts `1 / rate` seconds."""
 
     nodes: Sequence[_At]
-    units: Sequence[int]  # devices of a communication
+    units: Sequence[int]  # devices that communicate
     demand: Demand | None
     standalone: int
     begin: int
@@ -39,13 +39,13 @@ class ConcurrentRates:
         self.of: dict[_At, _RunningNode] = {}
         self.talking: list[set[int]] = [set() for _ in quotient.units]
         self.computing: list[dict[int, _RunningNode]] = [{} for _ in quotient.units]
-        self.on: dict[int, dict[int, _RunningNode]] = {}  # by link, its users
-        self.changed: set[int] = set()  # devices, by class
-        self.touched: set[int] = set()  # links
+        self.on: dict[int, dict[int, _RunningNode]] = {}  # link -> nodes that use it
+        self.changed: set[int] = set()  # classes of devices whose nodes changed
+        self.touched: set[int] = set()  # links whose nodes changed
         self.ended: set[_At] = set()
 
     def begin(self, nodes: Sequence[_At], alone: int, now: int, units: Sequence[int] = ()) -> int:
-        """Something begins."""
+        """Begins a node; returns its expected end."""
         demand = self.demands.get(nodes[0]) if units else None
         item = _RunningNode(nodes, units, demand, alone, now, now, alone, now + alone)
         if not alone:
@@ -57,7 +57,7 @@ class ConcurrentRates:
             self.computing[number][id(item)] = item
             if self.slowing:
                 self.changed.add(number)
-        if demand is not None:  # pure latency uses no link
+        if demand is not None:  # pure latency uses no link, so it has no demand
             for number in units:
                 self.talking[number].add(id(item))
                 self.changed.add(number)
@@ -89,7 +89,7 @@ class ConcurrentRates:
         return max(0, now - item.begin - item.standalone)
 
     def adjust(self, now: int, heap: list[tuple[int, int, int]]) -> None:
-        """New rates after a begin or an end; new ends go on the heap."""
+        """Updates rates after a begin or an end, and puts new ends on the heap."""
         found: list[tuple[_RunningNode, float]] = []
         if self.slowing:
             for number in self.changed:
@@ -111,7 +111,7 @@ class ConcurrentRates:
                     heapq.heappush(heap, (end, *at))
 
     def _meeting(self) -> list[list[_RunningNode]]:
-        """Users of changed links, in groups that share links."""
+        """Lists the users of changed links in groups that share links."""
         found: list[list[_RunningNode]] = []
         seen: set[int] = set()
         for first in sorted(self.touched):

@@ -73,7 +73,7 @@ def _join(trace: Trace) -> None:
 
 
 def _files(root: str, name: str | None) -> tuple[str, list[str]]:
-    """Name, and paths by device."""
+    """Finds the name and the path of each device's file."""
     try:
         there = sorted(os.listdir(root))
     except OSError as error:
@@ -112,7 +112,7 @@ def _groups(path: str, devices: int) -> dict[str, list[int]]:
 
 
 def _messages(data: bytes, path: str) -> list[tuple[int, bytes]]:
-    """Bodies of the nodes and their numbers in the file, without GlobalMetadata."""
+    """Bodies of the nodes, each with its number in the file; skips GlobalMetadata."""
     found: list[tuple[int, bytes]] = []
     at = count = 0
     while at < len(data):

@@ -127,7 +127,7 @@ class Replay(Tabled):
 
 
 def recorded(replay: Replay) -> Trace:
-    """The nodes that ran, with their computing times."""
+    """A trace of the nodes that ran, with their computing times."""
     classes = []
     for unit, devices, ran in zip(replay.found.units, replay.found.members, replay.ran, strict=True):
         at = {device: number for number, device in enumerate(unit.part.devices)}
@@ -161,7 +161,7 @@ def _row(number: int, quotient: Quotient, ran: ExecutedNodes) -> dict[str, Any]:
 
 
 def union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans of time joined where they touch."""
+    """Merges spans of time that touch."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
         if found and begin <= found[-1][1]:
@@ -172,5 +172,5 @@ def union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def length(spans: list[tuple[int, int]]) -> int:
-    """Total length of spans."""
+    """The total length of spans."""
     return sum(end - begin for begin, end in spans)

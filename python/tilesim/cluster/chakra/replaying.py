@@ -137,7 +137,7 @@ def rooflined(trace: Trace, system: AstraSystem) -> Trace:
 
 
 def slowed(trace: Trace, slow: Mapping[int, float]) -> Trace:
-    """The same trace on slow devices."""
+    """The same trace with the computing times of slow devices."""
     if not slow:
         return trace
     classes = []

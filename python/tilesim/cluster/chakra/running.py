@@ -71,13 +71,13 @@ class _Run:
         self.left: list[list[int]] = []
         self.after: list[list[list[int]]] = []
         self.ready: dict[tuple[int, str], list[int]] = {}
-        self.queues: dict[tuple[int, str], deque[int]] = {}  # collectives in program order
-        self.able: set[_At] = set()  # collectives with ready operands
-        self.arrived: dict[_At, set[_At]] = {}  # by the first of its members
+        self.queues: dict[tuple[int, str], deque[int]] = {}  # program-ordered collectives of each queue
+        self.able: set[_At] = set()  # collectives whose operands are ready
+        self.arrived: dict[_At, set[_At]] = {}  # first member of a collective -> members that arrived
         self.busy: set[tuple[int, str]] = set()
-        self.asked: dict[_At, int] = {}  # receives: since when
-        self.sent: dict[_At, int] = {}  # sends: begin
-        self.gone: dict[_At, int] = {}  # and end
+        self.asked: dict[_At, int] = {}  # receive -> time since which it waits
+        self.sent: dict[_At, int] = {}  # send -> its begin
+        self.gone: dict[_At, int] = {}  # send -> its end
         self.begun: dict[_At, int] = {}
         self.touched: list[tuple[int, str]] = []
         for number, nodes in enumerate(self.nodes):
@@ -201,7 +201,7 @@ class _Run:
                 self._offer(number, other, now)
 
     def _check(self) -> None:
-        """The error for nodes that never began: devices wait for each other in a circle."""
+        """Raises the error for nodes that never began because devices wait for each other in a cycle."""
         for number, left in enumerate(self.left):
             for place, count in enumerate(left):
                 if count != 0:

@@ -22,10 +22,10 @@ from .pricing import Communication
 
 __all__ = ["Demand", "Sharing", "Use", "rates"]
 
-#: a communication: the number of its load, and the factor from seconds per byte to shares
+#: use by a communication: the number of its load, and the factor from seconds per byte to link shares
 Use = tuple[int, float]
 _Whole = NDArray[np.int64]
-#: replaces an operation without a model: equal bytes through the busiest port
+#: stands for an operation without a network model: equal bytes pass the busiest port
 _AS = {"barrier": "all_reduce", "reduce": "reduce_scatter", "gather": "all_gather", "scatter": "reduce_scatter"}
 
 
@@ -47,7 +47,7 @@ def rates(demands: Sequence[Demand]) -> list[float]:
     one of their links is full.
     """
     left: dict[int, float] = {}
-    asking: dict[int, float] = {}  # by link, use by growing communications per share of their busiest link
+    asking: dict[int, float] = {}  # link -> use by growing communications per share of their busiest link
     of_link: dict[int, list[int]] = {}
     for number, one in enumerate(demands):
         for link, share in one.links.items():
@@ -83,15 +83,15 @@ class Sharing:
     cluster: Cluster
     trace: Trace
     price: Communication
-    numbers: dict[Any, int] = field(default_factory=dict)  # of loads, by request
-    calls: dict[Any, int] = field(default_factory=dict)  # by operation, bytes and group
+    numbers: dict[Any, int] = field(default_factory=dict)  # request -> number of its load
+    calls: dict[Any, int] = field(default_factory=dict)  # (operation, bytes, group) -> number of its load
     requests: list[dict[str, Any]] = field(default_factory=list)
-    parts: list[float] = field(default_factory=list)  # of the bytes that a request counts
-    most: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # per load, seconds of its busiest link
-    entries: tuple[_Whole, _Whole, NDArray[np.float64], _Whole] = field(init=False)  # load, link, seconds, their number
+    parts: list[float] = field(default_factory=list)  # part of the bytes that a request counts
+    most: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # for each load, seconds of its busiest link
+    entries: tuple[_Whole, _Whole, NDArray[np.float64], _Whole] = field(init=False)  # load, link, seconds, their index
 
     def collective(self, node: TraceNode, number: int, picoseconds: int) -> Use | None:
-        """Use of links by a collective; known after `found`."""
+        """The use of links by a collective; known after `found`."""
         if picoseconds <= 0 or not node.bytes:
             return None
         call = (node.op, node.bytes, node.group, number)
@@ -105,7 +105,7 @@ class Sharing:
         return None if self.calls[call] < 0 else (self.calls[call], node.bytes * 1e12 / picoseconds)
 
     def message(self, node: TraceNode, source: int, target: int, picoseconds: int) -> Use | None:
-        """Use of links by a message."""
+        """The use of links by a message."""
         if picoseconds <= 0 or not node.bytes or source == target:
             return None
         if ("send", source, target) not in self.numbers:
@@ -117,8 +117,8 @@ class Sharing:
         part = 1.0
         if way == in_network.NAME:
             spans = forms.spanned(self.cluster, group)
-            way = "hierarchical"  # equal bytes on ports: scatter inside, sum across, gather inside
-            if len(spans) == 1:  # each port once, and each link between switches
+            way = "hierarchical"  # equal bytes on ports: reduce-scatter inside, all-reduce across, all-gather inside
+            if len(spans) == 1:  # a ring of messages crosses each port and each link between switches once
                 part = float(in_network.sent(op, len(group), spans[0][0].kind == "fat_tree"))
                 op, way, pairs = "permute_devices", "direct", [(at, (at + 1) % len(group)) for at in range(len(group))]
         self.numbers[key] = len(self.numbers)
@@ -139,7 +139,7 @@ class Sharing:
         self.entries = (owner, link.astype(np.int64), seconds, np.unique(seconds, return_inverse=True)[1])
 
     def finer(self, colours: _Whole) -> _Whole:
-        """Splits loads by the loads that share their links."""
+        """Splits loads with equal colours where the loads that share their links differ."""
         owner, link, _, value = self.entries
         met = self._links(colours)
         sums = np.zeros(len(colours), np.uint64)
@@ -147,7 +147,7 @@ class Sharing:
         return np.unique(np.stack([colours.astype(np.uint64), sums]), axis=1, return_inverse=True)[1].ravel()
 
     def _links(self, colours: _Whole) -> NDArray[np.uint64]:
-        """Load of each link by colour."""
+        """Hashes, for each link, the colours and seconds of its loads."""
         owner, link, _, value = self.entries
         sums = np.zeros(int(link.max(initial=-1)) + 1, np.uint64)
         np.add.at(sums, link, _mixed(colours[owner].astype(np.uint64), value))
@@ -174,7 +174,7 @@ class Sharing:
 
 
 def _mixed(names: NDArray[np.uint64], values: _Whole) -> NDArray[np.uint64]:
-    """Numbers with sums that differ for different multisets of pairs (SplitMix64: Steele, Lea, Flood 2014)."""
+    """Hashes pairs so that sums differ for different multisets of pairs (SplitMix64: Steele, Lea, Flood 2014)."""
     with np.errstate(over="ignore"):
         x = (names + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + values.astype(np.uint64) * np.uint64(
             0xD1342543DE82EF95

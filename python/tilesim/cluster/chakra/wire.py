@@ -16,7 +16,7 @@ COLLECTIVES = {
     0: "all_reduce", 1: "reduce", 2: "all_gather", 3: "gather", 4: "scatter", 5: "broadcast_devices", 6: "all_to_all",
     7: "reduce_scatter", 8: "reduce_scatter", 9: "barrier",
 }  # fmt: skip
-#: kinds of an attribute's value, the first in field 3; the next field holds the list of a kind
+#: kinds of an attribute's value: the first is in field 3, and the next field holds a list of the same kind
 ATTRIBUTES = (
     *("double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64"),
     *("fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string", "bytes"),
@@ -31,7 +31,7 @@ class MalformedMessage(ValueError):
 
 
 def varint(value: int) -> bytes:
-    """A number of up to 64 bits, negative ones in two's complement."""
+    """Encodes a number of up to 64 bits; negative numbers are in two's complement."""
     value &= _MASK
     out = bytearray()
     while value > 0x7F:
@@ -42,29 +42,29 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """A field that holds a varint."""
+    """Encodes a field that holds a varint."""
     return varint(field << 3) + varint(value) if value else b""
 
 
 def bytes_field(field: int, value: bytes | str) -> bytes:
-    """A field that holds bytes, a string or a message."""
+    """Encodes a field that holds bytes, a string or a message."""
     data = value.encode() if isinstance(value, str) else value
     return varint(field << 3 | 2) + varint(len(data)) + data
 
 
 def packed(field: int, values: Any) -> bytes:
-    """A repeated field of varints."""
+    """Encodes a repeated field of varints."""
     data = b"".join(varint(value) for value in values)
     return bytes_field(field, data) if data else b""
 
 
 def message(body: bytes) -> bytes:
-    """A message with its length, the format of files."""
+    """Encodes a message after its length, as files store it."""
     return varint(len(body)) + body
 
 
 def attribute(name: str, value: Any, kind: str = "") -> bytes:
-    """An AttributeProto."""
+    """Encodes an AttributeProto."""
     if isinstance(value, tuple):
         kind, value = value
     many = isinstance(value, list)
@@ -86,11 +86,11 @@ def _value(field: int, value: Any, kind: str) -> bytes:
         data = struct.pack(_FIXED[kind], value)
         return varint(field << 3 | (1 if len(data) == 8 else 5)) + data
     coded = (value << 1) ^ (value >> 63) if kind.startswith("sint") else int(value)
-    return varint(field << 3) + varint(coded)  # also 0: it selects the kind of value
+    return varint(field << 3) + varint(coded)  # 0 is also written: it selects the kind of value
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A number and the place of the next byte; `MalformedMessage` if the number does not end."""
+    """Decodes a number and the place of the next byte; raises `MalformedMessage` if the number does not end."""
     value = shift = 0
     while at < end:
         byte = data[at]
@@ -105,7 +105,7 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def fields(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[int, Any]]:
-    """The fields of a message."""
+    """Yields the fields of a message."""
     end = len(data) if end is None else end
     while at < end:
         key, at = read_varint(data, at, end)
@@ -127,7 +127,7 @@ def fields(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[i
 
 
 def repeated(value: Any) -> list[int]:
-    """Numbers of a repeated field, packed or single."""
+    """Lists the numbers of a repeated field, packed or single."""
     if isinstance(value, int):
         return [value]
     found, at = [], 0
@@ -138,7 +138,7 @@ def repeated(value: Any) -> list[int]:
 
 
 def read_attribute(data: bytes) -> tuple[str, tuple[str, Any]]:
-    """An AttributeProto."""
+    """Decodes an AttributeProto."""
     name = ""
     found: tuple[str, Any] = ("", None)
     for field, value in fields(data):
@@ -164,7 +164,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _packed(value: Any, kind: str) -> list[Any]:
-    """Values of a list: one, or many packed values."""
+    """Decodes a list: one value, or many packed values."""
     if kind in ("string", "bytes"):
         return [_read(value, kind)]
     if kind in _FIXED:

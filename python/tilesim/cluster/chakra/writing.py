@@ -18,14 +18,14 @@ from . import wire
 __all__ = ["FILE", "GROUPS", "to_chakra"]
 
 GROUPS = "comm_group.json"
-#: name of a device's file
+#: name of the file for a device
 FILE = re.compile(r"(.+)\.(\d{1,8})\.et")
 SCHEMA = "Chakra Execution Trace v0.0.4"
 _NUMBER = {"metadata": 1, "none": 1, "memory": 2, "compute": 4, "send": 5, "recv": 6, "collective": 7}
 _COMM = {name: number for number, name in reversed(wire.COLLECTIVES.items())}
-#: attribute of communication: its stream
+#: attribute that stores the stream of a communication
 STREAM = "tilesim_stream"
-#: attributes from a node's own fields
+#: attributes that are written from fields of a node
 RESERVED = frozenset(
     (
         "is_cpu_op",
@@ -100,7 +100,7 @@ def to_chakra(workload: Any, cluster: Any, folder: str | os.PathLike[str]) -> li
 
 
 def _delete_others(root: str, name: str, paths: list[str]) -> None:
-    """Files of an older trace with this name, which a reader would read as devices of the new trace."""
+    """Deletes files of an older trace with this name, which readers would take for devices of the new trace."""
     kept = {os.path.basename(path) for path in paths}
     try:
         for file in os.listdir(root):
@@ -113,7 +113,7 @@ def _delete_others(root: str, name: str, paths: list[str]) -> None:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Writes without waiting for the disk, which takes milliseconds per file."""
+    """Writes without waiting for the disk, because a wait takes milliseconds per file."""
     try:
         with open(path, "wb") as file:
             file.write(data)
@@ -159,7 +159,7 @@ def _numbered(trace: Trace) -> tuple[dict[str, dict[int, str]], dict[str, list[i
 
 
 def _file(trace: Trace, part: TraceClass, at: int, groups: dict[str, str]) -> bytes:
-    """Of one device of a class."""
+    """The file of one device of a class."""
     head = wire.bytes_field(1, SCHEMA) + wire.bytes_field(2, wire.attribute("writer", "tilesim"))
     parts = [wire.message(head)]
     for node in part.nodes:

@@ -16,14 +16,14 @@ Array = NDArray[np.float64]
 
 
 def spread(counts: Sequence[float], devices: int) -> float:
-    """Ratio of the fullest device's tokens to the mean; device d has the d-th part of the experts."""
+    """Ratio of the fullest device's tokens to the mean; device d holds the d-th part of the experts."""
     each = np.asarray(counts, dtype=np.float64).reshape(devices, -1).sum(axis=1)
     return float(each.max() / each.mean())
 
 
 @lru_cache(maxsize=4096)
 def _seeded(seed: int, experts: int, tokens: int, chosen: int, devices: int) -> float:
-    """Imbalance of independent random choices."""
+    """Imbalance if tokens choose experts independently at random."""
     counts = np.random.default_rng(seed).multinomial(tokens * chosen, [1.0 / experts] * experts)
     return spread(np.minimum(counts, tokens).tolist(), devices)
 

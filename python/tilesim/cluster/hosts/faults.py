@@ -12,7 +12,7 @@ __all__ = ["computing", "links", "without_computing"]
 
 
 def without_computing(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Faults of links only; compute faults are checked."""
+    """Keeps the faults of links, and checks those of compute."""
     found = []
     for number, fault in enumerate(faults):
         rest = {key: value for key, value in fault.items() if key != "compute"}
@@ -34,7 +34,7 @@ def without_computing(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def computing(faults: Sequence[Mapping[str, Any]], devices: int) -> tuple[tuple[int, float], ...]:
-    """Devices with a reduced compute rate, and their shares."""
+    """Lists the devices with a reduced compute rate, and their shares."""
     found: dict[int, float] = {}
     for number, fault in enumerate(faults):
         if "compute" not in fault:
@@ -47,5 +47,5 @@ def computing(faults: Sequence[Mapping[str, Any]], devices: int) -> tuple[tuple[
 
 
 def links(faults: Sequence[Mapping[str, Any]]) -> float:
-    """The smallest share of a link's rate."""
+    """The smallest remaining share of a link's rate."""
     return min((float(fault["share"]) for fault in faults if "share" in fault), default=1.0)

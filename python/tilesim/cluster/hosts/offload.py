@@ -33,7 +33,7 @@ class OffloadBytes:
 
 
 def check(plan: Plan, fabric: Fabric) -> None:
-    """Checks that a plan with offload has a host link rate."""
+    """Checks that the cluster of a plan with offload has a host link rate."""
     if plan.offload != "none" and not fabric.host_link:
         raise user_error(
             "missing rate of the cluster's host links", place="host_bytes_per_second",
@@ -43,7 +43,7 @@ def check(plan: Plan, fabric: Fabric) -> None:
 
 
 def state_bytes(c: Columns) -> Array:
-    """Optimizer state of the fullest device's owned parameters: two moments, and a master copy below f32."""
+    """Bytes of optimizer state for the fullest device's parameters: two moments, and a master copy below f32."""
     return c.owned_parameters * (8.0 + (4.0 if c.parameter_bytes < 4 else 0.0))
 
 

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 def slower(fabric: Fabric, factors: Mapping[int, float] | None) -> Fabric:
-    """A fabric with slower devices."""
+    """Adds slower devices to a fabric."""
     if not factors:
         return fabric
     shares = dict(fabric.slow)
@@ -43,7 +43,7 @@ def factors_of(slow: Mapping[int, float], devices: int) -> dict[int, float]:
 
 
 def _stretched(c: Columns, fabric: Fabric, layer: Array, ends: Array) -> list[tuple[Array, Array, Array]]:
-    """Per slow device: its stage, whether it is the last, and its extra seconds per micro-batch."""
+    """For each slow device: its stage, whether that is the last, and its extra seconds per micro-batch."""
     found = []
     for device, share in fabric.slow:
         stage = np.floor(device / (c.devices / c.pipeline))

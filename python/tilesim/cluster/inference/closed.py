@@ -27,10 +27,10 @@ from ..training.passes import AxisTraffic, LayerSeconds, gathered_layer, layer_p
 __all__ = ["KERNELS", "times", "work"]
 
 Array = NDArray[np.float64]
-#: kernels of a layer between its products: two normalizations with residual sums, rotation with the write of keys and
+#: kernels of a layer between its products: two normalizations with residual sums, rotation that also writes keys and
 #: values, activation; with experts also routing; as in `analytic.gpu.serving`
 KERNELS = 4
-STATISTICS_BYTES = 8  # per query and head: largest score and sum of exponentials, f32
+STATISTICS_BYTES = 8  # per query and head, in f32: the largest score and the sum of exponentials
 
 
 def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> DeviceWork:
@@ -39,13 +39,13 @@ def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> DeviceWork:
     memory = price.device.memory.bytes_per_second * k["memory_share"]
     rate = k["product_share"]
     products, *_ = layer_products(c, price, backward=False)
-    tiled = 64 * np.ceil(np.maximum(1.0, c.experts) / 64)  # the router has at least a tile's columns
+    tiled = 64 * np.ceil(np.maximum(1.0, c.experts) / 64)  # the router's product has at least the columns of a tile
     routed = np.where(c.experts > 0, price.product(c.tokens, tiled, c.hidden), 0.0)
     attended, _ = layer_attention(c, price, k)
     bytes_, *_ = layer_bytes(c, {**k, "dropout": 0.0})
     wide = c.tokens * c.hidden * c.element_bytes
     bytes_ = bytes_ - 2 * wide / np.where(c.sequence_parallel, c.tensor, 1.0) + 2 * c.key_bytes
-    bytes_ = bytes_ - np.where(c.gated, 0.0, 2 * c.query_bytes)  # learned positions: no rotation
+    bytes_ = bytes_ - np.where(c.gated, 0.0, 2 * c.query_bytes)  # models with learned positions do not rotate
     bytes_ = bytes_ + np.where(c.experts > 0, 2 * c.experts_chosen * wide, 0.0)  # rows per expert, written and reduced
     started = launch(price.device, price.dtype)
     attention = attended / np.where(c.unfused, rate, 1.0)
@@ -59,7 +59,7 @@ def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> DeviceWork:
 
 
 def _layer(c: Columns, w: DeviceWork, fabric: Fabric, k: Mapping[str, float]) -> LayerSeconds:
-    """A layer's pass. Decode with a sharded cache has no ring; f32 outputs of the shards and their statistics are
+    """A layer's pass. In decode with a sharded cache no ring runs; f32 outputs of the shards and their statistics are
     reduced."""
     one, _ = layer_passes(c, w, fabric, k)
     along = group(c, "context", fabric)
@@ -70,7 +70,7 @@ def _layer(c: Columns, w: DeviceWork, fabric: Fabric, k: Mapping[str, float]) ->
         for row in one.traffic
     ]
     moved.append(AxisTraffic("context", "all_reduce", each, np.ones(len(c)), merged, along))
-    slowed_ = np.where(c.decode, one.data_interference, one.interference)  # no ring beside attention
+    slowed_ = np.where(c.decode, one.data_interference, one.interference)  # decode runs no ring beside attention
     return replace(one, context=np.where(c.decode, merged, one.context), interference=slowed_, traffic=tuple(moved))
 
 
@@ -91,7 +91,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     slowest, whole = forward_stages(c, passes) if fabric.slow else (headed, whole)
     waits = slowest - headed
     gathered = gathered_layer(c, fabric, k)
-    first = gathered - one.data - one.data_interference  # no previous layer to overlap with
+    first = gathered - one.data - one.data_interference  # the first layer has no previous layer to overlap with
     through = m * slowest + (whole - slowest) / v
     seconds = through + k["host_step"] + first
     own = m * c.stage_layers
@@ -105,7 +105,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     parts["interference"] = parts["interference"] - one.data_interference
     parts |= {"pipeline": m * sends, "offload": zero}
     bubble = seconds - sum(parts.values())
-    bubble = np.where(np.abs(bubble) < 1e-12 * seconds, 0.0, bubble)  # rounding
+    bubble = np.where(np.abs(bubble) < 1e-12 * seconds, 0.0, bubble)  # differences this small come from rounding
     detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, waits, first, sent, counted.calls, ())
     return StepTimes(
         seconds, **parts, recompute=zero, bubble=bubble, optimizer=zero, stage_forward=slowest, stage_backward=zero,

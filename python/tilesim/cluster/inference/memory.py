@@ -33,10 +33,10 @@ def inference_bytes(c: Columns, stage: Array | float) -> Memory:
     """Bytes of a device of one stage in an inference step."""
     e, zero = c.element_bytes, np.zeros(len(c))
     divided = c.shard >= 3
-    two = np.minimum(2.0, c.part_layers(stage))  # the running layer and the next
+    two = np.minimum(2.0, c.part_layers(stage))  # the running layer and the next one
     gathered = two * gathered_parameters(c) * e
     attended = (2 * c.heads / c.tensor + 2 * c.local_kv_heads) * c.head_size * e
-    # sharded by heads, send and receive buffers of the outputs coexist
+    # if attention is sharded by heads, send and receive buffers of the outputs coexist
     attended = attended + np.where(c.by_heads, c.heads / c.tensor * c.head_size * e, 0.0)
     attended = attended + np.where(c.unfused, c.heads / c.tensor * c.keys / c.context * e, 0.0)
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance

@@ -25,7 +25,7 @@ _MOST_DEVICES = 1 << 20
 
 
 def query_of(op: str, size: Any, dtype: str, devices: Any, per_node: Any, link: Any, node_link: Any) -> Query:
-    """A query from arguments."""
+    """Builds a query from the arguments of a call."""
     one_of("unknown operation", "op", op, *OPERATIONS)
     text = dtype_name(dtype)
     bits = int((re.findall(r"\d+", text) or ["8"])[0])
@@ -65,7 +65,7 @@ def _numbers(name: str, value: Any, low: float, high: float) -> NDArray[np.float
 
 
 def listed_as(device: str, names: Iterable[str]) -> str:
-    """The device of a label in a library's file."""
+    """The name of a device in a library's file, from its label."""
     known, text = {folded(name): name for name in names}, folded(device)
     if text in known or is_label(device):
         return known.get(text, "")

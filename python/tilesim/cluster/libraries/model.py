@@ -26,14 +26,14 @@ NEEDED = (
     *("peer_copy_share", "peer_fill_seconds", "peer_fill_bytes", "node_ll_step_seconds", "node_simple_step_seconds"),
     *("node_ll_share", "node_simple_share", "believed_share", "believed_ll_rate", "believed_ll128_share", *BELIEVED),
 )
-PEER_LL_BYTES = 16384.0  # NCCL_P2P_LL_THRESHOLD: the largest message between two devices with LL
+PEER_LL_BYTES = 16384.0  # NCCL_P2P_LL_THRESHOLD: the largest point-to-point message that uses LL
 NVLS_BYTES = float(1 << 20)
-NVLS_DEVICES = 5  # least devices of one node; measurements of Hopper and Blackwell show rings below
+NVLS_DEVICES = 5  # least devices in a node; measurements of Hopper and Blackwell show rings for fewer
 #: the library's own estimate of a step between nodes in seconds (NCCL's src/graph/tuning.cc): ring, tree
 NET_STEP = {"ll": (2.7e-6, 5.0e-6), "ll128": (4.0e-6, 8.5e-6), "simple": (14e-6, 14e-6)}
-#: ... and of a tree's step inside a node relative to a ring's, over NVLink
+#: the same estimate of a tree's step inside a node, relative to a ring's, over NVLink
 TREE_INSIDE = {"ll": 1.0, "ll128": 1.25 / 1.9, "simple": 4.0 / 3.4}
-TREE_SHARE = 0.92  # of a ring's rate
+TREE_SHARE = 0.92  # rate of a tree, relative to a ring's
 
 
 @dataclass(frozen=True)
@@ -56,21 +56,21 @@ class Query:
 
     @property
     def link(self) -> Array:
-        """Remaining `rate`."""
+        """The remaining part of `rate`."""
         return self.rate * self.share
 
     @property
     def node_link(self) -> Array:
-        """Remaining `node_rate`."""
+        """The remaining part of `node_rate`."""
         return self.node_rate * self.node_share
 
     def steps(self) -> tuple[Array, Array]:
-        """Steps of the ring inside nodes and between them."""
+        """Number of ring steps inside nodes and between them."""
         rounds = 2.0 if self.op == "all_reduce" else 1.0
         return rounds * (self.devices - self.nodes), rounds * (self.nodes - 1)
 
     def tree_steps(self) -> tuple[Array, Array]:
-        """Steps of a tree reduction: chains inside nodes, a binary tree between them."""
+        """Number of steps of a tree reduction: chains inside nodes, a binary tree between them."""
         return 2.0 * (self.devices / self.nodes - 1), 2.0 * np.ceil(np.log2(self.nodes))
 
     def ring_bytes(self) -> Array:
@@ -78,7 +78,7 @@ class Query:
         return self.bytes * self.share_moved()
 
     def share_moved(self) -> Array:
-        """Sent bytes per byte of the call."""
+        """Bytes sent per byte of the call."""
         if self.op == "broadcast_devices":
             return np.ones_like(self.devices)
         rounds = 2.0 if self.op == "all_reduce" else 1.0
@@ -86,7 +86,7 @@ class Query:
         return result
 
     def at(self, most: Array) -> Query:
-        """The same calls with at most this many bytes."""
+        """The same calls, with at most this many bytes."""
         return replace(self, bytes=np.minimum(self.bytes, most))
 
 
@@ -101,7 +101,7 @@ class Piece:
 
 
 def _rates(c: Mapping[str, float], q: Query) -> Array:
-    """Rate of a device inside its node; PCIe devices share sockets."""
+    """Rate of a device inside its node; PCIe devices share the rate of a socket."""
     if "socket_share" not in c:
         return q.link
     local = q.devices / q.nodes
@@ -111,7 +111,7 @@ def _rates(c: Mapping[str, float], q: Query) -> Array:
 
 
 def _ring_path(c: Mapping[str, float], q: Query, share: float, node_share: float) -> Array:
-    """Bytes per second of the rings' slowest link, with one ring per device of a node."""
+    """Bytes per second of the slowest link of the rings; each device of a node has one ring."""
     inside = _rates(c, q) * share
     across = np.where(q.nodes > 1, q.node_link * (q.devices / q.nodes) * node_share, np.inf)
     one_each = q.devices == q.nodes
@@ -141,7 +141,7 @@ def _ring(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
 
 
 def _tree(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
-    """Reduction over a binary tree of nodes with chains inside: every link carries all bytes in both directions."""
+    """Terms of a reduction over a binary tree of nodes with chains inside: each link carries all bytes both ways."""
     inner, outer = q.tree_steps()
     key = {"LL": "ll", "LL128": "ll128", "Simple": "simple"}[protocol]
     node = "ll" if protocol == "LL" else "simple"
@@ -156,7 +156,7 @@ def _tree(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
 
 
 def _nvls(c: Mapping[str, float], q: Query) -> dict[str, Array]:
-    """Reduction in the switch: a device sends its data once, and a reduced part to all."""
+    """Terms of a reduction in the switch: a device sends its data once, and a reduced part to all devices."""
     fill = c["nvls_fill_seconds"] * q.bytes / (q.bytes + c["nvls_fill_bytes"])
     return {
         "call": np.full_like(q.bytes, c["nvls_call_seconds"]),
@@ -166,7 +166,7 @@ def _nvls(c: Mapping[str, float], q: Query) -> dict[str, Array]:
 
 
 def _peers(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
-    """Every device sends to all others, or to one."""
+    """Terms of a call in which every device sends to all others, or to one."""
     one = q.op == "permute_devices"
     x = q.bytes if one else q.bytes / q.devices
     local = q.devices / q.nodes
@@ -200,7 +200,7 @@ def costs(c: Mapping[str, float], q: Query, algorithm: str, protocol: str) -> di
 
 
 def _ring_limits(c: Mapping[str, float], q: Query) -> tuple[Array, Array]:
-    """Bytes beyond which the library leaves LL and LL128, by its own estimates of latency and rate."""
+    """Bytes above which the library leaves LL and LL128, by its own estimates of latency and rate."""
     inner, outer = q.steps()
     node = np.where(q.nodes > 1, q.node_rate * q.devices / q.nodes, np.inf)
     share = np.where(q.devices / q.nodes > 4, c.get("believed_sockets_share", c["believed_share"]), c["believed_share"])
@@ -234,7 +234,7 @@ def _ring_limits(c: Mapping[str, float], q: Query) -> tuple[Array, Array]:
 
 
 def pieces(c: Mapping[str, float], q: Query) -> list[Piece]:
-    """The library's choices, by ascending bytes."""
+    """The library's choices in ascending order of bytes."""
     zero, most = np.zeros_like(q.bytes), np.full_like(q.bytes, np.inf)
     if q.op not in RINGS:
         limit = PEER_LL_BYTES * (np.ones_like(q.bytes) if q.op == "permute_devices" else q.devices)
@@ -254,7 +254,7 @@ def pieces(c: Mapping[str, float], q: Query) -> list[Piece]:
 
 
 def seconds(c: Mapping[str, float], q: Query) -> Array:
-    """Time of each call: of its range, at least that at the end of earlier ranges; all-reduces over several nodes use
+    """Time of each call in its range, at least the time at the end of smaller ranges; all-reduces over nodes use
     trees if faster."""
     result = _along(c, q, pieces(c, q))
     for protocol in _tree_protocols(c, q):
@@ -274,7 +274,7 @@ def fastest_choice(c: Mapping[str, float], q: Query) -> tuple[str, str]:
 
 
 def _tree_protocols(c: Mapping[str, float], q: Query) -> tuple[str, ...]:
-    """Protocols of trees; the fastest is used for lack of measurements."""
+    """Protocols of trees; without measurements of its choice, the library is assumed to use the fastest."""
     if q.op != "all_reduce" or not (q.nodes > 1).any():
         return ()
     return ("LL", "LL128", "Simple") if "ll128_share" in c else ("LL", "Simple")

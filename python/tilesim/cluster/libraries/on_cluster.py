@@ -18,7 +18,7 @@ Request = Mapping[str, Any]
 
 
 def seconds(library: Any, dtype: str, cluster: Cluster, requests: Sequence[Request]) -> float:
-    """The time of equally placed groups: of the largest group, with the slowest link.
+    """The time of equally placed groups, which is that of the largest group on the slowest link.
 
     A library chooses by the rates of links without faults. A slower link extends the transfer of its part; traffic
     around a failed link loads others.
@@ -36,7 +36,7 @@ def seconds(library: Any, dtype: str, cluster: Cluster, requests: Sequence[Reque
     if permutes or faulty:
         whole = Cluster(network=cluster.network) if faulty else cluster
         full, left = _busiest(whole, requests), _busiest(cluster, requests)
-        if permutes:  # a message uses one path with its remaining rate
+        if permutes:  # a message uses one path, at that path's remaining rate
             rates = [1 / most if most > 0 else rate for rate, most in zip(rates, full, strict=True)]
             late = max(_further(cluster, one) for one in requests)
         shares = [min(1.0, a / b) if b > 0 else 1.0 for a, b in zip(full, left, strict=True)]
@@ -54,7 +54,7 @@ def seconds(library: Any, dtype: str, cluster: Cluster, requests: Sequence[Reque
 
 
 def _inside(cluster: Cluster, requests: Sequence[Request], op: str, group: Sequence[int]) -> int:
-    """Devices of the group in one node; all, for a permute inside nodes."""
+    """Number of the group's devices in one node; for a permute inside nodes, all."""
     if op == "permute_devices" and not any(
         one["devices"][a] // cluster.per_node != one["devices"][b] // cluster.per_node
         for one in requests
@@ -72,7 +72,7 @@ def port_rate(cluster: Cluster) -> float:
 
 
 def _busiest(cluster: Cluster, requests: Sequence[Request]) -> list[float]:
-    """Seconds per byte of the busiest link, of the outermost dimension and of the others."""
+    """Seconds per byte on the busiest link of the outermost dimension, and on that of the others."""
     most, last = [0.0, 0.0], len(cluster.dimensions) - 1
     for links, each in cluster.core.loads(list(requests)):
         for link, one in zip(links.tolist(), each.tolist(), strict=True):
@@ -82,7 +82,7 @@ def _busiest(cluster: Cluster, requests: Sequence[Request]) -> list[float]:
 
 
 def _further(cluster: Cluster, request: Request) -> float:
-    """Seconds of hops after the first along an axis, which a library does not model."""
+    """Seconds of all hops along an axis after the first, which a library does not model."""
     if not any(one.kind in ("ring", "torus", "mesh") for one in cluster.dimensions):
         return 0.0
     devices, most = request["devices"], 0
@@ -93,6 +93,6 @@ def _further(cluster: Cluster, request: Request) -> float:
 
 
 def loaded(library: Any) -> tuple[Any, str]:
-    """A library and its name."""
+    """Loads a library and returns it with its name."""
     found = load(library)
     return found, str(getattr(found, "name", found))

@@ -1,1 +1,1 @@
-"""Closed forms beyond one axis: tori with unequal sizes, switches that add."""
+"""Closed forms beyond one axis: tori with unequal sizes, and switches that reduce."""

@@ -23,10 +23,10 @@ from .contention import FEW
 __all__ = ["AsBuilt", "as_built", "sized", "text_of", "two_levels", "with_rates"]
 
 Array = NDArray[np.float64]
-MOST = 2048  # devices with sends timed together
-HUGE = 4096  # devices that share links, above which only closed forms are used
-LARGE = 1 << 30  # bytes at which sends of many devices are timed
-#: of a framework: shares of rates inside and between nodes, seconds per step for both, seconds per call
+MOST = 2048  # largest number of devices whose sends are timed together
+HUGE = 4096  # if more devices share links, only closed forms are used
+LARGE = 1 << 30  # number of bytes at which sends of many devices are timed
+#: constants of a framework: shares of rates inside and between nodes, seconds per step for both, seconds per call
 _LINKS = ("link_share", "node_share", "link_step", "node_step", "call")
 
 
@@ -44,14 +44,14 @@ def two_levels(cluster: Cluster) -> bool:
 
 
 def text_of(cluster: Cluster, part: str = "") -> str:
-    """Text of a network."""
+    """Describes a network as text."""
     network = cluster.network if cluster.graph is None else cluster.graph
     faults = without_computing(cluster.faults)
     return json.dumps({"network": network, "per_node": cluster.per_node, "faults": faults, "part": part})
 
 
 def sized(text: str, devices: int) -> dict[str, Any]:
-    """A network with this number of devices."""
+    """Resizes a network to this number of devices."""
     data = dict(json.loads(text))
     network = data["network"]
     found = Cluster(network=network).devices
@@ -86,7 +86,7 @@ class AsBuilt:
     interpolated between two sizes, and are those of the first 2,048 devices."""
 
     def __init__(self, cluster: Cluster, model: str, call: float) -> None:
-        """Takes a network."""
+        """Prepares the network."""
         self.cluster, self.model, self.call = cluster, model, call
         self._known: dict[tuple[str, int, int, int], float] = {}
         self._line: dict[tuple[str, int, int], tuple[float, float]] = {}
@@ -95,7 +95,7 @@ class AsBuilt:
         self._switched = self._node and all(kind in ("switch", "fat_tree") for kind in kinds)
 
     def seconds(self, op: str, data: Array, of: Any, form: Array, late: Array) -> Array:
-        """Seconds of a call in every group at the same time."""
+        """Seconds of a call that every group makes at the same time."""
         known = self._inside(of) & (not self.cluster.faults)
         return self._longer(of, form, self._times(op, np.where(known, 0.0, data), of), late)
 
@@ -104,7 +104,7 @@ class AsBuilt:
         return np.asarray(~of.crosses if self._node else np.zeros(len(of.size), dtype=np.bool_))
 
     def _longer(self, of: Any, form: Array, found: Array, late: Array | float = 0.0) -> Array:
-        """At least the closed form of a healthy network."""
+        """Raises times to at least the closed form of a network without faults."""
         least = np.where(self._inside(of) | self._switched, form, late if self._node else 0.0)
         found = np.where(np.isnan(found), form, found)
         return np.where(of.size > 1, np.maximum(least, found), 0.0)
@@ -146,7 +146,7 @@ class AsBuilt:
         return self.call + collective(op, bytes_, cluster, devices=groups, network_model=self.model).seconds
 
     def _groups(self, size: int, stride: int, whole: bool = False) -> tuple[Cluster, list[list[int]]]:
-        """The groups of an axis that share links, or all groups, and their network."""
+        """The groups of an axis that share links, or all groups, with their network."""
         if whole:
             return self.cluster, every_group(self.cluster, size, stride)
         return meeting_groups(self.cluster, size, stride)
@@ -165,7 +165,7 @@ class AsBuilt:
         if len(groups) * size <= FEW:
             return self.call + _at_once(bytes_, cluster, pairs)
         key = way, size, stride
-        if key not in self._line:  # concurrent flows have latency and a share of a rate
+        if key not in self._line:  # concurrent sends take a latency, and their bytes a share of a rate
             pairs = [pair for pair in pairs if max(pair) < MOST] or pairs[:MOST]
             one, large = (_at_once(some, cluster, pairs) for some in (1 << 20, LARGE))
             slope = (large - one) / (LARGE - (1 << 20))
@@ -184,21 +184,21 @@ def _at_once(bytes_: int, cluster: Cluster, pairs: list[tuple[int, int]]) -> flo
 
 @dataclass(frozen=True)
 class _LinkChange:
-    """For links inside and between nodes: factors on rates, added seconds per step, factor on latency."""
+    """Changes of links inside and between nodes: factors on rates, added seconds per step, factor on latency."""
 
     rates: tuple[float, float] = (1.0, 1.0)
     steps: tuple[float, float] = (0.0, 0.0)
     latency: float = 1.0
 
     def of(self, link: Mapping[str, Any], far: bool, steps: float = 1.0) -> dict[str, Any]:
-        """A dimension or link changed."""
+        """Applies the change to a dimension or link."""
         late = self.latency * float(link.get("latency_seconds", 0.0)) + steps * self.steps[far]
         rate = link["bandwidth_bytes_per_second"] * self.rates[far]
         return {**link, "bandwidth_bytes_per_second": rate, "latency_seconds": late}
 
 
 def _changed(data: Mapping[str, Any], change: _LinkChange) -> Any:
-    """The network of `sized`, its links changed."""
+    """Applies a change to the links of a network that `sized` describes."""
     network, inside = data["network"], 1
     if isinstance(network, dict):
         return _changed_graph(network, data["per_node"], change)
@@ -210,7 +210,7 @@ def _changed(data: Mapping[str, Any], change: _LinkChange) -> Any:
 
 
 def _changed_graph(network: Mapping[str, Any], per_node: int, change: _LinkChange) -> dict[str, Any]:
-    """A link between devices of two nodes, or between two switches, is between nodes. Each end that is a device has
+    """Links between devices of two nodes, or between two switches, are between nodes. Each end that is a device has
     half of a step's costs."""
     devices = int(network["devices"])
     owners: dict[int, set[int]] = {}
@@ -234,7 +234,7 @@ def _changed_graph(network: Mapping[str, Any], per_node: int, change: _LinkChang
 
 
 def with_rates(text: str, near: float, far: float, latency: float) -> str:
-    """Another network of the same shape."""
+    """Describes another network of the same shape, with scaled links."""
     data = json.loads(text)
     return json.dumps({**data, "network": _changed(data, _LinkChange((near, far), latency=latency))})
 
@@ -247,5 +247,5 @@ def _network_of_text(text: str, devices: int, model: str, k: tuple[float, ...]) 
 
 
 def as_built(text: str, devices: int, model: str, k: Mapping[str, float]) -> AsBuilt:
-    """The network with a framework's costs; its times are stored."""
+    """The network with a framework's costs; it stores the times that it computes."""
     return _network_of_text(text, devices, model, tuple(float(k[name]) for name in _LINKS))

@@ -31,7 +31,7 @@ _UNREAD = ("scheduling-policy", "collective-optimization", "endpoint-delay", "ac
 
 
 def network_of(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """A network file of the analytical back end (`.yml`) as the content of a cluster's file."""
+    """Reads a network file of the analytical back end (`.yml`) as the content of a cluster's file."""
     name = path_text(path)
     data = read_yaml(name)
     if not isinstance(data, Mapping) or "topology" not in data:
@@ -84,7 +84,7 @@ class AstraSystem:
 
 
 def system_of(path: str | os.PathLike[str]) -> AstraSystem:
-    """A system file (`.json`)."""
+    """Reads a system file (`.json`)."""
     name = path_text(path)
     data = read_json(name)
     if not isinstance(data, Mapping):
@@ -107,7 +107,7 @@ def system_of(path: str | os.PathLike[str]) -> AstraSystem:
 
 
 def _algorithm(given: Any, place: str, notes: list[str]) -> str:
-    """Tilesim's name of a collective's algorithms, one per dimension."""
+    """Tilesim's name for the algorithms of a collective, of which the file lists one per dimension."""
     known = {**_ALGORITHMS, **_UNSPLIT}
     words = given if isinstance(given, list) and given else [given]
     plain = [word.rstrip("0123456789") if isinstance(word, str) else word for word in words]  # direct4: a window of 4
@@ -124,7 +124,7 @@ def _algorithm(given: Any, place: str, notes: list[str]) -> str:
 
 
 def computed(attributes: Mapping[str, Any], system: AstraSystem) -> int | None:
-    """Picoseconds of a compute node by a system's roofline; None: its recorded time."""
+    """Picoseconds of a compute node by a system's roofline, or None if its recorded time counts."""
     if system.flops_per_second is None or system.bytes_per_second is None or "num_ops" not in attributes:
         return None
     ops, size = (_value(attributes.get(key, 0)) for key in ("num_ops", "tensor_size"))

@@ -37,7 +37,7 @@ def meeting_groups(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, l
 
 @lru_cache(4096)
 def _within(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, int]:
-    """The network axes that matter to a group, and its stride there: devices outside belong to other groups, and
+    """The network axes that matter to a group, and its stride on them: devices outside belong to other groups, and
     devices inside have separate links."""
     if cluster.graph is not None or cluster.faults:
         return cluster, stride
@@ -51,7 +51,7 @@ def _within(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, int]:
 
 
 def _axes(dimension: Dimension) -> tuple[int, ...]:
-    """Lengths of a dimension's parts: each axis of a grid has separate links."""
+    """Lengths of the axes of a dimension: each axis of a grid has separate links."""
     return dimension.sizes if dimension.kind in ("ring", "torus", "mesh") else (dimension.size,)
 
 
@@ -102,8 +102,8 @@ def _interleaved(cluster: Cluster, stride: int) -> range:
 
 
 def _begins(cluster: Cluster, first: int, last: int) -> bool:
-    """Whether algorithms stay the same without the axes before one: rings treat the devices on a switch in the first
-    dimension as nodes."""
+    """Whether algorithms stay the same if the axes before `first` are left out: rings treat the devices on a switch in
+    the first dimension as nodes."""
     axes = _strides(cluster)
     kept = [one for one, _, _ in axes[first:last]]
     return first == 0 or not kept or kept[0].kind in ("ring", "torus", "mesh") or all(one is kept[0] for one in kept)
@@ -111,7 +111,7 @@ def _begins(cluster: Cluster, first: int, last: int) -> bool:
 
 @lru_cache(256)
 def _some_axes(cluster: Cluster, first: int, last: int) -> Cluster:
-    """A network of some of the axes of another."""
+    """Copies some of the axes of a network."""
     found, at = [], 0
     for one, data in zip(cluster.dimensions, cluster.network, strict=True):
         lengths = _axes(one)

@@ -11,12 +11,12 @@ from . import forms, in_network
 
 __all__ = ["chosen", "met"]
 
-FEW = 256  # devices with messages simulated one by one
-MESSAGES = 1 << 18  # the limit if nothing else is simulated
+FEW = 256  # up to this number of devices, each message is simulated
+MESSAGES = 1 << 18  # this limit applies if nothing else is simulated
 
 
 def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Closed forms of several groups that share links."""
+    """Corrects the closed forms of several groups that share links."""
     if len(requests) < 2 or _share_no_link(cluster, requests):
         return answers
     if any(answer["algorithm"] == in_network.NAME for answer in answers):
@@ -41,7 +41,7 @@ def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict
 
 
 def chosen(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """Requests of several groups with the algorithm that `met` finds for them."""
+    """Requests of several groups, with the algorithm that `met` selects for them."""
     several = len(requests) > 1 and all(one["algorithm"] == "auto" and len(one["devices"]) > 1 for one in requests)
     if not several or requests[0]["operation"] == "permute_devices" or _share_no_link(cluster, requests):
         return requests
@@ -54,7 +54,7 @@ def _named(requests: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]]
 
 
 def _busiest(cluster: Cluster, named: Sequence[dict[str, Any]]) -> tuple[float, float] | None:
-    """Seconds per byte on the busiest link: of one group, and of all groups. None: the groups share no link."""
+    """Seconds per byte on the busiest link, by one group and by all groups; None if the groups share no link."""
     found = cluster.core.busiest([one for one in named if len(one["devices"]) > 1])
     return None if found is None else (float(found[0]), float(found[1]))
 
@@ -65,7 +65,7 @@ def _together(
     alone: Sequence[dict[str, Any]] | None,
     busiest: tuple[float, float],
 ) -> list[dict[str, Any]]:
-    """Simulates messages if there are few; else uses the time of each group `alone` (None: not yet known)."""
+    """Simulates all messages together if they are few; else uses each group's time in `alone` (None: not yet known)."""
     few = sum(len(one["devices"]) for one in named) <= FEW
     found = cluster.core.price(named, "chunks", True, 0 if few else MESSAGES)
     if found is not None:
@@ -84,7 +84,7 @@ def _together(
 def _alternatives(
     cluster: Cluster, requests: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]]
 ) -> list[tuple[str, int]]:
-    """Algorithms and pieces with times for groups of every size, fastest first, without the common one."""
+    """Algorithms and pieces with times for groups of every size, fastest first, except the common choice."""
     if requests[0]["operation"] == "permute_devices" or any(len(one["devices"]) < 2 for one in requests):
         return []
     sizes = {len(one["devices"]): one for one in requests}
@@ -104,7 +104,7 @@ def _share_no_link(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> bool
 
 
 def _box(cluster: Cluster, group: Sequence[int]) -> bool:
-    """Whether a group is a box: the product of its places along each dimension."""
+    """Whether a group is a box: it has all combinations of its places along the dimensions."""
     stride, found = 1, 1
     for one in cluster.dimensions:
         found *= len({device // stride % one.size for device in group})

@@ -26,17 +26,17 @@ class FlowTimes:
     the same rings, or a hierarchical algorithm if it is faster, as for few bytes, where libraries use trees."""
 
     def __init__(self, cluster: Cluster, per_node: int, call: float) -> None:
-        """Takes a network."""
+        """Prepares the network."""
         self.cluster, self.per_node, self.call = cluster, per_node, call
         self._known: dict[tuple[str, int, int, int], float] = {}
         self._own_ports = all(not one.rails for one in cluster.dimensions)
 
     def nodes(self, size: int, stride: int) -> list[int]:
-        """Nodes with groups to time; if nodes split groups, the node with the smallest part of one."""
+        """The nodes whose groups are timed; if nodes split groups, the node with the smallest part of a group."""
         return [slowest(size, stride, self.per_node, self.cluster.devices)[0]]
 
     def groups(self, size: int, stride: int, node: int) -> list[list[int]]:
-        """Groups of an axis with a member in a node; one group stands for all that share no port."""
+        """Groups of an axis with a member in a node; one group stands for all groups that share no port."""
         found: dict[int, list[int]] = {}
         begin = node * self.per_node
         for device in range(begin, min(begin + self.per_node, self.cluster.devices)):
@@ -47,12 +47,12 @@ class FlowTimes:
         return groups[:1] if self._own_ports and all(map(self._alike, groups)) else groups
 
     def _alike(self, group: list[int]) -> bool:
-        """Whether a group has the same places in each of its nodes and so shares no port."""
+        """Whether a group has the same places in each of its nodes, so that it shares no port."""
         nodes = {device // self.per_node for device in group}
         return len(nodes) * len({device % self.per_node for device in group}) == len(group)
 
     def seconds(self, op: str, data: Array, of: Any, form: Array | None = None, late: Array | None = None) -> Array:
-        """Seconds of a call in every group at the same time."""
+        """Seconds of a call that every group makes at the same time."""
         arrays = np.broadcast_arrays(np.ceil(data), of.size, of.stride)
         return np.array([self._time(op, *map(int, row)) for row in zip(*arrays, strict=True)])
 
@@ -95,12 +95,12 @@ class FlowTimes:
         return max(one.seconds for one in found)
 
     def _graph(self, nodes: int) -> dict[str, Any]:
-        """This number of nodes, each with a switch, and adapters to one common switch."""
+        """Describes this number of nodes, each with a switch, whose adapters connect to one common switch."""
         inside, outside = self.cluster.dimensions
         ports = outside.rails or self.per_node
         devices, adapters = nodes * self.per_node, nodes * ports
         middle = devices + nodes + adapters
-        # transfers inside a node use the shorter path
+        # the shorter path keeps transfers inside a node
         reach = max(outside.latency_seconds, inside.latency_seconds + 2e-12) / 2
         links = []
         for device in range(devices):
@@ -115,17 +115,17 @@ class FlowTimes:
                 "links": [dict(zip(names, link, strict=True)) for link in links]}  # fmt: skip
 
     def _algorithms(self, op: str, groups: list[list[int]]) -> tuple[str, ...]:
-        """A library's algorithm for a call."""
+        """The algorithms that a library may use for a call."""
         if op not in ("all_gather", "all_reduce"):
             return ("auto",)
         several = any(group[-1] // self.per_node > group[0] // self.per_node for group in groups)
         if several and op == "all_reduce" and all(map(self._alike, groups)):
-            return "ring", "hierarchical"  # groups split by nodes are not boxes and have no levels
+            return "ring", "hierarchical"  # groups that nodes split are not boxes and have no levels
         return ("ring",)
 
 
 def flowing(fabric: Any, k: Mapping[str, float]) -> FlowTimes:
-    """The network of a fabric with a framework's costs."""
+    """The flow network of a fabric, with a framework's costs."""
     near, far = k["link_share"], k["node_share"]
     inside = min(fabric.per_node, fabric.devices)
     network = [{"kind": "switch", "size": inside, "bandwidth_bytes_per_second": fabric.link * near,

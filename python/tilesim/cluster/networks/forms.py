@@ -37,7 +37,7 @@ def _circles(cluster: Cluster, group: Sequence[int]) -> tuple[list[tuple[int, in
 
 
 def spanned(cluster: Cluster, group: Sequence[int]) -> list[tuple[Dimension, list[list[int]]]]:
-    """Dimensions that a group spans, inner first, and its lines along each."""
+    """The dimensions that a group spans, inner first, and its lines along each."""
     stride, found, members = 1, [], 1
     for one in cluster.dimensions:
         lines: dict[int, list[int]] = {}
@@ -55,7 +55,7 @@ def spanned(cluster: Cluster, group: Sequence[int]) -> list[tuple[Dimension, lis
 
 
 def _port(cluster: Cluster, dimension: Dimension, lines: Sequence[Sequence[int]]) -> in_network.Port:
-    """The slowest port, out and in; all devices wait for it."""
+    """The slowest port, in both directions; all devices wait for it."""
     core = cluster.core
     ways = [core.route(lines[0][0], lines[0][-1])]
     if cluster.faults:
@@ -69,7 +69,7 @@ def _port(cluster: Cluster, dimension: Dimension, lines: Sequence[Sequence[int]]
 def priced_by_switch(
     op: str, size: int, cluster: Cluster, group: Sequence[int], dtype_bytes: int, root: int = 0
 ) -> dict[str, Any] | None:
-    """The result of the algorithm `in-network`, checked on sets first."""
+    """The time of the algorithm `in-network`, which is first checked on sets; None if no switch supports it."""
     if op not in in_network.OPERATIONS or len(group) < 2 or cluster.graph is not None:
         return None
     if dtype_bytes < 2 and op in ("all_reduce", "reduce_scatter"):
@@ -80,9 +80,9 @@ def priced_by_switch(
     if not spans or not all(one.reduces for one, _ in spans):
         return None
     if any(one.get("share") == 0 for one in without_computing(cluster.faults)):
-        return None  # paths around a failed link are not ports of one switch
+        return None  # traffic around a failed link does not use the ports of one switch
     sizes = [len(lines[0]) for _, lines in spans]
-    if len(group) <= 64:  # larger groups have the same pattern
+    if len(group) <= 64:  # larger groups follow the same pattern
         in_network.check(op, len(group), in_network.transfers(op, sizes, root), root)
     ports = [_port(cluster, one, lines) for one, lines in spans]
     time, share = 0, Fraction(0)
@@ -95,7 +95,7 @@ def priced_by_switch(
 
 
 def unsupported(op: str, cluster: Cluster, dtype: str) -> Exception:
-    """Why no switch supports it."""
+    """The error that says why no switch supports an operation."""
     return user_error(
         "no switch of this network supports this collective",
         place="algorithm",
@@ -105,7 +105,7 @@ def unsupported(op: str, cluster: Cluster, dtype: str) -> Exception:
 
 
 def better(op: str, answer: Mapping[str, Any], request: Mapping[str, Any], cluster: Cluster) -> dict[str, Any]:
-    """A result of closed forms, exact for a torus with axes of different sizes."""
+    """Replaces a closed-form result by the exact one for a torus with axes of different sizes."""
     same = dict(answer)
     if (
         answer["pieces"] > 1
@@ -115,7 +115,7 @@ def better(op: str, answer: Mapping[str, Any], request: Mapping[str, Any], clust
     ):
         return same
     circles = _circles(cluster, request["devices"])
-    if circles is None or len(set(circles[0])) == 1:  # equal axes share no link: the formula is exact
+    if circles is None or len(set(circles[0])) == 1:  # parts on equal axes share no link, so the formula is exact
         return same
     sizes, rates, latencies = (list(one) for one in zip(*circles[0], strict=True))
     same["picoseconds"] = torus.picoseconds(op, request["bytes"], sizes, rates, latencies, circles[1])

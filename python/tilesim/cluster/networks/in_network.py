@@ -20,7 +20,7 @@ __all__ = ["NAME", "OPERATIONS", "SWITCH", "Port", "check", "picoseconds", "sent
 
 NAME = "in-network"
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast_devices")
-SWITCH = -1  # the number of the switch in transfers
+SWITCH = -1  # number that stands for the switch in transfers
 
 Transfer = tuple[int, int, int, int, str]
 
@@ -50,7 +50,7 @@ def picoseconds(op: str, bytes_: int, devices: int, port: Port) -> int:
 
 
 def stages(op: str, sizes: Sequence[int]) -> list[tuple[int, str, int]]:
-    """Operations by dimension, in sequence."""
+    """The operations over each dimension, in sequence."""
     inside = [math.prod(sizes[:at]) for at in range(len(sizes))]
     down = [(at, "reduce_scatter", inside[at]) for at in range(len(sizes))]
     up = [(at, "all_gather", inside[at]) for at in reversed(range(len(sizes)))]
@@ -96,7 +96,7 @@ def transfers(op: str, sizes: Sequence[int], root: int = 0) -> list[Transfer]:
 
 
 def check(op: str, devices: int, rows: Iterable[Transfer], root: int = 0) -> None:
-    """Executes transfers on sets of contributions; the switch holds nothing before."""
+    """Executes transfers on sets of contributions; at first the switch holds no contribution."""
     every = range(devices)
     held: dict[tuple[int, int], frozenset[int]] = {}
     for one in every:

@@ -19,7 +19,7 @@ __all__ = ["Walk", "picoseconds", "walks"]
 
 @dataclass(frozen=True)
 class Walk:
-    """A step of one part: its number, the link (axis and direction), and its number of blocks."""
+    """One step of a part: its number, the link (axis and direction), and its number of blocks."""
 
     part: int
     step: int
@@ -28,7 +28,7 @@ class Walk:
 
 
 def _orders(sizes: Sequence[int], both_ways: bool) -> list[tuple[list[int], int]]:
-    """Axes in the scatter order of each part, and its direction."""
+    """For each part, the axes in the order of the scatter, and its direction."""
     count = len(sizes)
     ways = (0, 1) if both_ways and any(size > 2 for size in sizes) else (0,)
     return [([(i + turn) % count for i in range(count)], way) for turn in range(count) for way in ways]
@@ -40,8 +40,8 @@ def walks(op: str, sizes: Sequence[int], both_ways: bool = True) -> list[list[Wa
     found = []
     for part, (order, way) in enumerate(_orders(sizes, both_ways)):
         gathered, held, start = [], 1, 0
-        for axis in reversed(order):  # a gather ends with the first axis of the scatter
-            link = (axis, way if sizes[axis] > 2 else 0)  # a ring of two has one link in each direction
+        for axis in reversed(order):  # a gather visits the axes of the scatter in reverse
+            link = (axis, way if sizes[axis] > 2 else 0)  # a ring of two devices has one link in each direction
             gathered += [Walk(part, start + step, link, held) for step in range(sizes[axis] - 1)]
             start += sizes[axis] - 1
             held *= sizes[axis]
@@ -60,7 +60,7 @@ def picoseconds(
     latencies: Sequence[int],
     both_ways: bool = True,
 ) -> int:
-    """Time of the last step."""
+    """Picoseconds until the last step ends."""
     parts = walks(op, sizes, both_ways)
     pieces = len(parts)
     for size in sizes:

@@ -37,7 +37,7 @@ def spread_by_shardy(core: _core.Graph) -> _core.Graph:
 
 
 def _first(text: str) -> str:
-    """The first sharding in a text, with every axis closed, since propagation has ended."""
+    """The first sharding in a text, with every axis closed because propagation has ended."""
     shardings = _closed_shardings(text)
     return shardings[0] if shardings else ""
 
@@ -47,7 +47,7 @@ def _closed_shardings(text: str) -> list[str]:
 
 
 def _collect(region: Any, found: list[tuple[int, int, list[str]]]) -> None:
-    """Place (function, operation) and result shardings of each operation, including nested ones."""
+    """Collects place (function, operation) and result shardings of each operation, including nested ones."""
     for block in region.blocks:
         for op in block.operations:
             attributes = op.operation.attributes

@@ -24,12 +24,12 @@ from ..spmd import Spmd, drawn_as
 
 __all__ = ["partition_by_xla"]
 
-MAX_SECONDS = 1800  # of wall time
+MAX_SECONDS = 1800  # limit of wall time
 FLAGS = (
     "--xla_force_host_platform_device_count={} --xla_dump_to={} --xla_dump_hlo_pass_re=spmd-partitioning "
     "--xla_dump_hlo_as_text --xla_dump_large_constants=true --xla_backend_optimization_level=0"
 )
-WORKS = "0.10"  # versions of jax with the interfaces that the process uses
+WORKS = "0.10"  # the process uses interfaces of these versions of jax
 CHILD = Path(__file__).with_name("xla_child.py")
 AXIS = re.compile(r'"([^"]+)"(:\(\d+\)\d+)?')
 
@@ -72,7 +72,7 @@ def partition_by_xla(graph: Graph, mesh: str | None = None, shardings: Mapping[s
 
 
 def _unapplied(graph: Graph, rows: list[dict[str, Any]], mesh: str, devices: int) -> list[dict[str, Any]]:
-    """Requested shardings that XLA did not apply: axes with fewer parts in its program, uneven axes."""
+    """Lists requested shardings that XLA did not apply: axes with fewer parts in its program, uneven axes."""
     found = []
     for row in rows:
         said = graph.shardings.get(row["name"], "")
@@ -90,9 +90,9 @@ def _unapplied(graph: Graph, rows: list[dict[str, Any]], mesh: str, devices: int
 
 
 def _shardings(graph: Graph, text: bytes, names: Iterable[str], changed: bool) -> dict[str, Any]:
-    """Shardings that the process writes into the module, by place of the input or output."""
+    """Shardings that the process writes into the module, by the position of the input or output."""
     by_name = graph.shardings
-    lists = b"mhlo.sharding" in text and b"sdy." not in text  # of devices, as GSPMD writes them
+    lists = b"mhlo.sharding" in text and b"sdy." not in text  # GSPMD writes shardings as lists of devices
     if lists and changed:
         raise user_error("the module has shardings by devices, without a mesh", place=f"graph '{graph.name}'",
                          value="mesh=", allowed="shardings= over the graph's mesh")  # fmt: skip
@@ -116,14 +116,14 @@ def _shardings(graph: Graph, text: bytes, names: Iterable[str], changed: bool) -
 
 
 def _mesh(text: str) -> str:
-    """A mesh in Shardy's syntax."""
+    """Writes a mesh in Shardy's syntax."""
     axes, order, ids = text.partition(", device_ids=")
     named = ", ".join(f'"{name.strip()}"={size}' for name, _, size in (one.partition("=") for one in axes.split(",")))
     return f"[{named}]{order}{ids}"
 
 
 def _lists(sharding: str, mesh: str, name: str) -> str:
-    """A sharding in GSPMD's syntax: a grid of devices in the order of the mesh, with the named axes first."""
+    """Writes a sharding in GSPMD's syntax: a grid of devices in the order of the mesh, with the named axes first."""
     axes, _, ids = mesh.partition(", device_ids=")
     sizes = {key.strip(): int(size) for key, _, size in (one.partition("=") for one in axes.split(","))}
     dims = [AXIS.findall(part) for part in re.findall(r"\{([^}]*)\}", sharding.partition("]")[0])]
@@ -142,7 +142,7 @@ def _lists(sharding: str, mesh: str, name: str) -> str:
 
 
 def _run(folder: str, devices: int) -> None:
-    """Runs in a separate process: jax fixes the number of devices at its start, and XLA can end the process."""
+    """Compiles in a separate process: jax fixes the number of devices at its start, and XLA can end the process."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS.format(devices, folder)}".strip()
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
     command = [sys.executable, "-c", CHILD.read_text(encoding="utf-8"), folder, str(devices)]
@@ -164,7 +164,7 @@ def _run(folder: str, devices: int) -> None:
 
 
 def _rows(whole: Any, own: Any, texts: list[str], mesh: str) -> list[dict[str, Any]]:
-    """Inputs or outputs with the graph's names and shapes and XLA's shardings."""
+    """Rows of inputs or outputs with the graph's names and shapes and with XLA's shardings."""
     if len(whole) != len(own):
         raise _core.Unsupported(f"XLA's program has {len(own)} inputs or outputs; the module has {len(whole)}")
     texts = texts or ["{replicated}"] * len(whole)

@@ -16,16 +16,16 @@ from jax.extend import backend
 from jax.extend.mlir import hlo_to_stablehlo
 from jax.extend.sharding import get_hlo_sharding_from_serialized_proto
 from jax.interpreters import mlir
-from jaxlib import _hlo  # the reader of HLO text has no public name
+from jaxlib import _hlo  # jaxlib has no public name for the reader of HLO text
 from jaxlib.mlir import ir
 
-# The converter from HLO loses the order of groups along axes of a mesh: they become lists first.
+# The converter from HLO loses the order of groups along mesh axes, so the groups first become lists.
 AXES = re.compile(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))? \{([^}]*)\}")
 NAME = "tilesim_mesh"
 
 
 def listed(found):
-    """Groups along axes of a mesh, or parts of them ("'x':(2)4"), as lists of devices."""
+    """Converts groups along mesh axes, or parts of them ("'x':(2)4"), to lists of devices."""
     names = re.findall(r"'([^']+)'=", found[1])
     sizes = [int(size) for size in re.findall(r"=(\d+)", found[1])]
     order = np.arange(np.prod(sizes))
@@ -34,7 +34,7 @@ def listed(found):
         order = order.transpose([int(dim) for dim in found[3].split(",")] if found[3] else None)
     chosen = [(names.index(name), int(before or 1), int(size or 0))
               for name, before, size in re.findall(r"'([^']+)'(?::\((\d+)\)(\d+))?", found[4])]  # fmt: skip
-    cut = []  # parts of each mesh axis, major first: axis, product of the parts before it, size
+    cut = []  # parts of each mesh axis, major first: (axis, product of the earlier parts, size)
     for axis, extent in enumerate(sizes):
         ends = sorted({1, extent, *(end for one, before, size in chosen if one == axis and size
                                     for end in (before, before * size))})  # fmt: skip
@@ -54,7 +54,7 @@ def listed(found):
 
 
 def named_mesh(module, mesh, changed):
-    """The symbol of the mesh in a module; adds the mesh if it is missing."""
+    """Finds the symbol of the mesh in a module; adds the mesh if it is missing."""
     wanted = ir.Attribute.parse(f"#sdy.mesh<{mesh}>")
     own = [op for op in module.body.operations if op.operation.name == "sdy.mesh"]
     for op in own:
@@ -77,7 +77,7 @@ def entry(module):
 
 
 def annotated(module, given):
-    """Writes shardings as attributes of the entry function's arguments and results."""
+    """Writes shardings as attributes of the arguments and results of the entry function."""
     key, prefix = "mhlo.sharding", ""
     if given["mesh"]:
         key, prefix = "sdy.sharding", f"#sdy.sharding<@{named_mesh(module, given['mesh'], given['changed'])}, "
@@ -96,7 +96,7 @@ def annotated(module, given):
 
 
 def free(module):
-    """The entry function's results without sharding: XLA selects theirs, as under jax.jit."""
+    """Removes the shardings of the entry function's results: XLA then selects them, as under jax.jit."""
     main = entry(module)
     number = len(ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results)
     own = main.attributes["res_attrs"] if "res_attrs" in main.attributes else [ir.DictAttr.get({})] * number
@@ -104,12 +104,12 @@ def free(module):
 
 
 def as_text(shardings):
-    """Shardings in XLA's syntax."""
+    """Converts shardings to XLA's syntax."""
     return [str(get_hlo_sharding_from_serialized_proto(one.SerializeToString())) for one in shardings or []]
 
 
 def main(folder, devices):
-    """Compiles, and writes `partitioned` and `borders.json` to the folder."""
+    """Compiles the module, and writes `partitioned` and `borders.json` to the folder."""
     given = json.loads(pathlib.Path(folder, "given.json").read_text())
     with mlir.make_ir_context(), ir.Location.unknown():
         module = ir.Module.parse(pathlib.Path(folder, "module").read_bytes())

@@ -103,7 +103,7 @@ def _order(
         raise user_error("no schedule", place="schedule", value=shown(schedule),
                          allowed=f"{', '.join(PLACED)}, or one line of text per stage")  # fmt: skip
     if schedule not in PLACED:
-        make(schedule, stages, microbatches, virtual)  # raises
+        make(schedule, stages, microbatches, virtual)  # raises an error for an invalid schedule
     if placement not in (None, PLACED[schedule]):
         raise user_error(f"schedule {schedule} has a fixed placement", place="placement", value=shown(placement),
                          allowed=PLACED[schedule])  # fmt: skip
@@ -123,7 +123,7 @@ def _picoseconds(name: str, value: Any) -> int:
 
 
 def _times(name: str, given: Any, placed: Placement) -> list[list[int]]:
-    """Picoseconds by stage and chunk."""
+    """Picoseconds of a pass by stage and chunk."""
     stages, chunks = range(placed.stages), range(placed.chunks)
     if isinstance(given, (str, bytes)) or not hasattr(given, "__len__"):
         given = [given] * placed.stages

@@ -35,8 +35,8 @@ class Layout:
 
 @lru_cache(256)
 def layout(schedule: str, stages: int, virtual: int = 1) -> Layout:
-    """Places of a named schedule. A pass without a send (the next part is on the same stage, or there is no next part)
-    is as long as one that sends over the border by which the micro-batch came.
+    """The places of a named schedule. A pass without a send (the next part is on the same stage, or there is no next
+    part) is as long as one that sends over the border by which the micro-batch came.
     """
     placed = Placement(PLACED[schedule], stages, chunks_of(schedule, virtual))
     places = [(stage, chunk) for chunk in range(placed.chunks) for stage in range(stages)]
@@ -60,7 +60,7 @@ def layout(schedule: str, stages: int, virtual: int = 1) -> Layout:
 
 
 def part_layers(layers: int, parts: int) -> Array:
-    """Layers of each part of a model: the first parts get the remainder."""
+    """Number of layers in each part of a model: the first parts get the remainder."""
     least, more = divmod(layers, parts)
     return np.array([least + (part < more) for part in range(parts)], dtype=np.float64)
 
@@ -117,17 +117,17 @@ class Hops:
 
     @property
     def least(self) -> Array:
-        """The shortest of each plan."""
+        """The shortest send of each plan."""
         return np.minimum(self.near, self.far)
 
     def node_borders(self, row: int, stages: int) -> NDArray[np.bool_]:
-        """The borders of a plan between nodes."""
+        """Which borders of a plan lie between nodes."""
         if not self.mixed[row]:
             return np.full(stages, bool(self.out[row]))
         return _crosses_nodes(stages, int(self.stride[row]), int(self.node[row]))
 
     def borders(self, rows: Integers, stages: int) -> Array:
-        """Seconds of every border."""
+        """Seconds of a send over every border."""
         found = np.repeat(self.far[rows][None], stages, axis=0)
         mixed = np.flatnonzero(self.mixed[rows])
         keys, index = distinct_rows(np.stack([self.stride[rows][mixed], self.node[rows][mixed]], axis=1))
@@ -138,7 +138,7 @@ class Hops:
         return found
 
     def counted(self, c: Columns, back: bool) -> SendCounts:
-        """Sends of stages per micro-batch."""
+        """Counts the sends of stages per micro-batch."""
         calls = (2.0 if back else 1.0) * c.ways * c.virtual
         full = calls * self.far
         thin, last, whole, out = full.copy(), full.copy(), c.pipeline * full, np.where(self.out, calls, 0.0)

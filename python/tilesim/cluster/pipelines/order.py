@@ -12,10 +12,10 @@ from ...base.errors import listed, shown, user_error
 
 __all__ = ["PLACEMENTS", "ChunkPass", "Order", "Placement", "check", "parse", "peak_activations", "text"]
 
-#: letter of a pass: what it is
+#: letter of a pass -> its meaning
 KINDS = {"F": "forward", "B": "whole backward pass", "I": "input gradient", "W": "weight gradient"}
-NUMBERED = "FIWB"  # as the core numbers kinds
-#: how the chunks of a model lie on stages
+NUMBERED = "FIWB"  # the core numbers the kinds in this order
+#: how the chunks of a model are placed on stages
 PLACEMENTS = {
     "loop": "chunk c of stage s is part c × stages + s of the model",
     "v": "two chunks: down the stages, then up",
@@ -37,13 +37,13 @@ Order = list[list[ChunkPass]]
 
 
 def text(row: Iterable[ChunkPass]) -> str:
-    """Text of a stage: F3 is micro-batch 3 forward, I3.1 its input gradient in chunk 1."""
+    """Writes the passes of a stage as text: F3 is micro-batch 3 forward, I3.1 its input gradient in chunk 1."""
     return " ".join(f"{one.kind}{one.micro}" + (f".{one.chunk}" if one.chunk else "") for one in row)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Neighbours of each chunk of each stage; places are (stage, chunk)."""
+    """The predecessor and successor of each chunk of each stage; places are (stage, chunk)."""
 
     kind: str
     stages: int
@@ -52,7 +52,7 @@ class Placement:
     after: dict[tuple[int, int], tuple[int, int] | None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Links neighbours."""
+        """Finds the predecessor and the successor of each place."""
         one_of("unknown placement", "placement", self.kind, *PLACEMENTS)
         if self.kind != "loop" and self.chunks != 2:
             raise user_error(f"placement {self.kind} has two chunks per stage", place="virtual",
@@ -70,7 +70,7 @@ class Placement:
         object.__setattr__(self, "after", after)
 
     def adjacent(self) -> tuple[list[int], list[int]]:
-        """Places as numbers, chunk × stages + stage."""
+        """Numbers (chunk × stages + stage) of each place's predecessor and successor; -1 for a missing one."""
         places = [(stage, chunk) for chunk in range(self.chunks) for stage in range(self.stages)]
 
         def numbers(ways: dict[tuple[int, int], tuple[int, int] | None]) -> list[int]:
@@ -80,13 +80,13 @@ class Placement:
         return numbers(self.before), numbers(self.after)
 
     def position(self, stage: int, chunk: int) -> int:
-        """Part of the model that a place computes."""
+        """The number of the model part that a place computes."""
         if self.kind == "loop" or chunk == 0:
             return chunk * self.stages + stage
         return (2 * self.stages if self.kind == "v" else self.stages) - 1 - stage
 
     def micros(self, chunk: int, microbatches: int) -> range:
-        """Micro-batches of each chunk of a stage."""
+        """The micro-batches that a chunk of a stage processes."""
         half = (microbatches + 1) // 2
         if self.kind != "both_ways":
             return range(microbatches)
@@ -162,7 +162,7 @@ def _check_stage(row: list[ChunkPass], place: str, placement: Placement, microba
 
 
 def peak_activations(row: Iterable[ChunkPass]) -> int:
-    """Most chunks with activations on a stage at one time: from a forward pass to the end of its weight gradient."""
+    """Most chunks whose activations a stage stores at once: from a forward pass to the end of its weight gradient."""
     now = most = 0
     for one in row:
         now += {"F": 1, "B": -1, "W": -1}.get(one.kind, 0)

@@ -50,7 +50,7 @@ def passes_of_step(c: Columns, of: Stages, summed: bool, forward: bool) -> PassT
     ways = {"F": places.forward, "B": places.backward}
     each = {name: table(one[:, 0]).tolist() for name, one in lengths(schedule, row, c, of, summed).items()}
     micros = int(c.micro_batches[0])
-    if forward:  # forward passes come first, without backward passes
+    if forward:  # gpipe runs the forward passes first; backward passes take no time
         pipe = pipeline("gpipe", stages, micros, forward=each["forward"], backward_input=0.0)
     else:
         pipe = pipeline(schedule, stages, micros, virtual, **each)

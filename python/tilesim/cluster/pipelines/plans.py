@@ -10,7 +10,7 @@ __all__ = ["phase_reasons", "schedule_reasons"]
 
 
 def schedule_reasons(plan: Any, workload: Layered) -> list[tuple[str, str, str, str]]:
-    """Why a schedule does not accept a plan."""
+    """Reasons why a schedule does not accept a plan."""
     p, found = plan.pipeline, []
     micros = workload.global_batch // (plan.data * plan.micro_batch)
     if plan.virtual > 1 and (micros == 0 or micros % p):

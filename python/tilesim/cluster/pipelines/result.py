@@ -125,7 +125,7 @@ class Pipeline(Tabled):
         Returns:
             A trace with one device per stage.
         """
-        tags: dict[tuple[str, int, int, int], int] = {}  # tag of a send, by its content
+        tags: dict[tuple[str, int, int, int], int] = {}  # (kind, micro-batch and places) of a send -> its tag
         for stage, row in enumerate(self.passes):
             for one in row:
                 key = need(one, stage, self.placement)
@@ -167,12 +167,12 @@ def _sent(one: ChunkPass, stage: int) -> tuple[str, int, int, int] | None:
 
 
 def write_events(events: list[dict[str, Any]], path: str | os.PathLike[str]) -> None:
-    """Writes trace events."""
+    """Writes a list of trace events to a file."""
     write_trace({"displayTimeUnit": "ns", "traceEvents": events}, path)
 
 
 def write_trace(trace: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes a file of trace events."""
+    """Writes one file of trace events."""
     if not path_text(path).lower().endswith(TEXT):
         raise user_error(
             "a timeline file needs the ending .json", place=path_text(path), allowed="a path that ends in .json"

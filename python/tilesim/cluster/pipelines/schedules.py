@@ -15,7 +15,7 @@ __all__ = ["PLACED", "chunks_of", "make", "program", "run_many"]
 
 Times = NDArray[np.int64]
 
-#: placement of each schedule; the core makes the orders
+#: placement of the chunks for each schedule; the core makes the orders
 PLACED = dict.fromkeys(("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"), "loop") | {
     "zb-v": "v",
     "dualpipe": "both_ways",
@@ -37,7 +37,7 @@ def chunks_of(schedule: str, virtual: int) -> int:
 
 
 def make(schedule: str, stages: int, microbatches: int, virtual: int) -> Order:
-    """The order of a named schedule."""
+    """Makes the order of a named schedule."""
     if schedule not in PLACED:
         names = ", ".join(PLACED)
         raise user_error("unknown schedule", place="schedule", value=repr(schedule),

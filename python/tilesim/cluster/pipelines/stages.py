@@ -22,13 +22,13 @@ __all__ = [
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
-#: schedules with simulated order
+#: schedules whose order Tilesim simulates
 ORDERED = ("zb-h1", "zb-h2", "zb-v", "dualpipe")
-#: those with an optimizer that waits for no other stage: their time is the period
+#: of these, schedules whose optimizer waits for no other stage: their time is the period
 PERIODIC = ("zb-h2",)
-#: schedules with summed seconds of equal stages, and simulated unequal stages
+#: schedules whose time is a sum for equal stages, and is simulated for unequal ones
 SUMMED = ("1f1b", "gpipe", "interleaved")
-MOST_UNLIKE = 1 << 17  # most simulated passes there; with more micro-batches the bound is closer
+MOST_UNLIKE = 1 << 17  # most simulated passes of unequal stages; with more micro-batches the bound is closer
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Stages:
 
     @property
     def sends(self) -> Array:
-        """Least seconds of a part without its layers, forward and back together."""
+        """Least seconds of a stage's forward and backward pass without its layers."""
         return self.fixed + (0.0 if self.hops is None else 2 * self.hops.least)
 
 
 def lengths(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages, summed: bool = False) -> dict[str, Array]:
-    """Seconds of passes."""
+    """Seconds of each kind of pass, by stage and chunk."""
     stages = int(c.pipeline[rows[0]])
     places = layout(schedule, stages, int(c.virtual[rows[0]]))
     parts = int(places.part.max()) + 1
@@ -84,7 +84,7 @@ def lengths(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages, summ
 
 
 def late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> Array:
-    """Share of its computing by which each stage is late: all devices wait for the slowest."""
+    """Delay of each stage as a share of its computing: all devices of a stage wait for the slowest."""
     found = np.zeros((stages, len(devices)))
     for device, share in slow:
         stage, plans = (device // (devices / stages)).astype(np.int64), np.arange(len(devices))
@@ -129,7 +129,7 @@ def _summed_at_least(names: NDArray[np.str_], c: Columns, stages: Stages) -> Arr
     most, least = np.ceil(c.layers / p), np.floor(c.layers / p)
     full, thin = most * layer + fixed, least * layer + fixed
     found = m * (thin + ends) + (c.layers * layer + p * fixed - thin) / v
-    top = np.where(most > least, c.layers % p, p - 1)  # stages with most layers; the last one has the head
+    top = np.where(most > least, c.layers % p, p - 1)  # stages with most layers; the last stage has the head
     for stage in (top - 1, np.zeros(len(c))):
         ahead = np.where(names == "gpipe", m, np.minimum(m, p - stage))
         behind = (top - 1 - stage) * full + (p - top) * thin + ends
@@ -145,7 +145,7 @@ def _summed_at_least(names: NDArray[np.str_], c: Columns, stages: Stages) -> Arr
 
 
 def carried_out(schedule: str, row: int, c: Columns, of: Stages) -> Pipeline:
-    """The passes of one plan in their order."""
+    """Simulates the passes of one plan in their order."""
     stages, virtual = int(c.pipeline[row]), int(c.virtual[row])
     times: dict[str, Any] = {
         name: table[:, 0].reshape(-1, stages).T.tolist()
@@ -211,5 +211,5 @@ def together(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int,
 
 
 def _pico(seconds: Array) -> NDArray[np.int64]:
-    """Whole picoseconds, rounded up."""
+    """Converts seconds to whole picoseconds, rounded up."""
     return np.ceil(np.round(seconds * PICO, 3)).astype(np.int64)

@@ -17,14 +17,14 @@ _Key = tuple[str, int, int, int]  # F or G (the input gradient), stage, chunk, m
 
 @dataclass(frozen=True)
 class PipelineTimes:
-    """Picoseconds, in the order of each stage."""
+    """Begin and end of each pass in picoseconds, in the order of each stage."""
 
     starts: list[list[int]]
     ends: list[list[int]]
 
 
 def need(one: ChunkPass, stage: int, placement: Placement) -> _Key | None:
-    """Passes of other stages that a pass waits for."""
+    """The pass of another stage that a pass waits for, or None."""
     if one.kind == "W":
         return None
     other = (placement.before if one.kind == "F" else placement.after)[stage, one.chunk]
@@ -34,14 +34,14 @@ def need(one: ChunkPass, stage: int, placement: Placement) -> _Key | None:
 def run(
     order: Order, placement: Placement, times: dict[str, list[list[int]]], transfer: int, microbatches: int
 ) -> PipelineTimes:
-    """Runs each stage in its order; a pass waits for its neighbour's send, and no stage waits for its own sends."""
+    """Runs each stage in its order; a pass waits for its predecessor's send, and no stage waits for its own sends."""
     rows = [np.array([(NUMBERED.index(one.kind), one.chunk, one.micro) for one in row], dtype=np.int32).reshape(-1, 3)
             for row in order]  # fmt: skip
     listed = _core.PipelineOrder(rows, microbatches, placement.chunks, *placement.adjacent())
     reached = listed.reached
     if stuck := [stage for stage, row in enumerate(order) if reached[stage] < len(row)]:
         raise _deadlock(order, placement, reached, stuck[0])
-    table = np.array([times[kind] for kind in NUMBERED], dtype=np.int64)  # kind, stage, chunk
+    table = np.array([times[kind] for kind in NUMBERED], dtype=np.int64)  # indexed by kind, stage, chunk
     ends = listed.ends(np.swapaxes(table, 1, 2).reshape(-1), transfer)
     starts = [
         (end - table[row[:, 0], stage, row[:, 1]]).tolist()
@@ -51,12 +51,12 @@ def run(
 
 
 def _deadlock(order: Order, placement: Placement, at: list[int], stage: int) -> Exception:
-    """Stages that wait for each other in a circle."""
+    """The error that names the stages which wait for each other in a cycle."""
     chain: list[int] = []
     while stage not in chain:
         chain.append(stage)
         key = need(order[stage][at[stage]], stage, placement)
-        assert key is not None  # a stage stops only where it waits
+        assert key is not None  # a stage stops only if it waits for another
         stage = key[1]
     lines = []
     for one in chain[chain.index(stage) :]:

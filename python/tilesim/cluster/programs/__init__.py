@@ -1,1 +1,1 @@
-"""Steps of graphs for several devices: split at communication, predicted, put into order."""
+"""Steps of programs for several devices: split at communication, predicted, and ordered."""

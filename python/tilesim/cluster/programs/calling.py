@@ -43,7 +43,7 @@ from .stored_predictions import StoredPredictions, opened
 
 __all__ = ["OVERLAPS", "Options", "program_of", "step_program"]
 
-TOGETHER = 64  # predictions per write
+TOGETHER = 64  # number of predictions per write to the store
 OVERLAPS = ("none", "ready", "library")
 _MATRIX = ("contract", "convolution", "attention", "ragged_contract")
 
@@ -63,7 +63,7 @@ class Options:
 
 
 def program_of(workload: Any, cluster: Any = None) -> Spmd | None:
-    """A program for several devices, if a workload is one or becomes one."""
+    """Converts a workload to a program for several devices, or returns None."""
     if isinstance(workload, (str, os.PathLike)):
         path = path_text(workload, "workload")
         if path.endswith(".spmd.json"):
@@ -111,7 +111,7 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
     known = {} if known is None else known
     step = _ProgramStep(spmd, target, options, predictor, known, [graph.core for graph in spmd.graphs])
     result = step.result()
-    if options.overlap == "library" and not isinstance(predictor, MeasuredTimes):  # a table has only whole products
+    if options.overlap == "library" and not isinstance(predictor, MeasuredTimes):  # a table has only unsplit products
 
         def again(core: _core.Graph) -> ProgramResult:
             return _ProgramStep(spmd, target, options, predictor, known, [core]).result()
@@ -135,7 +135,7 @@ class _ProgramStep:
     options: Options
     predictor: Any
     predictions: dict[str, Predicted]
-    cores: list[_core.Graph]  # of the program, with some split products
+    cores: list[_core.Graph]  # graphs of the program, with some products split
     splits: list[Split] = field(default_factory=list)
 
     def result(self) -> ProgramResult:
@@ -148,7 +148,7 @@ class _ProgramStep:
             return self.timed()
 
     def timed(self) -> ProgramResult:
-        """The result, after the predictions."""
+        """The result of the step, computed from the predictions."""
         options, spmd = self.options, self.spmd
         price = self.price()
         trace = ordered(trace_of(spmd.name, self.splits, spmd.classes,
@@ -175,7 +175,7 @@ class _ProgramStep:
         return Framework.load("xla").constants["interference"]
 
     def slow(self) -> dict[int, float]:
-        """Factors on computing times, of the call and of the cluster's faults."""
+        """Factors on the computing times of devices, from the call and from the cluster's faults."""
         found = factors_of(self.options.slow or {}, self.spmd.devices)
         for device, share in computing(self.cluster.faults, self.cluster.devices):
             if device < self.spmd.devices:
@@ -183,7 +183,7 @@ class _ProgramStep:
         return found
 
     def predict_all(self) -> None:
-        """Predictions of distinct segments, from the store or new; new ones go to the store."""
+        """Predicts each distinct segment, or reads it from the store; new predictions go to the store."""
         wanted = {key: (each, part) for each in self.splits for key, part in each.distinct.items()}
         missing = [key for key in wanted if key not in self.predictions]
         if self.options.store is None:
@@ -192,7 +192,7 @@ class _ProgramStep:
         with opened(self.options.store) as store:
             kept = StoredPredictions(store, self.predictor, self.cluster.device)
             self.predictions.update(kept.get(missing))
-            for at in range(0, len(missing), TOGETHER):  # a killed process loses at most these
+            for at in range(0, len(missing), TOGETHER):  # a killed process loses at most this many predictions
                 made = {
                     key: self.predict(*wanted[key])
                     for key in missing[at : at + TOGETHER]
@@ -233,7 +233,7 @@ class _ProgramStep:
         )  # fmt: skip
 
     def device(self) -> Device | None:
-        """In closed form, if one exists."""
+        """The device in closed form, or None."""
         try:
             return device_of(self.cluster.device)
         except UserError:
@@ -284,7 +284,7 @@ class _ProgramStep:
         return list(dict.fromkeys([*notes, *sorted(predicted)]))
 
     def other_overlaps(self) -> dict[str, float]:
-        """Seconds of other overlaps."""
+        """Seconds of the step under each other overlap."""
         times = {}
         own = self.options
         for overlap in OVERLAPS:
@@ -296,7 +296,7 @@ class _ProgramStep:
 
 
 def _parts(replay: Replay, last: int) -> dict[str, float]:
-    """Compute, exposed communication of each stream beyond earlier streams, and waiting."""
+    """Seconds of compute, of exposed communication per stream (beyond earlier streams), and of waiting."""
     if not replay.ran:
         return {"compute": 0.0, "interference": 0.0, "wait": 0.0}
     ran = replay.ran[last]
@@ -318,7 +318,7 @@ def _parts(replay: Replay, last: int) -> dict[str, float]:
 
 
 def _ideal(split_: Split, device: Device | None) -> float:
-    """Seconds of the products at peak rates."""
+    """Seconds of all products at the device's peak rates."""
     if device is None:
         return 0.0
     total = 0.0
@@ -327,7 +327,7 @@ def _ideal(split_: Split, device: Device | None) -> float:
         op = split_.flat.operations[i]
         if op.kind in _MATRIX and (flops := float(op.entry["flops"]["matrix"])):
             dtype = str(op.entry["operands"][0]["dtype"])
-            for name in ("bf16",) if device.kind == "tpu" else (dtype, "bf16", "f16"):  # a TPU rounds f32 operands
+            for name in ("bf16",) if device.kind == "tpu" else (dtype, "bf16", "f16"):  # TPUs round f32 operands
                 rate = device.rate(name).flops_per_second if name in device.matrix else 0.0
                 if rate > 0:
                     total += flops / rate

@@ -1,4 +1,4 @@
-"""Combines communications, and orders their issue."""
+"""Combines communications into fewer calls, and orders their issue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .flat import COMMUNICATION, FREE, Flat
 
 __all__ = ["COMBINED_BYTES", "Reach", "bytes_moved", "combined", "reach"]
 
-#: up to this number of bytes XLA combines small collectives of one kind into one call, by its flags
+#: XLA combines small collectives of one kind into one call of up to this many bytes, by its flags
 #: xla_gpu_{all_reduce,all_gather,reduce_scatter}_combine_threshold_bytes, by default 30 MiB
 COMBINED_BYTES = 30 << 20
 _COMBINES = ("all_reduce", "all_gather", "reduce_scatter")
@@ -32,7 +32,7 @@ def bytes_moved(entry: dict[str, Any]) -> int:
 
 
 def reach(flat: Flat) -> Reach:
-    """Predecessors and successors."""
+    """Finds the communications before and after each operation."""
     talking = [i for i, op in enumerate(flat.operations) if op.kind in COMMUNICATION]
     place = _places(flat)
     order = sorted(talking, key=lambda i: (place[i], i))
@@ -51,7 +51,7 @@ def reach(flat: Flat) -> Reach:
 
 
 def _places(flat: Flat) -> list[int]:
-    """Place of each communication in the order of issue: never before one that it waits for."""
+    """Orders the issue of communications: none is issued before one that it waits for."""
     count = len(flat.operations)
     ready, first = [-1] * count, [count] * count
     for i, op in enumerate(flat.operations):
@@ -73,9 +73,9 @@ def _places(flat: Flat) -> list[int]:
 
 
 def combined(flat: Flat, found: Reach, devices: int, limit: int = COMBINED_BYTES) -> Reach:
-    """Combines neighbours in the order of issue with the same operation and groups into one call."""
+    """Combines calls that are adjacent in the order of issue and have equal operation and groups into one call."""
     groups: list[list[int]] = []
-    key, size, own = None, 0, 0  # own: bits of the last group
+    key, size, own = None, 0, 0  # `own` has the bits of the last group
     for number, (i,) in enumerate(found.groups):
         entry = flat.operations[i].entry
         attributes = {name: value for name, value in entry["attributes"].items() if name in ("combiner", "partitions")}
@@ -103,10 +103,10 @@ def combined(flat: Flat, found: Reach, devices: int, limit: int = COMBINED_BYTES
 
 
 def _through(beside: list[list[int]], groups: list[list[int]], order: Iterable[int]) -> list[int]:
-    """Groups before (or after) each operation, through all members; in `order` a group follows its predecessors."""
+    """Groups before (or after) each operation, through all members; `order` lists each group after its predecessors."""
     group_of = {i: number for number, group in enumerate(groups) for i in group}
     bits: list[int] = [-1] * len(beside)
-    whole = [0] * len(groups)  # predecessors of any member, and the group
+    whole = [0] * len(groups)  # bits of the group and of all predecessors of its members
 
     def find(i: int) -> int:
         waiting = [i]

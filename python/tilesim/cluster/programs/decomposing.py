@@ -37,7 +37,7 @@ class _ShardedProduct:
 
 @dataclass(frozen=True)
 class Ring:
-    """A gather (or scatter) and the products that can overlap its steps; equal ones have one `key`."""
+    """A gather (or scatter) and the products that can overlap its steps; equal rings have one `key`."""
 
     name: str
     gathers: bool
@@ -48,12 +48,12 @@ class Ring:
 
     @property
     def steps(self) -> int:
-        """Parts of each product."""
+        """Number of parts of each product."""
         return len(self.groups[0])
 
 
 def rings(core: _core.Graph, devices: int) -> list[Ring]:
-    """Products that can be split in the entry of a graph of one class of devices."""
+    """Lists the products that can be split in the entry function of the graph of one device class."""
     rows = core.operations()
     makers = {one["name"]: row for row in rows for one in row["results"] if one is not None}
     readers: dict[str, list[_Row]] = {}
@@ -102,7 +102,7 @@ def _ring(
 
 
 def _free(row: _Row, side: int) -> list[int]:
-    """Axes of an operand that the result has, beyond those of the batch."""
+    """The axes of an operand that the result also has, without batch axes."""
     letter, more = "ab"[side], row["attributes"]
     used = {*more[f"{letter}_batch"], *more[f"{letter}_contract"]}
     return [axis for axis in range(len(row["operands"][side]["shape"])) if axis not in used]
@@ -114,7 +114,7 @@ def _is_product(row: _Row) -> bool:
 
 
 def _reading(row: _Row, value: str, dim: int) -> _ShardedProduct | None:
-    """A product one of whose operands is gathered along `dim`."""
+    """Describes an operation as a product with an operand gathered along `dim`, or returns None."""
     if not _is_product(row):
         return None
     sides = [side for side in (0, 1) if row["operands"][side]["name"] == value]
@@ -128,7 +128,7 @@ def _reading(row: _Row, value: str, dim: int) -> _ShardedProduct | None:
 
 
 def _giving(row: _Row, dim: int) -> _ShardedProduct | None:
-    """A product whose result is scattered along `dim`."""
+    """Describes an operation as a product whose result is scattered along `dim`, or returns None."""
     if not _is_product(row):
         return None
     for side in (0, 1):
@@ -143,7 +143,7 @@ def _place(row: _Row, side: int, number: int) -> int:
 
 
 def decomposed(core: _core.Graph, chosen: Collection[Ring], devices: int) -> _core.Graph:
-    """The graph with products in parts."""
+    """Splits the products of the chosen rings into parts."""
     data = json.loads(core.to_json())
     entry = next(function for function in data["functions"] if function["name"] == core.main)
     rows = {row["name"]: row for row in core.operations()}
@@ -170,7 +170,7 @@ def decomposed(core: _core.Graph, chosen: Collection[Ring], devices: int) -> _co
 
 
 class _OperationWriter:
-    """Writes operations."""
+    """Writes the operations that replace a product."""
 
     def __init__(self, weights: dict[str, Any], devices: int, names: set[str]) -> None:
         self.weights, self.devices, self.names = weights, devices, names
@@ -191,12 +191,12 @@ class _OperationWriter:
         return name
 
     def last(self, result: _Row) -> None:
-        """Makes the last value the result of the replaced operation."""
+        """Makes the last written value the result of the replaced operation."""
         row = self.ops[-1]
         row["results"] = [result]
 
     def constant(self, dtype: str, values: list[int], shape: list[int]) -> str:
-        """A constant of integers, once for equal ones."""
+        """Writes a constant of integers; equal constants are written once."""
         name = f"ring.{dtype}{shape}{values}"
         if name not in self.constants:
             self.weights[name] = {"dtype": dtype, "shape": shape, "source": "data", "data": values, "trainable": False}
@@ -204,7 +204,7 @@ class _OperationWriter:
         return self.constants[name]
 
     def starts(self, ring: Ring, step: int, size: int, axis: int, rank: int) -> list[str]:
-        """Start of a step's block along an axis: the device's own block is first, in a scatter last."""
+        """Start of each step's block along an axis: the device's own block is first in a gather, last in a scatter."""
         n, table = ring.steps, [0] * self.devices
         for group in ring.groups:
             for place, device in enumerate(group):
@@ -223,7 +223,7 @@ class _OperationWriter:
                        {"pairs": pairs, "partitions": True})  # fmt: skip
 
     def shards(self, ring: Ring, row: _Row) -> list[str]:
-        """The shard of each step."""
+        """Writes the transfers of a ring; returns the shard of each step."""
         own = row["operands"][0]
         found = [own["name"]]
         for _ in range(1, ring.steps):
@@ -239,7 +239,7 @@ class _OperationWriter:
                        {"function": "add"})  # fmt: skip
 
     def gathered(self, ring: Ring, product: _ShardedProduct, row: _Row, shards: list[str], result: _Row) -> None:
-        """A product with a sharded operand: blocks of the result, or summands of the whole result."""
+        """Writes a product with a sharded operand: blocks of the result, or summands of the full result."""
         names = [one["name"] for one in row["operands"]]
         shape, n = list(row["results"][0]["shape"]), ring.steps
         size = row["operands"][product.side]["shape"][product.axis] // n
@@ -262,7 +262,7 @@ class _OperationWriter:
         self.last(result)
 
     def block(self, ring: Ring, step: int, size: int, row: _Row, product: _ShardedProduct) -> str:
-        """The part of the other operand for a step's shard."""
+        """Cuts the part of the other operand that a step's shard needs."""
         side = 1 - product.side
         mine, others = (row["attributes"][f"{'ab'[one]}_contract"] for one in (product.side, side))
         return self.cut(ring, step, size, row["operands"][side], others[mine.index(product.axis)])
@@ -274,7 +274,7 @@ class _OperationWriter:
                        {"sizes": shape})  # fmt: skip
 
     def scattered(self, ring: Ring, row: _Row, result: _Row) -> None:
-        """A product with blocks on a ring; each device adds its part."""
+        """Writes a product whose blocks travel around a ring; each device adds its part."""
         (product,) = ring.products
         operand, dtype = row["operands"][product.side], row["results"][0]["dtype"]
         size = operand["shape"][product.axis] // ring.steps

@@ -38,7 +38,7 @@ def exchange_of(result: CollectiveResult, latency_ps: int) -> Exchange:
 
 @dataclass
 class DeviceCommunication(Communication):
-    """Times communication on the simulated device; `predicted` has the simulations by content."""
+    """Times communication on the simulated device; `predicted` stores the simulations by content."""
 
     predicted: dict[str, Predicted] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class DeviceCommunication(Communication):
         return max(found.picoseconds, inside)
 
     def note(self, quotient: Quotient) -> None:
-        """Writes the simulated times to a trace's units, so that written nodes have them."""
+        """Adds the simulated times to the units of a trace, so that written nodes have them."""
         of_message = {(size, *pair): self.within[key] for key in sorted(self.within, key=self.cached.__getitem__)
                       if key[0] == "permute" for size in key[1:2] for pair in key[2]}  # fmt: skip
         for unit in quotient.units:
@@ -78,5 +78,5 @@ class DeviceCommunication(Communication):
                     unit.within[at] = within
 
     def table(self) -> Table:
-        """Simulation of each distinct communication."""
+        """Lists the simulation of each distinct communication."""
         return Table(list(self.rows.values()), empty="not simulated")

@@ -14,16 +14,16 @@ from ...graph.devices import collectives
 __all__ = ["COMMUNICATION", "FREE", "MOST", "POINTWISE", "Flat", "FunctionRun", "Op", "flatten", "in_place"]
 
 COMMUNICATION = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices")
-#: kinds that give a view or need no time: they belong to their readers
+#: kinds of operations that return a view or take no time: they belong to the segments of their readers
 FREE = ("constant", "reshape", "broadcast", "slice", "transpose", "bitcast", "dynamic_slice", "iota", "device_index")
-#: kinds that compilers compute at their readers
+#: kinds of operations that compilers compute inside their readers
 POINTWISE = ("elementwise", "convert")
-MOST = 400_000  # most unrolled operations
+MOST = 400_000  # largest number of unrolled operations
 
 
 @dataclass(slots=True)
 class FunctionRun:
-    """One run of a function: the source of its operations, and the numbers of its values."""
+    """One run of a function: its source graph, and the numbers of its values."""
 
     core: _core.Graph
     label: str
@@ -32,7 +32,7 @@ class FunctionRun:
 
     @property
     def parts(self) -> _core.GraphParts:
-        """Cuts segments out."""
+        """The parts from which segments are cut, computed once."""
         if self.cached_parts is None:
             self.cached_parts = self.core.parts()
         return self.cached_parts
@@ -51,7 +51,7 @@ class Op:
 
 @dataclass(slots=True)
 class Flat:
-    """Operations in data order. `values` has dtype and shape of each value, `makers` the operation (−1: an input)."""
+    """Operations in data order. `values`: dtype and shape of each value; `makers`: its operation (−1: an input)."""
 
     operations: list[Op] = field(default_factory=list)
     values: list[dict[str, Any]] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Flat:
 
 
 def in_place(flat: Flat) -> set[int]:
-    """Updates in place: the operand exists before and has no other reader."""
+    """Finds updates in place: the operand exists before and has no other reader."""
     reads: dict[int, int] = {}
     for op in flat.operations:
         for value in op.reads:
@@ -77,7 +77,7 @@ def in_place(flat: Flat) -> set[int]:
 
 
 def flatten(graph: _core.Graph) -> Flat:
-    """Unrolls a graph of one class of devices."""
+    """Unrolls the graph of one device class."""
     return _Flattener(graph).flat
 
 
@@ -106,7 +106,7 @@ class _Flattener:
         return number
 
     def talks(self, function: str) -> bool:
-        """Whether a function communicates, directly or in a function that it runs."""
+        """Whether a function communicates, directly or in a function that it calls."""
         if function not in self.talking:
             self.talking[function] = any(
                 entry["kind"] in COMMUNICATION or any(map(self.talks, entry["functions"]))
@@ -115,7 +115,7 @@ class _Flattener:
         return self.talking[function]
 
     def function(self, name: str) -> _core.Graph:
-        """A function as the entry of a new graph."""
+        """A function as the entry function of a new graph."""
         if name not in self.functions:
             data = json.loads(self.graph.to_json())
             core = _core.Graph.from_json(json.dumps({**data, "main": name}))
@@ -144,7 +144,7 @@ class _Flattener:
             ]
 
     def run(self, scope: int, entry: dict[str, Any], state: list[int]) -> None:
-        """A loop or branch that communicates."""
+        """Unrolls a loop or branch that communicates."""
         kind, name = entry["kind"], entry["name"]
         if kind == "while":
             trips = int(entry["attributes"].get("trips", 0))

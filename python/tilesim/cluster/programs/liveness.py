@@ -10,7 +10,7 @@ __all__ = ["peak_bytes"]
 
 
 def peak_bytes(split: Split, order: list[int], aliases: list[tuple[int, int]]) -> dict[str, int]:
-    """The largest set of live tensors, in program order."""
+    """The largest sum of bytes that live at one time, in program order."""
     flat = split.flat
     base = _bases(flat)
     last: dict[int, int] = {}
@@ -48,7 +48,7 @@ def peak_bytes(split: Split, order: list[int], aliases: list[tuple[int, int]]) -
 
 
 def _bases(flat: Flat) -> list[int]:
-    """For each value the one that it views or is written into, else the value itself."""
+    """Maps each value to the value that it views or overwrites, or to itself."""
     base = list(range(len(flat.values)))
     written = in_place(flat)
     for i, op in enumerate(flat.operations):
@@ -67,7 +67,7 @@ def _writes(flat: Flat, part: ProgramPart) -> list[int]:
 
 
 def _within(flat: Flat, part: ProgramPart, base: list[int]) -> int:
-    """The largest set within a segment, without its inputs and outputs."""
+    """The largest sum of live bytes within a segment, without its inputs and outputs."""
     last: dict[int, int] = {}
     stored: set[int] = set()
     border = {base[value] for value in (*part.inputs, *part.outputs)}

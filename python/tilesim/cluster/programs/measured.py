@@ -60,7 +60,7 @@ class MeasuredTimes:
         return None
 
     def seconds(self, segment: Graph, device: Any) -> Predicted:
-        """Looks a segment up."""
+        """Finds the measured time of a segment."""
         name = str(getattr(device, "name", device))
         key = f"segment {content_key(segment)}"
         whole = self.find(key, name)
@@ -103,7 +103,7 @@ class MeasuredTimes:
 
 
 def _form(what: str) -> tuple[str, ...]:
-    """Kind, dtypes and ranks."""
+    """The form of a signature: kind, dtypes and ranks."""
     return tuple(f"{word.partition('[')[0]}{word.count(',')}" for word in what.split())
 
 

@@ -21,7 +21,7 @@ from .sending import Exchange, exchange_program
 
 __all__ = ["ClosedForms", "Engine", "Predicted", "SegmentPredictor"]
 
-STEADY = 64 << 20  # bytes each way: twice as many are simulated, and more continue at the second half's rate
+STEADY = 64 << 20  # simulated up to twice these bytes each way; the rest continues at the second half's rate
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ClosedForms:
 
     @uncollected()
     def seconds(self, segment: Graph, device: Any) -> Predicted:
-        """Closed forms. The host issues early: launches are counted separately from a segment's time."""
+        """Predicts by closed forms. The host issues early: launches are counted separately from a segment's time."""
         target = device_of(device)
         if target.kind == "gpu":
             counted = count(segment, "xla")
@@ -86,12 +86,12 @@ class ClosedForms:
 
     @staticmethod
     def host_seconds(kernels: int, device: Device) -> float:
-        """Seconds of the host's launches."""
+        """Seconds that the host needs to launch kernels."""
         return kernels * DISPATCH["xla"] if device.kind == "gpu" else 0.0
 
 
 class _ArrayCosts(Costs):
-    """Products at the arrays' peak rate; exposed loads are counted separately."""
+    """Costs products at the arrays' peak rate; exposed loads are counted separately."""
 
     def _give_product(self, form: str, dtype: str, how: Scheme) -> None:
         found = estimator(self.device, how)
@@ -100,7 +100,7 @@ class _ArrayCosts(Costs):
 
 
 def _on_tpu(segment: Graph, device: Device) -> tuple[list[Cost], list[str], list[Kernel]]:
-    """Products with the loops around them: array steps overlap the kernel's bytes."""
+    """Costs products together with the loops around them: array steps overlap the kernel's bytes."""
     counted = count(segment, "xla", tpu=True)
     found, notes = _ArrayCosts(device, None, "", None).price(counted.core)
     calls = rows_of(found)
@@ -132,7 +132,7 @@ class Engine:
     name = "engine"
 
     def seconds(self, segment: Graph, device: Any) -> Predicted:
-        """Compiles and simulates."""
+        """Compiles and simulates a segment."""
         from ...timing.simulate import compile, simulate
 
         machine = Machine.load(device)

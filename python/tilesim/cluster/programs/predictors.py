@@ -1,4 +1,4 @@
-"""Predictors by name."""
+"""Finds predictors by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALLOWED = ("closed", "table:FILE.csv", "table:FILE.csv:interpolate", "engine")
 
 
 def predictor_of(source: Any) -> Any:
-    """A predictor by name."""
+    """Finds a predictor by name."""
     if not isinstance(source, str):
         if callable(getattr(source, "seconds", None)) and isinstance(getattr(source, "name", None), str):
             return source
@@ -56,7 +56,7 @@ def check_machine(cluster: Cluster) -> None:
 
 
 def checked_prediction(found: Any, predictor: Any) -> Predicted:
-    """A predictor's result for a segment, checked."""
+    """Checks the result of a predictor for a segment."""
     if isinstance(found, Mapping) and "seconds" in found:
         terms = found.get("terms") or {}
         if not isinstance(terms, Mapping) or not all(map(is_number, terms.values())):

@@ -44,17 +44,17 @@ class ProgramResult(StepResult):
     others: Callable[[], dict[str, float]] | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """State without the function that runs other overlaps, which belongs to the original call."""
+        """The state without the function that runs other overlaps, because that belongs to the original call."""
         return {**super().__getstate__(), "others": None}
 
     @property
     def exposed_seconds(self) -> float:
-        """Exposed communication, in seconds."""
+        """Seconds of exposed communication."""
         return sum(value for name, value in self.parts.items() if name.startswith("network"))
 
     @property
     def bubble_seconds(self) -> float:
-        """Seconds of waiting between devices."""
+        """Seconds in which devices wait for each other."""
         return self.parts["wait"]
 
     def table(self) -> Table:
@@ -67,14 +67,14 @@ class ProgramResult(StepResult):
         network; rows sum to `seconds`. It prints as bars; `.plot()` draws it."""
         rows = []
         for row in self.table():
-            passes = row["part"] not in PROGRAM_PARTS  # named as the stream of a dimension
+            passes = row["part"] not in PROGRAM_PARTS  # communication parts have the name of their dimension's stream
             rows.append({**row, "part": "exposed" if passes else row["part"],
                          "dimension": row["part"] if passes else ""})  # fmt: skip
         return Breakdown(rows, f"{self.workload.name} on {self.devices:,} × {self.device}: "
                          f"{figures.duration(self.seconds)}")  # fmt: skip
 
     def advice(self) -> Table:
-        """Faster alternatives: runs each other overlap."""
+        """Lists faster alternatives; runs the step with each other overlap."""
         if self.others is None:
             return Table([], empty=NOT_AGAIN)
         rows = []
@@ -86,11 +86,11 @@ class ProgramResult(StepResult):
         return Table(sorted(rows, key=lambda row: -row["gain"]), empty="no other overlap gains half a percent")
 
     def to_trace(self) -> Trace:
-        """Operations of each class of devices, for `ts.cluster.to_chakra` and `ts.cluster.replay`."""
+        """A trace of the operations of each device class, for `ts.cluster.to_chakra` and `ts.cluster.replay`."""
         return recorded(self._replay())
 
     def explain(self) -> str:
-        """Parts of the time, predictions, and the computed times of other overlaps."""
+        """Describes parts of the time, predictions, and the computed times of other overlaps."""
         lines = [
             headline(self),
             f"predictor {self.predictor}, network {self.network}, overlap {self.overlap}",

@@ -17,11 +17,11 @@ from .splitting import ProgramPart, Split
 
 __all__ = ["Communication", "dimension_of", "order_of", "trace_of"]
 
-Seconds = Callable[[ProgramPart, int], float]  # of a segment of the graph of a class
+Seconds = Callable[[ProgramPart, int], float]  # function: segment, index of the device class -> seconds
 
 
 def dimension_of(cluster: Cluster, groups: Sequence[Sequence[int]]) -> str:
-    """The outermost network dimension that groups of devices span, which is their stream."""
+    """The outermost network dimension that groups of devices span; it names their stream."""
     outer, stride = 0, 1
     for number, one in enumerate(cluster.dimensions):
         if any(len({device // stride % one.size for device in group}) > 1 for group in groups):
@@ -41,7 +41,7 @@ def trace_of(
     serial: bool = False,
     slow: Mapping[int, float] | None = None,
 ) -> Trace:
-    """The trace of a program."""
+    """Writes the trace of a program."""
     count = sum(map(len, classes))
     slow = dict(slow or {})
     made = _TraceWriter(Trace(name, count, []), price, serial)
@@ -69,7 +69,7 @@ class _TraceWriter:
         self.kinds: dict[str, str] = {}
 
     def group(self, groups: Sequence[Sequence[int]]) -> str:
-        """The name of a kind of groups, "" for all devices in their order."""
+        """The name of a kind of groups; "" if one group has all devices in order."""
         if [list(group) for group in groups] == [list(range(self.trace.devices))]:
             return ""
         text = str(groups)
@@ -80,7 +80,7 @@ class _TraceWriter:
 
     def add(self, split: Split, devices: list[int], seconds: Callable[[ProgramPart], float], factor: float) -> None:
         nodes: list[TraceNode] = []
-        ends: dict[int, list[int]] = {}  # by part, nodes with waiters
+        ends: dict[int, list[int]] = {}  # part -> nodes for which later parts wait
         order, tag = order_of(split), 0
         for number in order:
             part = split.parts[number]
@@ -146,7 +146,7 @@ def order_of(split: Split) -> list[int]:
     for number, part in enumerate(split.parts):
         for dep in part.deps:
             after[dep].append(number)
-    for one, other in pairwise(talking):  # issue order is data order, so no circle occurs
+    for one, other in pairwise(talking):  # the order of issue follows the data, so these edges close no cycle
         after[one].append(other)
         left[other] += 1
     ready = [(split.parts[number].place, number) for number in range(count) if not left[number]]

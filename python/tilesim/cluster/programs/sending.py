@@ -23,9 +23,9 @@ NOTE = (
     "communication: a device loads tiles to send, adds received sums, and stores received tiles; it sends and "
     "receives at the same time; cores have equal parts of the link; the network gives the link's time"
 )
-DEPTH = 4  # tiles of a slot: enough to load and store during transfers
-MOST_TILE = 64 << 10  # bytes of a tile
-TILES = 16  # least tiles of a core and phase with tiles of at least LEAST_TILE bytes: fill and drain are a small part
+DEPTH = 4  # tiles per slot: enough to load and store during transfers
+MOST_TILE = 64 << 10  # most bytes of a tile
+TILES = 16  # least tiles per core and phase (of at least LEAST_TILE bytes), so that fill and drain are a small part
 LEAST_TILE = 1 << 10
 LOADED, ARRIVED, OWN, SUMMED = "sent", "arrived", "own", "summed"
 
@@ -51,11 +51,11 @@ class Exchange:
         return self.sent + self.summed
 
     def part(self, size: int) -> Exchange:
-        """The part with `size` bytes in each direction, at the same rate of the link."""
+        """The part that moves `size` bytes in each direction, at the same rate of the link."""
         most = max(self.sent, self.received)
         sent, received, summed = (
             one * size // most // 16 * 16 for one in (self.sent, self.received, self.summed)
-        )  # 16: bytes of the widest dtype
+        )  # 16 is the bytes of the widest dtype
         return Exchange(sent, received, summed, self.dtype, self.latency_ps, self.link_ps * size // most)
 
 
@@ -65,7 +65,7 @@ class _CoreShares:
 
     total: int
     cores: int
-    full: int  # tiles of a core before the last one
+    full: int  # number of a core's tiles before the last one
     tile: int
 
     @property
@@ -89,7 +89,7 @@ class _CoreShares:
 
 
 def exchange_program(machine: Machine, exchange: Exchange) -> Program:
-    """The tile program of a device's part in a communication."""
+    """Writes the tile program of a device's part in a communication."""
     bits = _core.dtype_bits(exchange.dtype)
     dtype = exchange.dtype if exchange.summed else "u8"
     size = max(1, bits // 8) if exchange.summed else 1
@@ -129,11 +129,11 @@ class _ExchangeWriter:
         return -(-picoseconds * self.machine.hertz // 10**12)
 
     def phase(self, sent: int, received: int, sums: bool, picoseconds: int) -> None:
-        """One direction of bytes: all summed, or none."""
+        """Writes a phase in which either all received bytes are summed, or none."""
         number = self.phases
         self.phases += 1
         largest = max(sent, received)
-        kept = 4 if sums else 2  # slots
+        kept = 4 if sums else 2  # number of slots
         tile = min(MOST_TILE, self.room // (2 * kept * DEPTH))
         share = -(-largest // self.cores) * self.size
         tile = max(self.size, min(tile, max(LEAST_TILE, share // TILES)) // self.size * self.size)
@@ -164,7 +164,7 @@ class _ExchangeWriter:
         self.body.append({"scope": "sums" if sums else "copies", "slots": slots, "launch_cycles": launch, "do": body})
 
     def declare(self, names: dict[str, str], out: _CoreShares, into: _CoreShares, sums: bool) -> list[dict[str, Any]]:
-        """Adds the tensors of a phase, and slots that can overlap those of the phase before."""
+        """Declares the tensors of a phase, and slots that can overlap those of the previous phase."""
         slots: list[dict[str, Any]] = []
         address = 0
         for name, role, dealt in ((LOADED, "input", out), (OWN, "input", into), (ARRIVED, "output", into)):
@@ -185,7 +185,7 @@ class _ExchangeWriter:
     def tile(
         self, names: dict[str, str], at: str, out: _CoreShares, into: _CoreShares, last: bool, sums: bool, cycles: str
     ) -> list[dict[str, Any]]:
-        """One tile sent and one received."""
+        """Writes the operations that send one tile and receive one."""
         put = out.last() if last else str(out.tile)
         taken = into.last() if last else str(into.tile)
         body: list[dict[str, Any]] = []

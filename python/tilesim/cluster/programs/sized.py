@@ -28,7 +28,7 @@ class SizedProgram:
 
 
 def sized(workload: Any, axis: str | None = None) -> SizedProgram | None:
-    """Maker of a program by number of devices, if a workload is a program."""
+    """Returns a maker of a program by number of devices, if the workload is a program."""
     if isinstance(workload, (str, os.PathLike)):
         path = path_text(workload, "workload")
         if path in LLAMA3 or path in RESNETS:

@@ -22,7 +22,7 @@ def in_parts(
     spmd: Spmd, on_gpu: bool, first: ProgramResult, again: Callable[[_core.Graph], ProgramResult],
     passes: Callable[[Ring], float],
 ) -> ProgramResult:  # fmt: skip
-    """The step with split products, kind by kind, if that is shorter."""
+    """The step with split products, tried kind by kind, if that is shorter."""
     if len(spmd.graphs) > 1:
         return first
     core = spmd.graphs[0].core.copy()
@@ -49,7 +49,7 @@ def in_parts(
 
 
 def _disjoint(wanted: list[Ring]) -> list[Ring]:
-    """Removes those with a product of an earlier one."""
+    """Removes rings that share a product with an earlier ring."""
     found: list[Ring] = []
     used: set[str] = set()
     for ring in wanted:

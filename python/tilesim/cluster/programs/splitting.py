@@ -28,7 +28,7 @@ class ProgramPart:
 
     name: str
     deps: list[int] = field(default_factory=list)
-    place: int = 0  # in program order
+    place: int = 0  # position in program order
     operations: list[int] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
@@ -51,12 +51,12 @@ class Split:
 
     @property
     def segments(self) -> list[ProgramPart]:
-        """Those that compute."""
+        """The parts that compute."""
         return [part for part in self.parts if not part.op]
 
     @property
     def distinct(self) -> dict[str, ProgramPart]:
-        """The first segment of each content."""
+        """The first segment of each distinct content."""
         found: dict[str, ProgramPart] = {}
         for part in self.segments:
             found.setdefault(part.key, part)
@@ -89,7 +89,7 @@ def split(graph: Any, devices: int, combine: bool = False) -> Split:
 
 
 def _parts(flat: Flat, found: Reach, devices: int) -> tuple[list[ProgramPart], list[int]]:
-    """Parts without dependencies, and the part of each operation (−1: a view)."""
+    """Parts without dependencies yet, and the part of each operation (−1: a view)."""
     parts: list[ProgramPart] = []
     owner = [-1] * len(flat.operations)
     for group in found.groups:
@@ -110,7 +110,7 @@ def _parts(flat: Flat, found: Reach, devices: int) -> tuple[list[ProgramPart], l
 
 
 def _keys(flat: Flat, found: Reach) -> list[Any]:
-    """Key of an operation's segment."""
+    """Computes the key of each operation's segment; operations with equal keys share a segment."""
     crossed = _crossed(flat)
     keys: list[Any] = [(found.before[i], found.after[i], op.scope, crossed[i]) for i, op in enumerate(flat.operations)]
     read_in: list[set[Any]] = [set() for _ in flat.operations]
@@ -123,7 +123,7 @@ def _keys(flat: Flat, found: Reach) -> list[Any]:
                 keys[i] = key
         for value in op.reads:
             if (maker := flat.makers[value]) >= 0:
-                if len(read_in[maker]) > 1:  # several readers, in any number
+                if len(read_in[maker]) > 1:  # the operation already has several readers; more make no difference
                     continue
                 if op.kind in FREE:
                     read_in[maker] |= read_in[i] | ({None} if i in ends else set())
@@ -133,7 +133,7 @@ def _keys(flat: Flat, found: Reach) -> list[Any]:
 
 
 def _crossed(flat: Flat) -> list[int]:
-    """Number of changes of function before each operation: a segment stays within one run of a function."""
+    """Counts the changes of function before each operation: a segment stays within one run of a function."""
     crossed = [0] * len(flat.operations)
     for i, op in enumerate(flat.operations):
         for value in op.reads:
@@ -156,11 +156,11 @@ def _communication(flat: Flat, group: list[int], devices: int) -> ProgramPart:
                 dtype=str(first.entry["operands"][0]["dtype"]), groups=groups_of(first.entry, devices))  # fmt: skip
 
 
-MOST_AGAIN = 32  # most recomputed operations per value
+MOST_AGAIN = 32  # most operations recomputed per value
 
 
 def _close(flat: Flat, part: ProgramPart, owner: list[int]) -> None:
-    """Adds a segment's views and the values that are cheaper to recompute than to read; finds its border."""
+    """Adds views and the values that are cheaper to recompute than to read to a segment, and finds its border."""
     inside = set(part.operations)
     known = {value for i in part.operations for value in flat.operations[i].reads}
     waiting = list(part.operations)
@@ -187,7 +187,7 @@ def _close(flat: Flat, part: ProgramPart, owner: list[int]) -> None:
 
 
 def _recomputed(flat: Flat, value: int, scope: int, computed: set[int]) -> set[int]:
-    """Elementwise operations that recompute a value from fewer new bytes than it has; else None."""
+    """Elementwise operations that recompute a value from fewer new bytes than it has; else an empty set."""
     found: set[int] = set()
     leaves: set[int] = set()
     waiting = [value]
@@ -213,7 +213,7 @@ def _narrow(flat: Flat, parts: list[ProgramPart], owner: list[int]) -> None:
     wanted.update(value for part in parts if part.op for i in part.operations for value in flat.operations[i].reads)
     read = {value for op in flat.operations for value in op.reads}
     waiting = list(wanted)
-    while waiting:  # through views
+    while waiting:  # marks values that are read through views
         maker = flat.makers[waiting.pop()]
         if maker >= 0 and flat.operations[maker].kind in FREE:
             more = [value for value in flat.operations[maker].reads if value not in wanted]
@@ -237,7 +237,7 @@ def _narrow(flat: Flat, parts: list[ProgramPart], owner: list[int]) -> None:
 
 
 def _connect(flat: Flat, parts: list[ProgramPart], owner: list[int]) -> None:
-    """Dependencies of each part: makers of its inputs, through views."""
+    """Finds the dependencies of each part: the makers of its inputs, through views."""
     sources: list[frozenset[int]] = []
     none: frozenset[int] = frozenset()
     for i, op in enumerate(flat.operations):
@@ -252,7 +252,7 @@ def _connect(flat: Flat, parts: list[ProgramPart], owner: list[int]) -> None:
 
 
 def _aliases(flat: Flat, part: ProgramPart, written: set[int]) -> list[tuple[int, int]]:
-    """Outputs that a chain of updates writes into inputs; the first update has the input."""
+    """Outputs that a chain of updates writes into inputs; the first update reads the input."""
     found, inside = [], written.intersection(part.operations)
     for number, value in enumerate(part.outputs):
         first = -1
@@ -299,7 +299,7 @@ def _hash(entries: Any, reads: Any, writes: Any, inputs: dict[Any, Any], outputs
 
 
 def graph_of(split: Split, part: ProgramPart) -> Graph:
-    """A segment as a separate graph."""
+    """Extracts a segment as a separate graph."""
     flat = split.flat
     entries = [flat.operations[i].entry for i in part.operations]
     made = {one["name"] for entry in entries for one in entry["results"] if one is not None}

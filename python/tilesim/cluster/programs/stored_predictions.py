@@ -19,7 +19,7 @@ from .predicting import ClosedForms, Engine, Predicted
 
 __all__ = ["StoredPredictions", "opened"]
 
-#: version of the predictors' forms; rises with each change of their results
+#: version of the predictors' formulas; increases with each change of their results
 VERSION = 1
 
 
@@ -29,7 +29,7 @@ def opened(store: Any) -> AbstractContextManager[Store]:
 
 
 def _facts(predictor: Any, device: Any) -> dict[str, Any]:
-    """Dependencies of predictions besides the segment: the predictor with its tables, and the device's numbers."""
+    """Everything that determines predictions besides the segment: predictor, tables, and the device's numbers."""
     facts: dict[str, Any] = {"predictor": str(predictor.name), "version": VERSION}
     if isinstance(predictor, MeasuredTimes):
         facts["table"] = hashlib.sha256(Path(predictor.path).read_bytes()).hexdigest()
@@ -60,14 +60,14 @@ class StoredPredictions:
     """Predictions of one predictor and device in a store."""
 
     def __init__(self, store: Store, predictor: Any, device: Any) -> None:
-        """Sets the dependencies of predictions."""
+        """Stores the data on which predictions depend."""
         self.store, self.facts = store, json.dumps(_facts(predictor, device), sort_keys=True)
 
     def _key(self, segment: str) -> str:
         return Store.key(kind="cluster_segment", segment=segment, of=self.facts)
 
     def get(self, segments: Iterable[str]) -> dict[str, Predicted]:
-        """Looks predictions up."""
+        """Reads stored predictions."""
         keys = {self._key(segment): segment for segment in segments}
         return {keys[key]: _unpacked(value) for key, value in self.store.get(keys, _fits).items()}
 

@@ -25,8 +25,8 @@ AXES = (
 )  # fmt: skip
 _CODES = {"schedule": SCHEDULES, "shard": SHARDS, "recompute": RECOMPUTE, "offload": OFFLOAD,
           "context_kind": CONTEXTS}  # fmt: skip
-_LAYOUT = 7  # number of axes that are sizes
-_ROWS = 1 << 16  # plans converted to columns at once
+_LAYOUT = 7  # number of the axes that are sizes
+_ROWS = 1 << 16  # number of plans that are converted to columns at once
 
 
 def _divisors(number: int) -> list[int]:
@@ -35,7 +35,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _layouts(w: Layered, devices: int) -> Iterator[tuple[int, ...]]:
-    """The first axes, with sizes that divide workload and devices."""
+    """Sizes of the first axes that divide workload and devices."""
     for tensor in _divisors(devices):
         if w.heads % tensor or w.ffn % tensor:
             continue
@@ -56,7 +56,7 @@ def _layouts(w: Layered, devices: int) -> Iterator[tuple[int, ...]]:
 
 
 def _schedules(w: Layered, layouts: Array) -> Array:
-    """Layouts with every distinct schedule."""
+    """Combines layouts with every distinct schedule."""
     _, pipeline, data, _, _, virtual, micro = layouts.T
     batches = w.global_batch / (data * micro)
     interleaved, plain = virtual > 1, (virtual == 1) & (pipeline > 1)
@@ -69,7 +69,7 @@ def _schedules(w: Layered, layouts: Array) -> Array:
         elif w.phase != "train":
             continue
         elif name == "gpipe":
-            keep = plain & (batches > 1)  # with one micro-batch equal to 1f1b
+            keep = plain & (batches > 1)  # with one micro-batch, gpipe equals 1f1b
         else:
             two = 2 if name == "zb-v" else 1
             keep = plain & (pipeline <= MOST_STAGES) & (3 * two * pipeline * batches <= MOST_PASSES)
@@ -83,19 +83,19 @@ def _schedules(w: Layered, layouts: Array) -> Array:
 
 
 def _recomputes(w: Layered, fabric: Fabric) -> list[tuple[int, int]]:
-    """Distinct choices of recompute and offload."""
+    """Lists the distinct choices of recompute and offload."""
     if w.phase != "train":
         return [(0, 0)]
     names = ["none", "full", "minimal"] if w.attention == "flash" else ["none", "selective", "full", "minimal"]
     pairs = [(name, "none") for name in names]
     if fabric.host_link:
         pairs += [(name, away) for away in ("optimizer", "activations") for name in names]
-        pairs.append(("offload", "optimizer"))  # layer inputs and the state
+        pairs.append(("offload", "optimizer"))  # offloads layer inputs and the optimizer state
     return [(RECOMPUTE.index(name), OFFLOAD.index(away)) for name, away in pairs]
 
 
 def _choices(w: Layered, fabric: Fabric) -> Array:
-    """Distinct choices of sequence, shard, recompute, offload, context_kind."""
+    """Lists the distinct choices of sequence, shard, recompute, offload and context_kind."""
     sequences = (False,) if w.phase == "decode" else (False, True)
     shards = range(len(SHARDS)) if w.phase == "train" else (SHARDS.index("none"), SHARDS.index("zero3"))
     kinds = range(1 if w.phase == "decode" else len(CONTEXTS))
@@ -104,7 +104,7 @@ def _choices(w: Layered, fabric: Fabric) -> Array:
 
 
 def candidates(w: Layered, fabric: Fabric) -> Array:
-    """Every legal plan of a workload, once."""
+    """Lists every legal plan of a workload once."""
     layouts = np.array(list(_layouts(w, fabric.devices)), dtype=np.float64).reshape(-1, _LAYOUT)
     left = _schedules(w, layouts)
     copies = np.where(left[:, -1] == SCHEDULES.index("dualpipe"), 2, 1)
@@ -125,13 +125,13 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
 
 
 def replicas(w: Layered, fabric: Fabric) -> int:
-    """The fewest replicas of any layout over all devices, which must divide the batch."""
+    """The fewest replicas of any layout over all devices; the batch must be a multiple of them."""
     every = replace(w, global_batch=fabric.devices)
     return min(data for _, _, data, *_ in _layouts(every, fabric.devices))
 
 
 def in_order(w: Layered, rows: Array, fabric: Fabric) -> NDArray[np.bool_]:
-    """Whether plans need a simulated schedule."""
+    """Whether the schedules of plans must be simulated."""
     found = rows[:, AXES.index("schedule")] >= SCHEDULES.index("zb-h1")
     for at in range(0, len(rows) if w.phase == "train" else 0, _ROWS):
         part = slice(at, at + _ROWS)
@@ -145,7 +145,7 @@ def canonical(plan: Plan, w: Layered) -> Plan:
     plan = plan.filled(w)
     batches = w.global_batch // (plan.data * plan.micro_batch)
     if plan.recompute == "selective" and w.attention == "flash":
-        changes["recompute"] = "none"  # fused attention stores no scores
+        changes["recompute"] = "none"  # fused attention stores no scores, so there are none to recompute
     if plan.recompute == "offload" and plan.offload != "optimizer":
         changes |= {"recompute": "full", "offload": "activations"}
     one_order = plan.schedule == "gpipe" and (batches == 1 or w.phase != "train")
@@ -162,7 +162,7 @@ def canonical(plan: Plan, w: Layered) -> Plan:
 
 
 def plan_of(row: Sequence[float], phase: str) -> Plan:
-    """A row as a plan."""
+    """Converts a row to a plan."""
     values: dict[str, Any] = {name: int(value) for name, value in zip(AXES, row, strict=True)}
     values["sequence"] = bool(values["sequence"])
     for name, names in _CODES.items():
@@ -173,5 +173,5 @@ def plan_of(row: Sequence[float], phase: str) -> Plan:
 
 
 def table_of(w: Layered, rows: Array) -> Columns:
-    """Rows as columns."""
+    """Converts rows to columns."""
     return columns_of_table(w, {name: rows[:, number] for number, name in enumerate(AXES)})

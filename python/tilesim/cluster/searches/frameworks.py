@@ -30,13 +30,13 @@ class Constants:
         self._each = [Framework.load(name).constants for name in self.names]
 
     def kinds(self, rows: Array) -> NDArray[np.int64]:
-        """The index in `names` of each row's framework."""
+        """For each row, the index of its framework in `names`."""
         several = self.names[0] != self.names[1]
         zero3 = (rows[:, AXES.index("shard")] == SHARDS.index("zero3")) & several
         return np.asarray(zero3, dtype=np.int64)
 
     def of(self, rows: Array) -> Iterator[tuple[NDArray[np.int64], Any]]:
-        """Rows of each framework with its constants."""
+        """Yields the rows of each framework with its constants."""
         kinds = self.kinds(rows)
         for kind, constants in enumerate(self._each):
             own = np.flatnonzero(kinds == kind)
@@ -45,7 +45,7 @@ class Constants:
 
 
 def summary_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Lines about the fastest plan of each of several frameworks."""
+    """Describes the fastest plan of each of several frameworks."""
     best: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         best.setdefault(row["framework"], row)

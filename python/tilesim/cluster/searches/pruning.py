@@ -17,7 +17,7 @@ from ..terms import Pricer
 __all__ = ["EvaluatedPlans", "Peak", "rises", "rounds"]
 
 Array = NDArray[np.float64]
-#: tolerance of a bound for rounding
+#: tolerance of bounds for rounding errors
 SLACK = 1.0 - 1e-9
 FIRST, LAST = 1 << 11, 1 << 16
 
@@ -30,7 +30,7 @@ class Peak:
     """
 
     def __init__(self, price: Pricer) -> None:
-        """Replaces a pricer."""
+        """Prepares bounds for the device of a pricer."""
         self.device: Device = price.device
         self.dtype = price.dtype
         self.peak = max(rate.flops_per_second for rate in self.device.matrix.values())
@@ -39,11 +39,11 @@ class Peak:
             self.peak = self.device.rate(name).flops_per_second
 
     def product(self, m: Array, n: Array, k: Array, batch: Array | float = 1.0) -> Array:
-        """Seconds of products at the peak."""
+        """Seconds of products at the peak rate."""
         return np.asarray(m * n * k * batch * (2.0 / self.peak))
 
     def flash(self, batch: Array, *others: Array) -> Array:
-        """Zero seconds."""
+        """Zero seconds, a lower bound of attention."""
         return np.zeros(np.shape(batch))
 
 
@@ -55,19 +55,19 @@ def rises(c: Columns) -> NDArray[np.bool_]:
 
 
 class EvaluatedPlans:
-    """Evaluated plans of a search, and whether others can still matter."""
+    """Stores the evaluated plans of a search, and decides whether others can still matter."""
 
     def __init__(
         self, peak: Array, cell: NDArray[np.int64], keep: int, kind: NDArray[np.int64], all_: bool = True
     ) -> None:
-        """Starts without evaluated plans."""
+        """Starts with no evaluated plan."""
         self.peak, self.cell, self.keep, self.kind, self.all = peak, cell, keep, kind, all_
         self.seconds = np.full(len(peak), np.inf)
         self.priced = np.zeros(len(peak), dtype=bool)
         self._best = np.full(int(cell.max(initial=-1)) + 1, np.inf)
         self._of_kind = np.full(int(kind.max(initial=-1)) + 1, np.inf)
         self._fastest = np.empty(0)
-        self._front = np.empty(0), np.empty(0)  # Pareto front: ascending bytes, least seconds
+        self._front = np.empty(0), np.empty(0)  # Pareto front: bytes in ascending order, and the least seconds
 
     def put(self, which: NDArray[np.int64], seconds: Array) -> None:
         """Records evaluated plans."""

@@ -1,4 +1,4 @@
-"""Evaluated plans on disk, from which an interrupted search resumes."""
+"""Stores evaluated plans on disk, from which an interrupted search resumes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..plan import CONTEXTS, OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS
 __all__ = ["priced"]
 
 Array = NDArray[np.float64]
-Part = tuple[bool, Array]  # whether schedules are simulated, and plans
+Part = tuple[bool, Array]  # whether the schedules are simulated, and the plans
 
 
 def _facts(workload: Layered, fabric: Fabric, framework: str | None) -> dict[str, Any]:
-    """Dependencies of times besides plans and version."""
+    """The data on which times depend besides plans and version."""
     used = [framework] if framework else names()
     links = {
         key: value
@@ -65,7 +65,7 @@ def priced(
     parts: Sequence[Part],
     run: Callable[[list[Part]], Iterable[Array]],
 ) -> list[Array]:
-    """Seconds of parts of a search, from the store or evaluated and stored."""
+    """Seconds of the parts of a search, read from the store or evaluated and stored."""
     facts = repr(_facts(*asked))
     keys = [_key(facts, part) for part in parts]
     known = store.get(keys, _fits)

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 def hops(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Hops:
-    """Sends between stages, one part per tensor rank; stages may share a node."""
+    """Seconds of sends between stages; each tensor rank sends one part, and stages may share a node."""
     along = group(c, "pipeline", fabric)
     near, far = sends(_wide(c) / c.tensor, along, fabric, k, c.virtual > 1)
     node = np.minimum(fabric.per_node, c.devices)
@@ -30,12 +30,12 @@ def hops(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Hops:
 
 
 def _wide(c: Columns) -> Array:
-    """Bytes of a micro-batch between two layers."""
+    """Bytes of a micro-batch's activations between two layers."""
     return c.tokens * c.hidden * c.element_bytes
 
 
 def gathers(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> AxisTraffic:
-    """The gather of received parts within a stage, unless the sequence is sharded."""
+    """Gathers the received parts within a stage, unless the sequence is sharded."""
     tensor = group(c, "tensor", fabric)
     none = c.sequence_parallel | (c.pipeline == 1)
     whole = np.where(none, 0.0, gather(np.where(none, 0.0, _wide(c)), tensor, fabric, k))
@@ -100,7 +100,7 @@ def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> AxisTraffic:
     bytes_ = c.table_parameters / c.tensor * k["gradient_bytes"] / np.where(c.shard >= 2, c.state_replicas, 1.0)
     stride = c.devices / c.pipeline
     inner = np.where(c.devices <= fabric.per_node, 2.0, 1.0)
-    # each device has a partner in another node: its own adapter, or a share of them
+    # each device and its partner in another node use their own adapter, or a share of adapters
     beside = np.maximum(fabric.ports or fabric.per_node, np.minimum(stride, fabric.per_node))
     pair = AxisGroup(2 * one, inner, beside * one, stride * (c.pipeline - 1))
     seconds = np.zeros(len(c))
@@ -110,14 +110,14 @@ def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> AxisTraffic:
 
 
 def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]) -> AxisTraffic:
-    """The all-reduce over replicas."""
+    """The all-reduce of gradients over replicas."""
     data, one = part.group, np.ones(len(c))
     gradient = part.all * k["gradient_bytes"]
     some = (c.shard < 2) & (gradient > 0)
     whole = np.where(some, all_reduce(np.where(some, gradient, 0.0), data, fabric, k), 0.0)
     if not fabric.slices:
         return AxisTraffic("data", "all_reduce", gradient, one, whole, data)
-    # state sharded within slices is reduced over slices, shard by shard
+    # state that is sharded within slices is reduced over slices, shard by shard
     node = np.full(len(c), float(fabric.per_node))
     across = AxisGroup(data.size / data.inner, one, node, np.maximum(node, data.stride))
     piece, divided = gradient / data.inner, c.shard >= 2

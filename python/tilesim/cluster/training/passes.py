@@ -53,13 +53,13 @@ class LayerSeconds:
 
     @property
     def seconds(self) -> Array:
-        """The sum."""
+        """The sum of all parts in seconds."""
         passed = self.tensor + self.expert + self.context + self.data + self.offload
         return self.compute + self.recompute + self.host + passed + self.interference
 
 
 def hidden(compute: Array, moved: Array, share: float) -> tuple[Array, Array]:
-    """Exposed part of overlapped communication, and the slow-down of compute."""
+    """Seconds of overlapped communication that are exposed, and the slow-down of compute."""
     if share == 1.0:
         return moved, np.zeros(np.shape(moved))
     return np.maximum(moved - compute, 0.0), share * np.minimum(moved, compute)
@@ -93,12 +93,12 @@ def _sharded_traffic(
 
 
 def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
-    """Seconds to gather a layer's sharded parameters."""
+    """Seconds to gather the sharded parameters of a layer."""
     return np.sum([one.seconds for one in _sharded_traffic(c, fabric, k, "all_gather", c.element_bytes)], axis=0)
 
 
 def state(c: Columns, fabric: Fabric) -> AxisTraffic:
-    """Transfers of the optimizer's state from and to the host, once per step."""
+    """The transfers of the optimizer's state from and to the host, once per step."""
     bytes_ = to_host(c, False).state
     calls = np.where(bytes_ > 0, 2.0, 0.0)
     return AxisTraffic("offload", "copy", bytes_, calls, seconds(bytes_, fabric), None)
@@ -107,7 +107,7 @@ def state(c: Columns, fabric: Fabric) -> AxisTraffic:
 def layer_passes(
     c: Columns, w: DeviceWork, fabric: Fabric, k: Mapping[str, float]
 ) -> tuple[LayerSeconds, LayerSeconds]:
-    """A layer's forward and backward pass, with recompute and communication."""
+    """The forward and backward pass of a layer, with recompute and communication."""
     tensor = group(c, "tensor", fabric)
     wide = c.tokens * c.hidden * c.element_bytes
     sums = 2 * all_reduce(wide, tensor, fabric, k)
@@ -117,7 +117,7 @@ def layer_passes(
     routed = np.where(c.expert > 1, 2 * to_all(sent, experts, fabric, k), 0.0)
     kv = 2 * c.key_bytes
     ring = np.where(c.by_heads, 0.0, (c.context - 1) * permute(kv, around, fabric, k))
-    # all-to-all of queries, outputs, keys and values between token shards and head shards
+    # all-to-alls of queries, outputs, keys and values convert token shards to head shards and back
     turned = [np.where(c.by_heads, 2 * to_all(one, around, fabric, k), 0.0) for one in (c.query_bytes, c.key_bytes)]
     turn = turned[0] + turned[1]
     whole = _sharded_traffic(c, fabric, k, "all_gather", c.element_bytes)
@@ -126,7 +126,7 @@ def layer_passes(
     gathered, summed = (np.sum([one.seconds for one in rows], axis=0) for rows in (whole, scattered))
     forward, backward, recompute = w.forward.seconds, w.backward.seconds, w.recompute.seconds
     share = k["interference"]
-    # processes launch independently and synchronize at each reduction
+    # processes launch independently, and synchronize at each reduction
     launch = k["host_pass"] + k["host_straggler"] * (c.tensor - 1)
     tensor_f, parts_f = hidden_by_split_products(c, w.forward.products, sums, k)
     tensor_b, parts_b = hidden_by_split_products(c, w.backward.products + w.recompute.products, sums + again, k)
@@ -141,7 +141,7 @@ def layer_passes(
     away = to_host(c, k["dropout"] > 0).layer
     copied = AxisTraffic(
         "offload", "copy", away, one, seconds(away, fabric), None
-    )  # to the host forward, back backward
+    )  # bytes go to the host in the forward pass, and return in the backward pass
 
     def moved(times: int, repeated: Array) -> tuple[AxisTraffic, ...]:
         return (

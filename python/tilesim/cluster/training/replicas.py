@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 class Replicated(NamedTuple):
-    """Parameters that a group of devices replicates: of a layer, of all layers and tables, of tables."""
+    """Numbers of parameters that a group of devices replicates: of a layer, of all layers and tables, of tables."""
 
     layer: Array
     all: Array
@@ -27,7 +27,7 @@ class Replicated(NamedTuple):
 
 
 def _alike(c: Columns, fabric: Fabric) -> AxisGroup:
-    """Devices with the same experts, which are innermost in the data axis."""
+    """The group of devices with the same experts; these are innermost in the data axis."""
     size, stride = c.data * c.context / c.expert, c.tensor * c.expert
     node = np.minimum(fabric.per_node, c.devices)
     inner = np.clip(np.floor(node / stride), 1, size)
@@ -35,7 +35,7 @@ def _alike(c: Columns, fabric: Fabric) -> AxisGroup:
 
 
 def _paired_group(c: Columns, axis_group: AxisGroup, fabric: Fabric) -> AxisGroup:
-    """A group with the devices of the second model copy, if any, which are on another stage."""
+    """Adds the devices of the second model copy, if any, to a group; they are on another stage."""
     if not np.any(c.copies > 1):
         return axis_group
     inner = np.where(c.devices <= fabric.per_node, axis_group.inner * c.copies, axis_group.inner)
@@ -43,7 +43,7 @@ def _paired_group(c: Columns, axis_group: AxisGroup, fabric: Fabric) -> AxisGrou
 
 
 def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
-    """Parameters of a device by replicating group."""
+    """The parameters of a device by the group that replicates them."""
     layers = c.copies * c.stage_layers
     shared, routed = c.shared_layer_parameters, c.routed_layer_parameters
     tables = c.copies * c.tables(0.0) * c.table_parameters / c.tensor
@@ -54,7 +54,7 @@ def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
 
 
 def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
-    """Groups over which parameters or gradients are sharded: replicas, within a slice if there are slices."""
+    """Groups over which parameters or gradients are sharded: all replicas, or those within a slice."""
     parts = replicated(c, fabric)
     if not fabric.slices:
         return parts

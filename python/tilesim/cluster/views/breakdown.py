@@ -14,7 +14,7 @@ from ...base.table import Table
 
 __all__ = ["Breakdown", "breakdown", "called", "lines"]
 
-#: colours of parts other than communication, in the order of the chart
+#: colours of the parts other than communication, in the order of the chart
 _COLOURS = {
     "compute": BOUND["compute"],
     "recompute": BOUND["vector"],
@@ -71,12 +71,12 @@ class Breakdown(Table):
 
 
 def called(row: Mapping[str, Any]) -> str:
-    """The name of a part of a step."""
+    """The displayed name of a part of a step."""
     return f"{row['part']} ({row['dimension']})" if row["dimension"] else str(row["part"])
 
 
 def lines(rows: list[dict[str, Any]]) -> Lines:
-    """A table of a breakdown, with bars on terminals that can print them."""
+    """Formats the table of a breakdown, with bars on terminals that can print them."""
     columns = [
         name("part", least=10),
         name("exposed on", 1, 6),
@@ -100,7 +100,7 @@ def lines(rows: list[dict[str, Any]]) -> Lines:
 
 
 def breakdown(result: Any, meanings: Mapping[str, str]) -> Breakdown:
-    """The breakdown of a step's time."""
+    """Builds the breakdown of a step's time."""
     found: dict[tuple[str, str], float] = {}
     for row in result.communication:
         part = "pipeline" if row["when"] == "sent" else row["axis"]

@@ -14,7 +14,7 @@ from ..training.passes import AxisTraffic
 
 __all__ = ["PASSES", "WHEN", "communication", "dimensions", "stage_seconds"]
 
-#: parts of a step with communication
+#: parts of a step that are communication
 WHEN = {
     "forward": "in forward passes of layers",
     "backward": "in backward passes of layers",
@@ -23,7 +23,7 @@ WHEN = {
     "end": "after the last pass",
 }
 PASSES = ("forward", "backward")
-HOST = "host"  # the dimension of links between devices and their hosts
+HOST = "host"  # name of the dimension of links between devices and their hosts
 _WIRE = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
 
 
@@ -51,7 +51,7 @@ def _row(moved: AxisTraffic, when: str, times: float, exposed: float, fabric: Fa
 
 
 def communication(c: Columns, times: StepTimes, fabric: Fabric) -> list[dict[str, Any]]:
-    """Rows of communication in a step on the fullest device."""
+    """Lists the communication of a step on the fullest device."""
     detail = times.detail
     if detail is None:
         return []
@@ -62,7 +62,7 @@ def communication(c: Columns, times: StepTimes, fabric: Fabric) -> list[dict[str
         for axis, moved in _by_axis(layer.traffic):
             whole = sum(float(one.seconds[0]) for one in moved)
             exposed = float(getattr(layer, axis)[0])
-            if (when, axis) == ("forward", "data"):  # the first layer's exposed parameters
+            if (when, axis) == ("forward", "data"):  # the parameters of the first layer are exposed
                 exposed += float(detail.first[0] + layer.data_interference[0]) / layers
             for one in moved:
                 share = float(one.seconds[0]) / whole if whole > 0 else 0.0
@@ -84,7 +84,7 @@ def _by_axis(moved: Iterable[AxisTraffic]) -> list[tuple[str, list[AxisTraffic]]
 
 
 def stage_seconds(c: Columns, times: StepTimes) -> dict[str, float]:
-    """Seconds of stages per micro-batch."""
+    """Seconds of a micro-batch on the stages, by kind of stage."""
     rows = {"forward": float(times.stage_forward[0]), "backward": float(np.ravel(times.stage_backward)[0])}
     detail = times.detail
     if detail is None:

@@ -138,7 +138,7 @@ class StepComparison(SideBySide):
 
 
 def _facts_by_name(results: Sequence[Any]) -> dict[str, list[str]]:
-    """Facts of results by name."""
+    """Groups the facts of results by name."""
     found = {"workload": [str(result.workload.name) for result in results]}
     for name in _FACTS:
         found[name] = [
@@ -149,7 +149,7 @@ def _facts_by_name(results: Sequence[Any]) -> dict[str, list[str]]:
 
 
 def _distinct_descriptions(results: Sequence[Any]) -> list[str]:
-    """Descriptions of results by their differences."""
+    """Describes results by their differences."""
     told = {name: values for name, values in _facts_by_name(results).items() if len(set(values)) > 1}
     if "cluster" in told:
         told.pop("device", None)

@@ -8,7 +8,7 @@ from ...base.table import Table
 
 __all__ = ["PARTS", "PROGRAM_PARTS", "parts_table"]
 
-#: parts of a step under a plan, with meanings
+#: parts of a step under a plan -> their meaning
 PARTS = {
     "compute": "products, attention and other operations of layers and head",
     "recompute": "layers, or parts of them, recomputed in the backward pass",
@@ -23,7 +23,7 @@ PARTS = {
     "interference": "compute slowed by overlapped communication",
     "offload": "exposed transfers of activations or state to and from the host",
 }
-#: parts of a program's step, besides exposed communication per dimension
+#: the same for a program's step, without exposed communication per dimension
 PROGRAM_PARTS = {
     "compute": "segments between communications",
     "interference": "compute slowed by overlapped communication",
@@ -33,7 +33,7 @@ PROGRAM_PARTS = {
 
 
 def parts_table(result: Any) -> Table:
-    """Parts of a step, largest first."""
+    """Lists the parts of a step, largest first."""
     known = PROGRAM_PARTS if result.plan is None else PARTS
     rows = [
         {"part": name, "seconds": value, "share": value / result.seconds,

@@ -29,7 +29,7 @@ class PlanMap(Table):
     tried"), reason; it prints as a grid and `.plot()` draws it."""
 
     def __init__(self, rows: list[dict[str, Any]], title: str) -> None:
-        """Holds rows."""
+        """Stores rows and title."""
         super().__init__(rows, lines)
         self.title = title
 
@@ -66,14 +66,14 @@ class PlanMap(Table):
 
 
 def _grid(rows: Sequence[dict[str, Any]]) -> tuple[list[int], list[int], dict[tuple[int, int], dict[str, Any]]]:
-    """Legal tensor and pipeline axes, and rows by both."""
+    """The sizes of legal tensor and pipeline axes, and the rows by both."""
     at = {(row["tensor"], row["pipeline"]): row for row in rows}
     legal = [key for key, row in at.items() if row["kind"] != "shape"]
     return sorted({key[0] for key in legal}), sorted({key[1] for key in legal}), at
 
 
 def lines(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of `cells` as a grid, with reasons for empty cells."""
+    """Formats rows of `cells` as a grid, with reasons for empty cells."""
     tensors, pipelines, at = _grid(rows)
     best = min((row["seconds"] for row in rows if row["seconds"] is not None), default=None)
     own = next((row["pipeline"] for row in rows if best is not None and row["seconds"] == best), 1)
@@ -103,7 +103,7 @@ def lines(rows: list[dict[str, Any]]) -> Lines:
 def cells(
     w: Layered, devices: int, table: dict[str, Array], seconds: Array, peak: Array, fits: NDArray[np.bool_], whole: bool
 ) -> list[dict[str, Any]]:
-    """One row per tensor and pipeline axis that divide the devices, up to the workload's heads and layers."""
+    """Makes one row per tensor and pipeline size that divide the devices, up to the workload's heads and layers."""
     rows = []
     divisors = [one for one in range(1, max(w.heads, w.layers) + 1) if devices % one == 0]
     for tensor in (one for one in divisors if one <= w.heads):
@@ -126,6 +126,6 @@ def cells(
 
 
 def _shape(w: Layered, devices: int, tensor: int, pipeline: int) -> str:
-    """Why no plan has these axes; "" if one may."""
+    """The reasons why no plan has these sizes; "" if a plan may."""
     plan = Plan(tensor=tensor, pipeline=pipeline, data=devices // tensor // pipeline)
     return "; ".join(dict.fromkeys(what for what, *_ in plan.reasons(w)))

@@ -38,7 +38,7 @@ class Scaling(Table):
     """Rows of `scaling`; `results` has the step of each successful row. `.plot()` draws tokens per second."""
 
     def __init__(self, rows: list[dict[str, Any]], results: list[StepResult], title: str, grows: bool = False) -> None:
-        """Holds rows."""
+        """Stores rows and results."""
         super().__init__(rows, lines)
         self.results, self.title, self.grows = results, title, grows
 
@@ -95,7 +95,7 @@ class Scaling(Table):
 
 
 def lines(rows: list[dict[str, Any]]) -> Lines:
-    """Rows of `scaling` as text."""
+    """Formats rows of `scaling` as text."""
     columns = [number("devices"), number("time"), number("tokens/s"), number("efficiency, %"), number("exposed, %", 2),
                number("bubble, %", 2), number("of peak, %", 3), text("plan")]  # fmt: skip
     cells = []
@@ -187,7 +187,7 @@ def scaling(
 def _program_rows(
     program: SizedProgram, cluster: Any, counts: list[int], name: str, how: tuple[str, Any, str]
 ) -> Scaling:
-    """Rows of a program, partitioned for each number of devices."""
+    """Steps of a program that is partitioned for each number of devices."""
     if not isinstance(cluster, str):
         most = int(Cluster.load(cluster).devices)
         for count in counts:
@@ -217,7 +217,7 @@ def _program_rows(
 
 
 def _sized(cluster: Any, count: int) -> Any:
-    """The cluster with this number of devices, for `step`."""
+    """Resizes the cluster to this number of devices, for `step`."""
     if isinstance(cluster, str):
         return f"{cluster.partition(':')[0]}:{count}"
     return cluster if int(getattr(cluster, "devices", 0)) == count else fabric_of(cluster, count)
@@ -226,7 +226,7 @@ def _sized(cluster: Any, count: int) -> Any:
 def _step_or_reason(
     work: Layered, cluster: Any, count: int, plan: Plan | None, asked: dict[str, Any]
 ) -> tuple[StepResult | None, str]:
-    """The step, or None and the reason."""
+    """Runs a step; returns None and the reason if that fails."""
     sized = _sized(cluster, count)
     try:
         fabric = with_library(fabric_of(sized, count), asked["library"])

@@ -14,7 +14,7 @@ APPROXIMATE = "; approximate: up to 80 % below the simulated time of messages, 9
 
 
 def headline(result: Any) -> str:
-    """Workload, devices, time and share of the peak."""
+    """Describes workload, devices, time and share of the peak."""
     plan = f", plan {result.plan.text()}" if result.plan is not None else ""
     every = getattr(result, "cluster_devices", 0)
     where = f"{result.devices:,} of {every:,} devices of {result.cluster}" if every > result.devices else result.cluster
@@ -28,7 +28,7 @@ def headline(result: Any) -> str:
 
 
 def heading(result: Any) -> list[str]:
-    """Workload, devices, time and models."""
+    """Describes workload, devices, time and models."""
     work = result.workload
     setting = [": ".join(filter(None, (work.setting, work.source)))] if hasattr(work, "setting") else []
     return [
@@ -40,14 +40,14 @@ def heading(result: Any) -> list[str]:
 
 
 def filled(result: Any) -> list[str]:
-    """Memory of the fullest device by reason."""
+    """Describes the memory of the fullest device by reason."""
     kept = ", ".join(f"{name} {value / GIB:.1f}" for name, value in result.memory.items() if value)
     room = f" of {result.memory_bytes / GIB:.1f}" if result.memory_bytes else ""
     return [f"{result.peak_bytes / GIB:.1f}{room} GiB on the fullest device: {kept}"]
 
 
 def collective_text(result: Any, each: str = "") -> str:
-    """Time, model and exactness of a collective."""
+    """Describes time, model and exactness of a collective."""
     how = f"costs of {result.library}" if result.library else f"{result.algorithm}, {result.model}"
     how += "" if result.exact else ", message by message" if result.messages else ", an estimate"
     alone = "" if result.library else ", network only, without library costs"

@@ -17,13 +17,13 @@ MICROSOFT = "com.microsoft"
 
 
 def heads_first(scope: OnnxScope, x: Tensor, heads: int) -> Tensor:
-    """[B, S, H D] as [B, H, S, D]."""
+    """Converts [B, S, H D] to [B, H, S, D]."""
     batch, steps, width = x.shape
     return scope.transpose(scope.reshape(x, [batch, steps, heads, width // heads]), [0, 2, 1, 3])
 
 
 def heads_last(scope: OnnxScope, x: Tensor) -> Tensor:
-    """[B, H, S, D] as [B, S, H D]."""
+    """Converts [B, H, S, D] to [B, S, H D]."""
     batch, heads, steps, width = x.shape
     return scope.reshape(scope.transpose(x, [0, 2, 1, 3]), [batch, steps, heads * width])
 
@@ -38,7 +38,7 @@ def attend(
     lengths: Tensor | None = None,
     **more: Any,
 ) -> Tensor:
-    """One attention; grouped heads are adjacent."""
+    """Builds one attention operation; heads that share a key head are adjacent."""
     scale = scale or 1.0 / math.sqrt(q.shape[-1])
     operands = [q, k, v, mask, lengths]
     while operands[-1] is None:
@@ -49,7 +49,7 @@ def attend(
 
 @handles("Attention")
 def attention(scope: OnnxScope, node: OnnxNode) -> Sequence[Value] | Any:
-    """Opset 23 and later, without the output of scores; other forms take the standard's function body."""
+    """Attention of opset 23 and later without the output of scores; other forms use the standard's function body."""
     plain = len([name for name in node.outputs[3:] if name]) == 0
     q, k, v, mask = (scope.get(node, i) for i in range(4))
     known = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "qk_matmul_output_mode"}
@@ -67,7 +67,7 @@ def attention(scope: OnnxScope, node: OnnxNode) -> Sequence[Value] | Any:
     more: dict[str, Any] = {"masked_row": "zero"}
     lengths = scope.get(node, 6)
     if lengths is not None and node.integer("is_causal"):
-        more.update(causal=True)  # queries are the last ones of each row's keys
+        more.update(causal=True)  # the queries are the last tokens of each row's keys
     elif node.integer("is_causal"):
         more.update(causal=True, causal_offset=int(scope.get(node, 4).shape[2]) if node.has(4) else 0)
     if mask is not None and mask.shape[-1] < k.shape[2]:
@@ -81,7 +81,7 @@ def attention(scope: OnnxScope, node: OnnxNode) -> Sequence[Value] | Any:
 
 
 def rotated(scope: OnnxScope, x: Tensor, tables: Sequence[Tensor], interleaved: bool, width: int) -> Tensor:
-    """Pairs of elements turned by an angle; x [B, S, H, D], tables of cosines and sines [B or 1, S, width / 2]."""
+    """Rotates pairs of elements by an angle; x [B, S, H, D], tables of cosines and sines [B or 1, S, width / 2]."""
     half = width // 2
     rest = scope.along(x, 3, width, x.shape[3]) if width < x.shape[3] else None
     x = scope.along(x, 3, 0, width)
@@ -102,7 +102,7 @@ def rotated(scope: OnnxScope, x: Tensor, tables: Sequence[Tensor], interleaved: 
 
 @handles("RotaryEmbedding", domain=MICROSOFT)
 def rotary(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """x [B, S, H D] or [B, H, S, D]; positions [1] (the first one) or [B, S]; tables by position."""
+    """Rotary embedding: x [B, S, H D] or [B, H, S, D]; positions [1] (the first one) or [B, S]; tables by position."""
     x, positions, cos, sin = (scope.get(node, i) for i in range(4))
     width = node.integer("rotary_embedding_dim") or 2 * cos.shape[1]
     flat = x.ndim == 3
@@ -121,7 +121,7 @@ def rotary(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("MultiHeadAttention", domain=MICROSOFT)
 def multi_head(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Separate projections, with bias, mask of keys or scores, and a cache."""
+    """Attention with separate projections, a bias, a mask of keys or scores, and a cache."""
     q, k, v, bias, mask, scores = (scope.get(node, i) for i in range(6))
     heads = node.integer("num_heads")
     if k is None or q.ndim != 3 or k.ndim not in (3, 4):
@@ -150,7 +150,7 @@ def attend_masked(
 
 
 def masked(scope: OnnxScope, mask: Tensor | None, q: Tensor, k: Tensor, low: float) -> Tensor | None:
-    """The tensor to add to the scores: `low` where the mask is 0. Mask [B, T], [B, S, T] or lengths [B]."""
+    """A tensor to add to the scores: `low` where the mask is 0. The mask is [B, T], [B, S, T] or lengths [B]."""
     if mask is None:
         return None
     batch, steps, keys = q.shape[0], q.shape[2], k.shape[2]
@@ -169,7 +169,7 @@ def masked(scope: OnnxScope, mask: Tensor | None, q: Tensor, k: Tensor, low: flo
 
 @handles("Attention", domain=MICROSOFT)
 def packed_attention(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """One product for all three projections, then attention."""
+    """Computes all three projections in one product, then attention."""
     x, w, bias, mask = (scope.get(node, i) for i in range(4))
     heads, past_state, scores = node.integer("num_heads"), scope.get(node, 4), scope.get(node, 5)
     sizes = node.integers("qkv_hidden_sizes") or [w.shape[1] // 3] * 3
@@ -189,7 +189,7 @@ def packed_attention(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("GroupQueryAttention", domain=MICROSOFT)
 def group_query(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Grouped heads, causal, with a growing cache and optional rotary embedding; sequences of one length."""
+    """Causal attention with grouped heads, a growing cache and optional rotary embedding; sequences have one length."""
     q, k, v = (scope.get(node, i) for i in range(3))
     heads, groups = node.integer("num_heads"), node.integer("kv_num_heads")
     if k is None:

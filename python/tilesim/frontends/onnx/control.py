@@ -15,14 +15,14 @@ from ...graph.tensor import Tensor
 from ..factors import counted
 from .scope import OnnxNode, OnnxScope, Value, axis_of, handles
 
-FEW = 4  # loops of at most so many trips are unrolled
-UNROLLED = 1024  # most trips of a loop that is unrolled because one body cannot serve all trips
-MAX_BODIES = 1 << 14  # functions of loops and branches
-Type = tuple[Sequence[int], str]  # shape and dtype
+FEW = 4  # loops of at most this many trips are unrolled
+UNROLLED = 1024  # most trips of a loop that is unrolled because one body cannot run all trips
+MAX_BODIES = 1 << 14  # most functions of loops and branches
+Type = tuple[Sequence[int], str]  # shape and dtype of a value
 
 
 def inlined(scope: OnnxScope, body: Any, arguments: Sequence[Value]) -> list[Value]:
-    """A subgraph in place: outer names are visible."""
+    """Builds a subgraph in place; it can read the names around it."""
     inner = OnnxScope(scope.model, scope.builder, scope)
     scope.model.initializers(inner, body)
     for declared, value in zip(body.input, arguments, strict=True):
@@ -32,7 +32,7 @@ def inlined(scope: OnnxScope, body: Any, arguments: Sequence[Value]) -> list[Val
 
 
 def captured(scope: OnnxScope, body: Any) -> list[str]:
-    """Names of tensors from outside that a subgraph uses."""
+    """Names of outer tensors that a subgraph uses."""
     found: list[str] = []
 
     def visit(graph: Any, inside: set[str]) -> None:
@@ -56,7 +56,7 @@ def captured(scope: OnnxScope, body: Any) -> list[str]:
 def function_of(
     scope: OnnxScope, body: Any, stem: str, inputs: Sequence[Type], outer: Sequence[str], always: str = ""
 ) -> tuple[OnnxScope, list[Tensor]]:
-    """A function of the graph for a subgraph."""
+    """Converts a subgraph to a function of the graph."""
     scope.model.bodies += 1
     if scope.model.bodies > MAX_BODIES:
         raise Unsupported(f"more than {MAX_BODIES} bodies of loops and branches")
@@ -80,14 +80,14 @@ def function_of(
 def run_functions(
     scope: OnnxScope, kind: str, operands: Sequence[Tensor], names: Sequence[str], **attributes: Any
 ) -> list[Tensor]:
-    """An operation that holds functions."""
+    """Builds an operation that runs functions."""
     values = scope.builder.core.op(kind, [x.value for x in operands], attributes, "", 0, list(names))
     return [Tensor(scope.builder, value) for value in values]
 
 
 @handles("If")
 def branch(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """A known condition selects its branch while the graph is built."""
+    """Builds a branch; a known condition selects it while the graph is built."""
     which = scope.get(node, 0)
     bodies = [node.get("then_branch"), node.get("else_branch")]
     known = scope.array(which)
@@ -119,7 +119,7 @@ def loop(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def unrolled(scope: OnnxScope, body: Any, trips: int, go: bool, state: list[Value]) -> list[Value] | None:
-    """The loop unrolled; None where its condition depends on data."""
+    """Unrolls a loop; returns None if its condition depends on data."""
     count = len(state)
     collected: list[list[Tensor]] = [[] for _ in list(body.output)[1 + count :]]
     for trip in range(trips):
@@ -140,7 +140,7 @@ def unrolled(scope: OnnxScope, body: Any, trips: int, go: bool, state: list[Valu
 def while_loop(
     scope: OnnxScope, node: OnnxNode, body: Any, bound: Tensor | None, go: Tensor | None, state: list[Value]
 ) -> list[Value]:
-    """A while loop over a counter, the condition, the state, and captured values."""
+    """Builds a while loop over a counter, the condition, the state, and captured values."""
     if len(body.output) > 1 + len(state):
         if bound is not None:
             scope.numbers(node, 0, "the number of trips")
@@ -178,7 +178,7 @@ def while_loop(
 def counted_loop(
     scope: OnnxScope, body: Any, trips: int, state: Sequence[Value], rows: Sequence[Tensor] = (), scans: bool = False
 ) -> list[Value] | None:
-    """One body that runs `trips` times; None where it cannot serve all trips."""
+    """Builds a loop whose body runs `trips` times; returns None if one body cannot run all trips."""
     outer = captured(scope, body)
     if not all(isinstance(x, Tensor) for x in [*state, *(scope.value(name) for name in outer)]):
         return None
@@ -189,8 +189,8 @@ def counted_loop(
     except Unsupported as error:
         if scans or not hasattr(error, "needed"):
             raise
-        return None  # shapes depend on the counter
-    if not scans and not np.all(inner.array(outputs.pop(0))):  # not known, or false
+        return None  # the shapes depend on the counter
+    if not scans and not np.all(inner.array(outputs.pop(0))):  # the condition is unknown or false
         return None
     if [(x.shape, x.dtype) for x in outputs[: len(state)]] != types[: len(state)]:
         return None
@@ -218,14 +218,14 @@ def counted_loop(
 
 
 def axis_moved(scope: OnnxScope, x: Tensor, axis: int, to: int) -> Tensor:
-    """x with one axis at another place."""
+    """Moves one axis of x to another place."""
     order = [i for i in range(x.ndim) if i != axis]
     return scope.transpose(x, [*order[:to], axis, *order[to:]])
 
 
 @handles("Scan")
 def scan(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """A counted loop over parts of the sequences."""
+    """Builds a counted loop over slices of the sequences."""
     if node.opset < 9:
         raise Unsupported("Scan of opset 8")
     body, count = node.get("body"), node.integer("num_scan_inputs")
@@ -262,7 +262,7 @@ def sequence(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def position(scope: OnnxScope, node: OnnxNode, index: int, count: int) -> int:
-    """A position in a sequence."""
+    """The position in a sequence that an operand states."""
     at = int(scope.numbers(node, index, "a position in a sequence").reshape(-1)[0])
     if not -count <= at < max(count, 1):
         raise user_error(
@@ -273,7 +273,7 @@ def position(scope: OnnxScope, node: OnnxNode, index: int, count: int) -> int:
 
 @handles("SequenceAt", "SequenceErase", "SequenceInsert", "SequenceLength")
 def sequence_part(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Lists as in Python."""
+    """Operations on sequences, which are Python lists."""
     values = list(scope.get(node, 0))
     if node.op == "SequenceLength":
         return [scope.scalar(len(values), "i64")]
@@ -290,7 +290,7 @@ def sequence_part(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("SplitToSequence")
 def split_to_sequence(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Parts along one axis."""
+    """Splits a tensor into a sequence along one axis."""
     x = scope.get(node, 0)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
     extent, keep = x.shape[axis], node.integer("keepdims", 1)
@@ -313,7 +313,7 @@ def split_to_sequence(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("ConcatFromSequence")
 def concat_from_sequence(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Joined along an axis, or along a new one."""
+    """Joins a sequence along an axis, or along a new one."""
     values = list(scope.get(node, 0))
     if not values:
         raise Unsupported("ConcatFromSequence of an empty sequence")
@@ -326,11 +326,11 @@ def concat_from_sequence(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Optional")
 def optional(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The value, or nothing."""
+    """The optional value, or None."""
     return [scope.get(node, 0)]
 
 
 @handles("OptionalHasElement")
 def has_element(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Known while the graph is built."""
+    """Whether an optional has a value, known while the graph is built."""
     return [scope.scalar(scope.get(node, 0) is not None, "bool")]

@@ -19,19 +19,19 @@ VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
 
 @handles(*FUNCTIONS)
 def elementwise_function(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Operators that are one elementwise function."""
+    """Operators that correspond to one elementwise function."""
     return [scope.apply(FUNCTIONS[node.op], *scope.operands(node))]
 
 
 @handles("Identity", "OptionalGetElement")
 def identity(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The value itself."""
+    """Returns the operand itself."""
     return [scope.get(node, 0)]
 
 
 @handles(*VARIADIC)
 def variadic(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Any number of operands, combined from the left."""
+    """Combines any number of operands from the left."""
     x = scope.operands(node)
     total: Tensor = x[0]
     for other in x[1:]:
@@ -41,7 +41,7 @@ def variadic(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Pow")
 def power(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The exponent may be of another dtype; the result has the base's."""
+    """A power; the exponent may have another dtype, and the result has the base's."""
     x, y = scope.operands(node)
     wide = x.dtype if x.dtype in FLOATS or y.dtype not in FLOATS else y.dtype
     return [scope.convert(scope.apply("power", scope.convert(x, wide), scope.convert(y, wide)), x.dtype)]
@@ -49,7 +49,7 @@ def power(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Mod")
 def modulo(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """fmod 0: the sign of the divisor; fmod 1: of the dividend."""
+    """The remainder: fmod 0 gives it the sign of the divisor, fmod 1 that of the dividend."""
     x, y = scope.operands(node)
     rest = scope.apply("remainder", x, y)
     if node.integer("fmod") or x.dtype[0] == "u":
@@ -62,13 +62,13 @@ def modulo(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("BitShift")
 def shift(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """LEFT or RIGHT."""
+    """Shifts bits to the LEFT or RIGHT."""
     return [scope.apply("shift_" + node.text("direction").lower(), *scope.operands(node))]
 
 
 @handles("Clip")
 def clip(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The upper bound wins where the two cross."""
+    """Clips to bounds; if the bounds cross, the upper one counts."""
     x = scope.get(node, 0)
     low, high = (scope.get(node, i) for i in (1, 2))
     if node.opset < 11:
@@ -81,7 +81,7 @@ def clip(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Cast", "CastLike", "BitCast")
 def cast(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Floats of 8 bits saturate by default."""
+    """Casts to a dtype; 8-bit floats saturate by default."""
     x = scope.get(node, 0)
     dtype = scope.get(node, 1).dtype if node.op == "CastLike" else dtype_of(node.integer("to"), node.place)
     if node.op == "BitCast":
@@ -93,7 +93,7 @@ def cast(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def to_exponent(scope: OnnxScope, x: Tensor, mode: str, saturate: bool) -> Tensor:
-    """x as a power of two, f8e8m0fnu, by the bits of f32 (ONNX operator Cast, attribute round_mode)."""
+    """Converts x to a power of two, f8e8m0fnu, by the bits of f32 (ONNX operator Cast, attribute round_mode)."""
     if mode not in ("up", "down", "nearest"):
         raise Unsupported(f"round_mode '{mode}'")
     bits = scope.bitcast(scope.convert(x, "f32"), "u32")
@@ -109,7 +109,7 @@ def to_exponent(scope: OnnxScope, x: Tensor, mode: str, saturate: bool) -> Tenso
 
 
 def converted(scope: OnnxScope, x: Tensor, dtype: str, saturate: bool = True) -> Tensor:
-    """x in another dtype, as operator Cast does it."""
+    """Converts x to another dtype, as operator Cast does."""
     narrow = dtype in FLOATS and dtype[:2] in ("f8", "f4")
     if narrow and x.dtype in FLOATS and saturate:
         return scope.convert(x, dtype, overflow="saturate")
@@ -118,7 +118,7 @@ def converted(scope: OnnxScope, x: Tensor, dtype: str, saturate: bool = True) ->
 
 @handles("IsInf")
 def is_inf(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Infinities of the signs that the attributes select."""
+    """Finds infinities of the signs that the attributes select."""
     x = scope.get(node, 0)
     found = []
     for name, sign in (("detect_positive", 1), ("detect_negative", -1)):
@@ -129,7 +129,7 @@ def is_inf(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
     return [scope.apply("logical_or", *found) if len(found) == 2 else found[0]]
 
 
-#: default alpha and beta of activations
+#: activation -> default alpha and beta
 ACTIVATIONS = {
     "leakyrelu": (0.01, 0.0), "thresholdedrelu": (1.0, 0.0), "elu": (1.0, 0.0), "hardsigmoid": (0.2, 0.5),
     "softsign": (0.0, 0.0), "affine": (1.0, 0.0), "scaledtanh": (1.0, 1.0),
@@ -137,7 +137,7 @@ ACTIVATIONS = {
 
 
 def activation(scope: OnnxScope, name: str, x: Tensor, alpha: float | None = None, beta: float | None = None) -> Tensor:
-    """An activation by its name in small letters, as operators and recurrent layers have it."""
+    """An activation by its lower-case name, for operators and recurrent layers."""
     if name in ("sigmoid", "tanh", "relu", "softplus"):
         return scope.apply(name, x)
     if name not in ACTIVATIONS:
@@ -159,14 +159,14 @@ def activation(scope: OnnxScope, name: str, x: Tensor, alpha: float | None = Non
 
 @handles("LeakyRelu", "ThresholdedRelu", "Elu", "HardSigmoid", "Softsign")
 def activations(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Activations that recurrent layers have too."""
+    """Activation operators that recurrent layers also use."""
     alpha, beta = node.get("alpha"), node.get("beta")
     return [activation(scope, node.op.lower(), scope.get(node, 0), alpha, beta)]
 
 
 @handles("PRelu", "Selu", "Celu", "HardSwish", "Mish", "Swish", "Shrink")
 def compositions(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Short compositions."""
+    """Operators that are short compositions of functions."""
     x = scope.get(node, 0)
     zero = scope.like(0, x)
     if node.op == "PRelu":
@@ -195,14 +195,14 @@ def compositions(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Gelu")
 def gelu(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Exact, or its tanh form."""
+    """GELU, exact or in its tanh form."""
     form = "gelu_tanh" if node.text("approximate", "none") == "tanh" else "gelu_erf"
     return [scope.apply(form, scope.get(node, 0))]
 
 
 @handles("Acosh", "Asinh", "Atanh")
 def inverse_hyperbolic(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Abramowitz and Stegun 4.6.20 to 4.6.22."""
+    """Inverse hyperbolic functions, by Abramowitz and Stegun 4.6.20 to 4.6.22."""
     given = scope.get(node, 0)
     x = scope.wide(given)
     if node.op == "Atanh":
@@ -218,7 +218,7 @@ def inverse_hyperbolic(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Dropout")
 def dropout(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The identity; dropout of a training model with a ratio above 0 is unsupported."""
+    """Returns the operand; dropout of a training model with a ratio above 0 is unsupported."""
     x = scope.get(node, 0)
     training = bool(scope.numbers(node, 2, "whether this trains")) if node.has(2) else False
     ratio = float(scope.numbers(node, 1, "the ratio")) if node.has(1) and training else 0.0
@@ -230,7 +230,7 @@ def dropout(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
 def random(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Frameworks draw different numbers, so no reference exists."""
+    """Rejects random numbers: frameworks draw different ones, so no reference exists."""
     raise Unsupported("operators that draw random numbers: make the numbers an input of the model")
 
 

@@ -16,13 +16,13 @@ from ...base.files import read_bytes
 from ...graph.graph import Graph
 from .model import ModelReader
 
-MAX_BYTES = (1 << 31) - 1  # of a file: protobuf's own limit
-#: supported versions of the operators: older ones broadcast differently
+MAX_BYTES = (1 << 31) - 1  # largest size of a file: protobuf's own limit
+#: supported operator versions; older versions broadcast differently
 OPSETS = (7, 28)
 
 
 def opened(source: Any) -> tuple[Any, str, str]:
-    """ModelProto, directory of its external data, and name of its file."""
+    """Opens a model: its ModelProto, the directory of its external data, and the name of its file."""
     onnx = need("onnx", "onnx")
     directory, name, file = ".", "", ""
     if isinstance(source, (str, os.PathLike)):
@@ -45,7 +45,7 @@ def opened(source: Any) -> tuple[Any, str, str]:
 
 
 def check_texts(message: Any, place: str) -> None:
-    """Raises an error for text that is not UTF-8 (protobuf gives it as bytes), except in documentation fields."""
+    """Raises an error for text that is not UTF-8 (protobuf returns it as bytes), except in documentation fields."""
     for field in message.DESCRIPTOR.fields:
         if field.name in ("doc_string", "metadata_props") or field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
             continue

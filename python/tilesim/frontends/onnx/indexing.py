@@ -10,7 +10,7 @@ from .scope import OnnxNode, OnnxScope, Value, axis_of, handles
 
 
 def vectors(scope: OnnxScope, indices: Tensor, axis: int) -> Tensor:
-    """Index vectors of elements: each element's own position, with `indices` in the place of `axis`."""
+    """Builds an index vector for each element: its own position, with `indices` in the place of `axis`."""
     shape = [*indices.shape, 1]
     parts = [
         scope.reshape(indices, shape) if dim == axis else scope.op("iota", shape=shape, dtype=indices.dtype, dim=dim)
@@ -20,13 +20,13 @@ def vectors(scope: OnnxScope, indices: Tensor, axis: int) -> Tensor:
 
 
 def elements(scope: OnnxScope, x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """Elements of x at positions along one axis."""
+    """Reads elements of x at positions along one axis."""
     return gathered(scope.op, x, vectors(scope, indices, axis), range(x.ndim), x.ndim)
 
 
 @handles("Gather")
 def gather(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Slices of one axis."""
+    """Reads slices along one axis."""
     x, indices = scope.operands(node)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
     return [scope.take(x, scope.wrapped(indices, x.shape[axis]), axis)]
@@ -34,14 +34,14 @@ def gather(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("GatherElements")
 def gather_elements(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Elements along one axis."""
+    """Reads elements along one axis."""
     x, indices = scope.operands(node)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
     return [elements(scope, x, scope.wrapped(indices, x.shape[axis]), axis)]
 
 
 def wrapped_vectors(scope: OnnxScope, indices: Tensor, extents: Sequence[int]) -> Tensor:
-    """Index vectors along the last axis, negative components counted from the end."""
+    """Index vectors along the last axis, whose negative components count from the end."""
     sizes = scope.tensor(list(extents), indices.dtype)
     negative = scope.apply("less", indices, scope.like(0, indices))
     return scope.apply("select", negative, scope.apply("add", indices, sizes), indices)
@@ -49,7 +49,7 @@ def wrapped_vectors(scope: OnnxScope, indices: Tensor, extents: Sequence[int]) -
 
 @handles("GatherND")
 def gather_nd(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Slices named by index vectors, per batch position."""
+    """Reads the slices that index vectors name, for each batch position."""
     x, indices = scope.operands(node)
     batch, depth = node.integer("batch_dims"), indices.shape[-1]
     indices = wrapped_vectors(scope, indices, x.shape[batch : batch + depth])
@@ -64,7 +64,7 @@ COMBINERS = {"none": "set", "add": "add", "mul": "multiply", "max": "maximum", "
 
 @handles("ScatterElements", "Scatter")
 def scatter_elements(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Elements written along one axis."""
+    """Writes elements along one axis."""
     x, indices, updates = scope.operands(node)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
     index = vectors(scope, scope.wrapped(indices, x.shape[axis]), axis)
@@ -74,7 +74,7 @@ def scatter_elements(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("ScatterND")
 def scatter_nd(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Slices written at index vectors."""
+    """Writes slices at index vectors."""
     x, indices, updates = scope.operands(node)
     depth = indices.shape[-1]
     index, combiner = wrapped_vectors(scope, indices, x.shape[:depth]), COMBINERS[node.text("reduction", "none")]

@@ -21,7 +21,7 @@ MICROSOFT = "com.microsoft"
 
 @handles("Gelu", "FastGelu", "BiasGelu", "QuickGelu", domain=MICROSOFT)
 def gelus(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Exact, tanh form, or x sigmoid(alpha x); a bias first where there is one."""
+    """GELU, exact, in its tanh form, or as x sigmoid(alpha x); an optional bias is added first."""
     x, bias = scope.get(node, 0), scope.get(node, 1)
     x = x if bias is None else scope.apply("add", x, bias)
     if node.op == "QuickGelu":
@@ -31,7 +31,7 @@ def gelus(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Normalizes a sum, which is the fourth result."""
+    """Normalizes a sum of operands; the sum is the fourth result."""
     x, skip, scale = (scope.get(node, i) for i in range(3))
     layer = node.op == "SkipLayerNormalization"
     beta = scope.get(node, 3) if layer else None
@@ -46,13 +46,13 @@ def skip_layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("SimplifiedLayerNormalization", "LayerNormalization", domain=MICROSOFT)
 def layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """As the standard's."""
+    """The layer normalization of the standard."""
     return HANDLERS["", node.op](scope, node)
 
 
 @handles("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Sum of three lookups, normalized; the number of tokens per sequence."""
+    """Normalizes the sum of three embedding lookups; also returns the number of tokens per sequence."""
     ids, segments, words, places, kinds, scale, bias, mask, positions = (scope.get(node, i) for i in range(9))
     batch, steps = ids.shape
     if positions is None:
@@ -71,7 +71,7 @@ def embed_layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
 def fused_matmul(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """alpha a b with either operand transposed."""
+    """Computes alpha a b; either operand may be transposed."""
     a, b = (scope.get(node, i) for i in range(2))
     if node.integer("transBatchA") or node.integer("transBatchB"):
         raise Unsupported("transposed batch axes")
@@ -84,7 +84,7 @@ def fused_matmul(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def activated(scope: OnnxScope, node: OnnxNode, x: Tensor) -> Tensor:
-    """The fused activation."""
+    """Applies the activation that a node fuses."""
     name = node.text("activation")
     if name == "Clip":
         low, high = list(node.get("activation_params", []))[:2]
@@ -95,13 +95,13 @@ def activated(scope: OnnxScope, node: OnnxNode, x: Tensor) -> Tensor:
 
 @handles("FusedGemm", domain=MICROSOFT)
 def fused_gemm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """A product and an activation."""
+    """A product followed by an activation."""
     return [activated(scope, node, gemm(scope, node)[0])]
 
 
 @handles("FusedConv", domain=MICROSOFT)
 def fused_conv(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """A convolution, a sum and an activation."""
+    """A convolution followed by a sum and an activation."""
     x, w, bias, other = (scope.get(node, i) for i in range(4))
     y = convolution(scope, node, x, w, bias)
     return [activated(scope, node, y if other is None else scope.apply("add", y, other))]
@@ -109,7 +109,7 @@ def fused_conv(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("MatMulNBits", domain=MICROSOFT)
 def matmul_n_bits(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """x times the transpose of a weight of 4 or 8 bits in blocks: [n, blocks, bytes], low half first."""
+    """Multiplies x by the transpose of a weight of 4 or 8 bits in blocks: [n, blocks, bytes], low half first."""
     x, packed, scales, zeros = (scope.get(node, i) for i in range(4))
     n, k, bits, block = (node.integer(name) for name in ("N", "K", "bits", "block_size"))
     if bits not in (4, 8) or node.has(4):
@@ -132,7 +132,7 @@ def matmul_n_bits(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def unpacked(scope: OnnxScope, packed: Tensor, bits: int, shape: list[int]) -> Tensor:
-    """Codes of 4 or 8 bits, one per element: a weight of u4, two to the byte, where the bytes are known."""
+    """Unpacks codes of 4 or 8 bits, one per element; known bytes become a u4 weight with two codes per byte."""
     if bits == 8:
         return scope.reshape(packed, shape)
     if (read := scope.stored.get(packed.value)) is not None:
@@ -148,19 +148,19 @@ def unpacked(scope: OnnxScope, packed: Tensor, bits: int, shape: list[int]) -> T
 
 @handles("QuantizeLinear", domain=MICROSOFT)
 def quantize_16_bit(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """As the standard's, with 16-bit codes."""
+    """Quantizes as the standard does, with 16-bit codes."""
     return quantize(scope, node)
 
 
 @handles("DequantizeLinear", domain=MICROSOFT)
 def dequantize_16_bit(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """As the standard's, with 16-bit codes."""
+    """Dequantizes as the standard does, with 16-bit codes."""
     return dequantize(scope, node)
 
 
 @handles("QLinearAdd", "QLinearMul", domain=MICROSOFT)
 def qlinear_binary(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """In f32 between the codes."""
+    """A function of two quantized operands, computed in f32 and quantized again."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (scope.get(node, i) for i in range(8))
     x, y = dequantized(scope, a, a_scale, a_zero, "f32"), dequantized(scope, b, b_scale, b_zero, "f32")
     total = scope.apply("add" if node.op == "QLinearAdd" else "multiply", x, y)
@@ -169,7 +169,7 @@ def qlinear_binary(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
 def qlinear_unary(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """In f32 between the codes."""
+    """A function of a quantized operand, computed in f32 and quantized again."""
     x, x_scale, x_zero, y_scale, y_zero = (scope.get(node, i) for i in range(5))
     real = dequantized(scope, x, x_scale, x_zero, "f32")
     y = activation(scope, node.op.removeprefix("QLinear").lower(), real, node.get("alpha"))

@@ -1,4 +1,4 @@
-"""ONNX models as graphs. Protobuf files are read by onnx (extra `onnx`)."""
+"""Converts ONNX models to graphs. The package onnx (extra `onnx`) reads the protobuf files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from . import (  # noqa: F401 (they register handlers)
 from .scope import HANDLERS, Handler, OnnxNode, OnnxScope, Value, dtype_of
 from .tensors import StoredTensors
 
-MAX_NODES = 1 << 20  # after functions and loops are built in place
+MAX_NODES = 1 << 20  # most nodes after functions and loops are built in place
 NOT_FOLDED = {"If", "Loop", "Scan", "Constant", "ConstantOfShape"}
 
 
@@ -54,7 +54,7 @@ class ModelReader(StoredTensors):
         self._check_built()
 
     def _check_built(self) -> None:
-        """Raises an error where nested functions expand to more than MAX_NODES nodes."""
+        """Raises an error if nested functions expand to more than MAX_NODES nodes."""
         built: dict[tuple[str, str], int] = {}
 
         def count(nodes: Iterable[Any]) -> int:
@@ -73,7 +73,7 @@ class ModelReader(StoredTensors):
 
         def of(key: tuple[str, str]) -> int:
             if key not in built:
-                built[key] = 0  # of a cycle, for which `inline` raises an error
+                built[key] = 0  # marks a cycle, for which `inline` raises an error
                 built[key] = count(self.functions[key].node)
             return built[key]
 
@@ -82,7 +82,7 @@ class ModelReader(StoredTensors):
     # --- nodes ---
 
     def attributes(self, proto: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Attributes of a node; `given` are those of the function around it."""
+        """The attributes of a node; `given` are the attributes of the function that contains it."""
         found: dict[str, Any] = {}
         for attribute in proto.attribute:
             if attribute.ref_attr_name:
@@ -98,7 +98,7 @@ class ModelReader(StoredTensors):
         return found
 
     def counted(self, more: int) -> None:
-        """Counts nodes, and the parts that a node splits a tensor into."""
+        """Counts nodes, and the parts into which a node splits a tensor."""
         self.steps += more
         if self.steps > MAX_NODES:
             raise Unsupported(f"more than {MAX_NODES} nodes after loops, functions and splits are built in place")
@@ -152,7 +152,7 @@ class ModelReader(StoredTensors):
                     scope.origins[name] = origins
 
     def step(self, scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-        """Results of one node: by its handler, by a function of the model, or by the function that defines it."""
+        """Results of one node: from its handler, from a function of the model, or from the standard's function body."""
         handler = HANDLERS.get((node.domain, node.op))
         function = self.functions.get((node.domain, node.op))
         if function is None and handler is None:
@@ -166,7 +166,7 @@ class ModelReader(StoredTensors):
         return handler(scope, node) if folded is None else folded
 
     def folded(self, scope: OnnxScope, node: OnnxNode, handler: Handler) -> list[Value] | None:
-        """Results of a node with constant operands, from the reference kernels; None where they are large."""
+        """Computes a node with constant operands by the reference kernels; returns None if the results are large."""
         values = [scope.get(node, i) for i in range(len(node.inputs))]
         present = [value for value in values if value is not None]
         if not present or not all(isinstance(value, Tensor) and scope.array(value) is not None for value in present):
@@ -187,7 +187,7 @@ class ModelReader(StoredTensors):
         return [scope.constant(array) for array in known]
 
     def definition(self, scope: OnnxScope, node: OnnxNode) -> Any:
-        """The function that the standard defines an operator by, or None."""
+        """The function by which the standard defines an operator, or None."""
         try:
             schema = self.onnx.defs.get_schema(node.op, node.opset, node.domain)
         except Exception:
@@ -216,7 +216,7 @@ class ModelReader(StoredTensors):
         return function
 
     def inline(self, scope: OnnxScope, node: OnnxNode, function: Any) -> list[Value]:
-        """A function's nodes in place of the node that calls it."""
+        """Builds the nodes of a function in place of the node that calls it."""
         self.depth += 1
         if self.depth > 100:
             raise user_error("functions call each other in a cycle, or too deep", place=node.place)
@@ -244,7 +244,7 @@ class ModelReader(StoredTensors):
     # --- the graph ---
 
     def finish(self, scope: OnnxScope, outputs: Sequence[Any], inputs: set[int], names: Sequence[str] = ()) -> None:
-        """Makes tensors the outputs; copies those that are inputs, constants or outputs already."""
+        """Makes tensors the outputs of the graph; copies those that are already inputs, constants or outputs."""
         taken = set(inputs)
         for i, tensor in enumerate(outputs):
             if not isinstance(tensor, Tensor):
@@ -255,7 +255,7 @@ class ModelReader(StoredTensors):
             scope.builder.output(tensor, names[i] if i < len(names) else f"out{i}")
 
     def extents(self, declared: Any) -> list[int]:
-        """Shape of an input."""
+        """The shape of an input."""
         place = f"input '{declared.name}'"
         if not declared.type.HasField("tensor_type"):
             raise Unsupported(f"{place}: a {declared.type.WhichOneof('value') or 'value without type'}")
@@ -277,7 +277,7 @@ class ModelReader(StoredTensors):
         return self.shape(shape, place)
 
     def read(self) -> Graph:
-        """The graph, checked."""
+        """Converts the model and checks the graph."""
         graph = self.model.graph
         scope = OnnxScope(self, self.builder)
         self.initializers(scope, graph)

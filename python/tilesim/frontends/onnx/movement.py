@@ -14,12 +14,12 @@ from ...graph.building import SMALL, bounded
 from .elementwise import full
 from .scope import OnnxNode, OnnxScope, Value, axis_of, dtype_of, handles
 
-LIMIT = 1 << 32  # elements of a tensor that a constant asks for
+LIMIT = 1 << 32  # most elements of a tensor that a constant may request
 
 
 @handles("Constant")
 def constant(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """A tensor, a number, or a list of numbers."""
+    """A constant tensor, number, or list of numbers."""
     for name, dtype in (("value_float", "f32"), ("value_int", "i64"), ("value_floats", "f32"), ("value_ints", "i64")):
         if name in node.attributes:
             return [scope.tensor(node.get(name), dtype)]
@@ -30,7 +30,7 @@ def constant(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("ConstantOfShape")
 def constant_of_shape(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Equal elements."""
+    """A tensor of equal elements."""
     shape = checked(scope.integers(node, 0, "the shape"), node)
     value = scope.model.array(node.get("value"), node.place) if "value" in node.attributes else np.zeros(1, np.float32)
     if int(np.prod(shape)) <= SMALL:
@@ -50,7 +50,7 @@ def checked(shape: list[int], node: OnnxNode) -> list[int]:
 
 @handles("Shape", "Size")
 def shape(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """A constant: shapes are static."""
+    """The shape as a constant, because shapes are static."""
     x = scope.get(node, 0)
     if node.op == "Size":
         return [scope.scalar(int(np.prod(x.shape)), "i64")]
@@ -60,7 +60,7 @@ def shape(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def reshape(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The same elements in another shape."""
+    """Views the same elements in another shape."""
     x = scope.get(node, 0)
     old = list(x.shape)
     if node.op == "Flatten":
@@ -90,21 +90,21 @@ def reshape(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Transpose")
 def transpose(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Axes reversed by default."""
+    """Transposes axes; reverses them by default."""
     x = scope.get(node, 0)
     return [scope.transpose(x, node.integers("perm", range(x.ndim)[::-1]))]
 
 
 @handles("Concat")
 def concat(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Tensors one after the other."""
+    """Joins tensors along an axis."""
     x = scope.operands(node)
     return [scope.concat(x, axis_of(node.integer("axis"), x[0].ndim, node.place))]
 
 
 @handles("Split")
 def split(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Parts of given or nearly equal sizes."""
+    """Splits a tensor into parts of given or nearly equal sizes."""
     x = scope.get(node, 0)
     axis = axis_of(node.integer("axis"), x.ndim, node.place)
     extent, count = x.shape[axis], node.integer("num_outputs", len(node.outputs))
@@ -122,7 +122,7 @@ def split(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Slice")
 def slice_(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """numpy's slices; a negative step reverses the axis first."""
+    """Slices as numpy does; a negative step reverses the axis first."""
     x = scope.get(node, 0)
     if node.opset < 10:
         starts, ends, axes = node.integers("starts"), node.integers("ends"), node.integers("axes")
@@ -146,7 +146,7 @@ def slice_(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Expand")
 def expand(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Broadcasts both ways."""
+    """Broadcasts the operand and the requested shape to each other."""
     x = scope.get(node, 0)
     wanted = checked(scope.integers(node, 1, "the shape"), node)
     return [scope.broadcast(x, list(np.broadcast_shapes(x.shape, tuple(wanted))))]
@@ -154,7 +154,7 @@ def expand(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Tile")
 def tile(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Repeats whole axes."""
+    """Repeats a tensor along its axes."""
     x = scope.get(node, 0)
     repeats = scope.integers(node, 1, "how often")
     checked([a * b for a, b in zip(x.shape, repeats, strict=True)], node)
@@ -165,7 +165,7 @@ def tile(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Pad")
 def pad(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Constant, edge, reflect or wrap; negative ones cut off."""
+    """Pads with a constant, edge, reflect or wrap; negative padding cuts elements off."""
     x = scope.get(node, 0)
     pads = scope.integers(node, 1, "the padding") if node.opset >= 11 else node.integers("pads")
     axes = scope.integers(node, 3, "the axes") if node.has(3) else list(range(x.ndim))
@@ -194,7 +194,7 @@ def pad(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Range")
 def range_(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Steps from start to limit."""
+    """Numbers from start to limit in equal steps."""
     start, limit, step = (scope.numbers(node, i, "a range").reshape(()) for i in range(3))
     if step == 0:
         raise user_error("the step of a range is 0", place=node.place)
@@ -206,7 +206,7 @@ def range_(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("EyeLike")
 def eye_like(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Ones on a diagonal."""
+    """A matrix of ones on a diagonal."""
     x = scope.get(node, 0)
     dtype = dtype_of(node.integer("dtype"), node.place) if "dtype" in node.attributes else x.dtype
     row, column = (scope.op("iota", shape=list(x.shape), dtype="i64", dim=dim) for dim in (0, 1))
@@ -215,7 +215,7 @@ def eye_like(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Trilu")
 def trilu(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """One triangle of the two last axes; the other one is zero."""
+    """Keeps one triangle of the last two axes; the other is zero."""
     x = scope.get(node, 0)
     k = int(scope.numbers(node, 1, "the diagonal")) if node.has(1) else 0
     row, column = (scope.op("iota", shape=list(x.shape[-2:]), dtype="i64", dim=dim) for dim in (0, 1))
@@ -225,7 +225,7 @@ def trilu(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("OneHot")
 def one_hot(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """On and off values by index; indices out of range give off values."""
+    """Writes on and off values by index; indices out of range give off values."""
     indices, values = scope.get(node, 0), scope.get(node, 2)
     depth = int(scope.numbers(node, 1, "the depth").reshape(-1)[0])
     axis = axis_of(node.integer("axis", -1), indices.ndim + 1, node.place)
@@ -241,7 +241,7 @@ def one_hot(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("DepthToSpace", "SpaceToDepth")
 def depth_space(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Blocks between channels and space."""
+    """Moves blocks between channels and space."""
     x, block = scope.get(node, 0), node.integer("blocksize")
     n, c, h, w = x.shape
     if node.op == "SpaceToDepth":
@@ -262,7 +262,7 @@ def depth_space(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("NonZero", "Unique", "Compress")
 def data_sized(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Results whose size depends on data, for constant operands only."""
+    """Operators whose result size depends on data; they need constant operands."""
     if node.op == "NonZero":
         return [scope.tensor(np.array(np.nonzero(scope.numbers(node, 0, "the number of results"))), "i64")]
     if node.op == "Compress":
@@ -275,7 +275,7 @@ def data_sized(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def unique(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """numpy's unique, in the order of first occurrence where unsorted."""
+    """Finds unique elements as numpy does, in the order of first occurrence if unsorted."""
     x = scope.numbers(node, 0, "the number of results")
     axis = node.get("axis")
     found: Any = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
@@ -293,7 +293,7 @@ def unique(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Col2Im")
 def col2im(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Blocks are added where they came from: one padded sum per tap."""
+    """Adds blocks to the positions that they came from: one padded sum per tap."""
     x = scope.get(node, 0)
     image, block = scope.integers(node, 1, "the image's shape"), scope.integers(node, 2, "the block's shape")
     rank = len(image)

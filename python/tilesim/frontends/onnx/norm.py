@@ -16,13 +16,13 @@ from .scope import OnnxNode, OnnxScope, Value, axis_of, handles
 
 
 def per_channel(scope: OnnxScope, part: Tensor, x: Tensor) -> Tensor:
-    """[C] so that it broadcasts to [N, C, ..]."""
+    """Reshapes [C] so that it broadcasts to [N, C, ..]."""
     return scope.reshape(part, [x.shape[1], *[1] * (x.ndim - 2)])
 
 
 @handles("BatchNormalization")
 def batch_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Inference, or training with running statistics as additional results."""
+    """Batch normalization for inference, or for training with running statistics as additional results."""
     x, scale, bias, mean, variance = scope.operands(node)
     epsilon, dtype = node.number("epsilon", 1e-5), x.dtype
     scale, bias = scope.convert(scale, dtype), scope.convert(bias, dtype)
@@ -43,13 +43,13 @@ def batch_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("InstanceNormalization")
 def instance_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Per image and channel."""
+    """Normalizes each channel of each image."""
     return [scope.op("normalize", *scope.operands(node), mode="instance", epsilon=node.number("epsilon", 1e-5))]
 
 
 @handles("GroupNormalization")
 def group_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Scale and bias per group before opset 21, per channel since."""
+    """Normalizes groups; scale and bias are per group before opset 21, and per channel since."""
     x, scale, bias = scope.operands(node)
     groups, channels = node.integer("num_groups"), x.shape[1]
     if scale.shape[0] != channels:
@@ -63,7 +63,7 @@ def group_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 def layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Over the axes from `axis` on."""
+    """Normalizes over the axes from `axis` on."""
     x, scale, bias = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     dims = list(range(axis_of(node.integer("axis", -1), x.ndim, node.place), x.ndim))
     return normalized(scope, node, x, scale, bias, dims)
@@ -72,7 +72,7 @@ def layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 def normalized(
     scope: OnnxScope, node: OnnxNode, x: Tensor, scale: Tensor | None, bias: Tensor | None, dims: list[int]
 ) -> Sequence[Value]:
-    """One normalization over the last axes, with as many results as the node names."""
+    """Normalizes over the last axes; returns as many results as the node names."""
     mode = "layer" if node.op in ("LayerNormalization", "SkipLayerNormalization") else "rms"
     own = [x.shape[dim] for dim in dims]
     parts = []
@@ -90,7 +90,7 @@ def normalized(
 
 @handles("LpNormalization")
 def lp_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Divides by the norm along an axis; zero rows stay zero."""
+    """Divides by the norm along an axis; rows of zeros stay zero."""
     x = scope.get(node, 0)
     axis = axis_of(node.integer("axis", -1), x.ndim, node.place)
     if node.integer("p", 2) == 1:
@@ -118,7 +118,7 @@ def local_response(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 def coordinates(
     node: OnnxNode, mode: str, extent: int, size: int, scale: float, roi: tuple[float, float]
 ) -> NDArray[Any]:
-    """Position in the source of each result element: Resize, attribute coordinate_transformation_mode."""
+    """Source position of each result element (Resize, attribute coordinate_transformation_mode)."""
     bounded(float(size) * extent, "an interpolation table")
     at = np.arange(size, dtype=np.float64)
     length = scale * extent
@@ -144,7 +144,7 @@ def coordinates(
 
 
 def nearest_index(at: NDArray[Any], mode: str) -> NDArray[Any]:
-    """Attribute nearest_mode."""
+    """Index of the nearest source element (attribute nearest_mode)."""
     if mode == "round_prefer_ceil":
         return np.floor(at + 0.5)
     if mode == "floor":
@@ -155,7 +155,7 @@ def nearest_index(at: NDArray[Any], mode: str) -> NDArray[Any]:
 
 
 def taps(mode: str, distance: NDArray[Any], a: float) -> NDArray[Any]:
-    """Weight of a source element at a distance: linear, or Keys' cubic convolution (1981)."""
+    """Weight of a source element by distance: linear, or Keys' cubic convolution (1981)."""
     d = np.abs(distance)
     if mode == "linear":
         return np.maximum(0, 1 - d)
@@ -165,7 +165,7 @@ def taps(mode: str, distance: NDArray[Any], a: float) -> NDArray[Any]:
 
 
 def weights(node: OnnxNode, mode: str, at: NDArray[Any], extent: int, scale: float) -> NDArray[Any]:
-    """Matrix [result, source] of one axis."""
+    """The interpolation matrix [result, source] of one axis."""
     if mode == "nearest":
         index = np.clip(nearest_index(at, node.text("nearest_mode", "round_prefer_floor")), 0, extent - 1).astype(int)
         return np.eye(extent)[index]
@@ -188,7 +188,7 @@ def weights(node: OnnxNode, mode: str, at: NDArray[Any], extent: int, scale: flo
 
 @handles("Resize", "Upsample")
 def resize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """One product with an interpolation matrix per axis; nearest is a lookup."""
+    """Resizes by one product with an interpolation matrix per axis; mode nearest is a lookup."""
     x = scope.get(node, 0)
     axes = [axis_of(axis, x.ndim, node.place) for axis in node.integers("axes", range(x.ndim))]
     scales, sizes = targets(scope, node, x, axes)
@@ -230,7 +230,7 @@ def resize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def rounded(scope: OnnxScope, y: Tensor, dtype: str) -> Tensor:
-    """Interpolated values in the dtype of the source."""
+    """Converts interpolated values to the dtype of the source."""
     if y.dtype != dtype and dtype[0] in "iu":
         return scope.convert(scope.apply("round_even", y), dtype, overflow="saturate")
     return scope.convert(y, dtype)
@@ -255,7 +255,7 @@ def targets(scope: OnnxScope, node: OnnxNode, x: Tensor, axes: list[int]) -> tup
 
 @handles("GridSample")
 def grid_sample(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Interpolation at given positions: a weighted sum of the corners of the cell."""
+    """Interpolates at given positions: a weighted sum over the corners of the grid cell."""
     x, grid = scope.operands(node)
     mode = {"bilinear": "linear", "linear": "linear", "nearest": "nearest", "bicubic": "cubic", "cubic": "cubic"}[
         node.text("mode", "linear")
@@ -291,7 +291,7 @@ def grid_sample(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def tap_weight(scope: OnnxScope, mode: str, distance: Tensor) -> Tensor:
-    """`taps` as operations."""
+    """Computes `taps` by operations of the graph."""
     d = scope.apply("abs", distance)
     if mode == "linear":
         return scope.apply("maximum", scope.like(0, d), scope.apply("subtract", scope.like(1, d), d))
@@ -303,7 +303,7 @@ def tap_weight(scope: OnnxScope, mode: str, distance: Tensor) -> Tensor:
 
 
 def reflected(scope: OnnxScope, g: Tensor, extent: int, aligned: bool) -> Tensor:
-    """Positions beyond the border, mirrored at the centres or edges of the outer elements."""
+    """Reflects positions beyond the border at the centres or edges of the outer elements."""
     low, high = (0.0, extent - 1.0) if aligned else (-0.5, extent - 0.5)
     span = high - low
     if span == 0:
@@ -317,7 +317,7 @@ def reflected(scope: OnnxScope, g: Tensor, extent: int, aligned: bool) -> Tensor
 
 
 def picked(scope: OnnxScope, x: Tensor, index: list[Tensor], padding: str, aligned: bool) -> Tensor:
-    """Elements of [N, C, ..] at integer positions [N, ..]; `padding` decides about positions outside."""
+    """Reads elements of [N, C, ..] at integer positions [N, ..]; `padding` determines values for positions outside."""
     n, _, *extents = x.shape
     inside: Tensor | None = None
     parts = []

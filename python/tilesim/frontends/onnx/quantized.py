@@ -13,7 +13,7 @@ from .window import convolution
 
 
 def aligned(scope: OnnxScope, part: Tensor, x: Tensor, node: OnnxNode) -> Tensor:
-    """A scale or zero point so that it broadcasts to x: one number, one per slice of an axis, or one per block."""
+    """Shapes a scale or zero point to broadcast to x: one number, one per slice of an axis, or one per block."""
     if part.ndim == 0 or (part.ndim == 1 and part.shape[0] == 1):
         return scope.reshape(part, [])
     axis = axis_of(node.integer("axis", 1), x.ndim, node.place)
@@ -32,7 +32,7 @@ def aligned(scope: OnnxScope, part: Tensor, x: Tensor, node: OnnxNode) -> Tensor
 def quantized(
     scope: OnnxScope, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: str, saturate: bool = True
 ) -> Tensor:
-    """round(x / scale) + zero, saturated."""
+    """Computes round(x / scale) + zero, saturated."""
     real = x if x.dtype in FLOATS else scope.convert(x, scale.dtype)
     y = scope.apply("divide", real, scope.convert(scale, real.dtype))
     if dtype in FLOATS:
@@ -46,7 +46,7 @@ def quantized(
 
 
 def dequantized(scope: OnnxScope, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: str) -> Tensor:
-    """(x - zero) scale."""
+    """Computes (x - zero) scale."""
     if zero is not None and x.dtype not in FLOATS:
         wide = scope.apply("subtract", scope.convert(x, "i32"), scope.convert(zero, "i32"))
     else:
@@ -59,7 +59,7 @@ def dequantized(scope: OnnxScope, x: Tensor, scale: Tensor, zero: Tensor | None,
 
 @handles("QuantizeLinear")
 def quantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Per tensor, per axis, or per block."""
+    """Quantizes with a scale per tensor, axis or block."""
     x, scale, zero = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     dtype = zero.dtype if zero is not None else "u8"
     if zero is None and node.integer("output_dtype"):
@@ -71,7 +71,7 @@ def quantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("DequantizeLinear")
 def dequantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Per tensor, per axis, or per block."""
+    """Dequantizes with a scale per tensor, axis or block."""
     x, scale, zero = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     dtype = scale.dtype
     if node.integer("output_dtype"):
@@ -82,7 +82,7 @@ def dequantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("DynamicQuantizeLinear")
 def dynamic_quantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """To u8 by the range of the data, which includes zero."""
+    """Quantizes to u8 by the range of the data, which is extended to include zero."""
     x = scope.get(node, 0)
     dims = list(range(x.ndim))
     zero = scope.like(0, x)
@@ -95,7 +95,7 @@ def dynamic_quantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def centered(scope: OnnxScope, x: Tensor, zero: Tensor | None, shape: Sequence[int] | None = None) -> Tensor:
-    """x - zero in i32."""
+    """Computes x - zero in i32."""
     wide = scope.convert(x, "i32")
     if zero is None:
         return wide
@@ -107,20 +107,20 @@ def centered(scope: OnnxScope, x: Tensor, zero: Tensor | None, shape: Sequence[i
 
 
 def rows(zero: Tensor | None) -> list[int] | None:
-    """Shape of a zero point per row of the first operand."""
+    """Shape of a zero point that has one number per row of the first operand."""
     return [*zero.shape[:-1], zero.shape[-1], 1] if zero is not None and zero.ndim == 1 and zero.shape[0] > 1 else None
 
 
 @handles("MatMulInteger")
 def matmul_integer(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Products of 8-bit integers in i32."""
+    """Multiplies 8-bit integers in i32."""
     a, b, a_zero, b_zero = (scope.get(node, i) for i in range(4))
     return [scope.builder.matmul(centered(scope, a, a_zero, rows(a_zero)), centered(scope, b, b_zero))]
 
 
 @handles("QLinearMatMul")
 def qlinear_matmul(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Products of 8-bit integers, scaled and quantized again."""
+    """Multiplies 8-bit integers, scales the result and quantizes it again."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = scope.operands(node)
     product = scope.builder.matmul(centered(scope, a, a_zero, rows(a_zero)), centered(scope, b, b_zero))
     factor = scope.apply("multiply", scope.convert(a_scale, "f32"), scope.convert(b_scale, "f32"))
@@ -130,7 +130,7 @@ def qlinear_matmul(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("ConvInteger")
 def conv_integer(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Convolution of 8-bit integers in i32."""
+    """Convolves 8-bit integers in i32."""
     x, w, x_zero, w_zero = (scope.get(node, i) for i in range(4))
     per_output = [w_zero.shape[0], *[1] * (w.ndim - 1)] if w_zero is not None and w_zero.ndim == 1 else None
     return [
@@ -140,7 +140,7 @@ def conv_integer(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("QLinearConv")
 def qlinear_conv(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Convolution of 8-bit integers, scaled and quantized again."""
+    """Convolves 8-bit integers, scales the result and quantizes it again."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (scope.get(node, i) for i in range(8))
     per_output = [w_zero.shape[0], *[1] * (w.ndim - 1)] if w_zero is not None and w_zero.ndim == 1 else None
     total = convolution(

@@ -1,4 +1,4 @@
-"""Recurrent operators of ONNX: counted loops of their cells."""
+"""Recurrent operators of ONNX as counted loops of their cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RN
 
 
 class Activation:
-    """Activations of a node by name, with their numbers."""
+    """An activation by name, with its parameters."""
 
     def __init__(
         self, scope: OnnxScope, name: str, alpha: float | None, beta: float | None, clip: float | None
@@ -34,7 +34,7 @@ class Activation:
 
 
 def activations(scope: OnnxScope, node: OnnxNode, directions: int) -> list[list[Activation]]:
-    """Activations per direction."""
+    """Lists the activations of each direction."""
     names = node.get("activations") or DEFAULTS[node.op] * directions
     alphas, betas = list(node.get("activation_alpha", [])), list(node.get("activation_beta", []))
     clip = node.get("clip")
@@ -54,7 +54,7 @@ def activations(scope: OnnxScope, node: OnnxNode, directions: int) -> list[list[
 
 @handles("LSTM", "GRU", "RNN")
 def recurrent(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """One or two directions; sequences of equal or individual lengths."""
+    """A recurrent layer in one or two directions; sequences have equal or individual lengths."""
     x, w, r = (scope.get(node, i) for i in range(3))
     swapped = [1, 0, 2] if node.integer("layout") else [0, 1, 2]
     x = scope.transpose(x, swapped)
@@ -92,18 +92,18 @@ def recurrent(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def pick(scope: OnnxScope, tensor: Tensor | None, index: int) -> Any:
-    """One direction of a weight."""
+    """The part of a weight for one direction."""
     return None if tensor is None else scope.reshape(scope.along(tensor, 0, index, index + 1), tensor.shape[1:])
 
 
 def inside(scope: OnnxScope, b: GraphBuilder, act: list[Activation]) -> list[Activation]:
-    """The activations for the function of a step."""
+    """The activations for use inside the function of a step."""
     inner = OnnxScope(scope.model, b)
     return [Activation(inner, one.name, one.alpha, one.beta, one.clip) for one in act]
 
 
 def rnn_cell(scope: OnnxScope, node: OnnxNode, act: list[Activation], biased: bool) -> Cell:
-    """H = f(X W + H R + b)."""
+    """The cell H = f(X W + H R + b)."""
 
     def cell(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
         return [inside(scope, b, act)[0](row + projected(b, states[0], *fixed))]
@@ -112,14 +112,14 @@ def rnn_cell(scope: OnnxScope, node: OnnxNode, act: list[Activation], biased: bo
 
 
 def gru_cell(scope: OnnxScope, node: OnnxNode, act: list[Activation], biased: bool) -> Cell:
-    """Gates update, reset, hidden."""
+    """The GRU cell, whose gates are in the order update, reset, hidden."""
     late = node.integer("linear_before_reset")
 
     def cell(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
         f, g = inside(scope, b, act)
         (h,), hidden = states, states[0].shape[1]
         outer = parts(row, 3)
-        # a hidden gate that reads the state after the reset needs a separate product
+        # if the hidden gate reads the state after the reset, it needs a separate product
         cut = 3 * hidden if late else 2 * hidden
         inner = parts(projected(b, h, *(one[:cut] for one in fixed)), cut // hidden)
         update, reset = f(outer[0] + inner[0]), f(outer[1] + inner[1])
@@ -131,7 +131,7 @@ def gru_cell(scope: OnnxScope, node: OnnxNode, act: list[Activation], biased: bo
 
 
 def lstm_cell(scope: OnnxScope, node: OnnxNode, act: list[Activation], biased: bool) -> Cell:
-    """Gates input, output, forget, cell; peepholes input, output, forget."""
+    """The LSTM cell: gates in the order input, output, forget, cell; peepholes input, output, forget."""
     coupled = node.integer("input_forget")
 
     def cell(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:

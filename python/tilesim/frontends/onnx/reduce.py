@@ -1,4 +1,4 @@
-"""Reductions, orders and products of ONNX."""
+"""Reductions, sorting and products of ONNX."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REDUCE = {
 
 @handles(*REDUCE)
 def reduce(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Over given axes, or all."""
+    """Reduces over the given axes, or over all."""
     x = scope.get(node, 0)
     axes = scope.integers(node, 1, "the axes") if node.has(1) else node.integers("axes")
     if not axes and node.integer("noop_with_empty_axes"):
@@ -40,7 +40,7 @@ def reduce(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def reduced(scope: OnnxScope, name: str, given: Tensor, dims: Sequence[int], keep: bool) -> Tensor:
-    """One reduction with the functions before and after it."""
+    """Builds one reduction with the functions before and after it."""
     dtype, x = given.dtype, scope.wide(given)
     if name == "ReduceL1":
         x = scope.apply("abs", x)
@@ -67,7 +67,7 @@ def reduced(scope: OnnxScope, name: str, given: Tensor, dims: Sequence[int], kee
 
 @handles("ArgMax", "ArgMin")
 def arg(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The first of equals, or the last."""
+    """Finds the first or last index of the extreme element."""
     x = scope.get(node, 0)
     axis, keep = axis_of(node.integer("axis"), x.ndim, node.place), node.integer("keepdims", 1) != 0
     last = node.integer("select_last_index") != 0
@@ -77,7 +77,7 @@ def arg(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("CumSum", "CumProd")
 def cumulative(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Running sums."""
+    """Computes running sums."""
     x = scope.get(node, 0)
     axis = axis_of(int(scope.numbers(node, 1, "the axis").reshape(-1)[0]), x.ndim, node.place)
     flags = {name: node.integer(name) != 0 for name in ("reverse", "exclusive")}
@@ -86,7 +86,7 @@ def cumulative(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("TopK")
 def top_k(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The k largest or smallest elements, in order."""
+    """Finds the k largest or smallest elements, in order."""
     x = scope.get(node, 0)
     k = int(scope.numbers(node, 1, "k").reshape(-1)[0]) if node.has(1) else node.integer("k")
     axis = axis_of(node.integer("axis", -1), x.ndim, node.place)
@@ -98,7 +98,7 @@ def top_k(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Hardmax")
 def hardmax(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """One at the first maximum of an axis."""
+    """Sets the first maximum along an axis to one and the rest to zero."""
     x = scope.get(node, 0)
     axis = axis_of(node.integer("axis", -1), x.ndim, node.place)
     index = scope.reduce(x, [axis], "argmax", dtype="i64")
@@ -108,7 +108,7 @@ def hardmax(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Softmax", "LogSoftmax")
 def softmax(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Along one axis; before opset 13 over all axes from it on."""
+    """Softmax along one axis; before opset 13 over that axis and all later ones."""
     x = scope.get(node, 0)
     kind = "softmax" if node.op == "Softmax" else "log_softmax"
     if node.opset >= 13:
@@ -120,7 +120,7 @@ def softmax(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("MatMul")
 def matmul(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """numpy's matmul; integers keep their dtype."""
+    """Multiplies as numpy's matmul; integers keep their dtype."""
     a, b = scope.operands(node)
     product = scope.builder.matmul(a, b)
     return [scope.convert(product, a.dtype)]
@@ -128,7 +128,7 @@ def matmul(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Gemm")
 def gemm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """alpha a b + beta c."""
+    """Computes alpha a b + beta c."""
     a, b, c = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
     if c is not None and beta != 1.0:
@@ -151,7 +151,7 @@ def gemm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Einsum")
 def einsum(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Operands are contracted one after the other."""
+    """Contracts the operands one after the other."""
     text = node.text("equation").replace(" ", "")
     left, arrow, right = text.partition("->")
     terms, tensors = left.split(","), scope.operands(node)
@@ -180,7 +180,7 @@ def einsum(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def diagonal(scope: OnnxScope, term: str, x: Tensor) -> tuple[str, Tensor]:
-    """The diagonal over each letter that occurs twice."""
+    """Takes the diagonal over each letter that occurs twice in a term."""
     while len(set(term)) < len(term):
         letter = next(c for c in term if term.count(c) > 1)
         first, second = [i for i, c in enumerate(term) if c == letter][:2]
@@ -194,13 +194,13 @@ def diagonal(scope: OnnxScope, term: str, x: Tensor) -> tuple[str, Tensor]:
 
 
 def pair(scope: OnnxScope, a: tuple[str, Tensor], b: tuple[str, Tensor], needed: set[str]) -> tuple[str, Tensor]:
-    """The product of two terms, summed over letters that no later term needs."""
+    """Multiplies two terms, and sums over letters that no later term needs."""
     (p, x), (q, y) = a, b
     for letter in set(p) - set(q) - needed:
         x, p = scope.reduce(x, [p.index(letter)], "add", keep=False), p.replace(letter, "")
     for letter in set(q) - set(p) - needed:
         y, q = scope.reduce(y, [q.index(letter)], "add", keep=False), q.replace(letter, "")
-    for letter in set(p) & set(q):  # extents of 1 repeat
+    for letter in set(p) & set(q):  # axes of extent 1 are broadcast
         size = max(x.shape[p.index(letter)], y.shape[q.index(letter)])
         x = scope.broadcast(x, [size if c == letter else e for c, e in zip(p, x.shape, strict=True)])
         y = scope.broadcast(y, [size if c == letter else e for c, e in zip(q, y.shape, strict=True)])
@@ -220,7 +220,7 @@ def pair(scope: OnnxScope, a: tuple[str, Tensor], b: tuple[str, Tensor], needed:
 
 
 def arranged(scope: OnnxScope, labels: str, x: Tensor, output: str) -> Tensor:
-    """Sums over letters that the output lacks, and puts the others in order."""
+    """Sums over letters that are missing in the output, and orders the other axes."""
     gone = [axis for axis, letter in enumerate(labels) if letter not in output]
     if gone:
         x, labels = scope.reduce(x, gone, "add", keep=False), "".join(c for c in labels if c in output)

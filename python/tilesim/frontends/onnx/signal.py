@@ -1,4 +1,4 @@
-"""Fourier transforms of ONNX. A last axis of extent 2 holds real and imaginary parts."""
+"""Fourier transforms of ONNX. A last axis of extent 2 holds the real and imaginary part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .scope import OnnxNode, OnnxScope, Value, axis_of, dtype_of, handles
 
 
 def parts_of(scope: OnnxScope, x: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Real and imaginary part without the last axis; None for the imaginary part where that axis has extent 1."""
+    """Splits x into real and imaginary part, without the last axis; the imaginary part is None if that has extent 1."""
     shape, last = x.shape[:-1], x.ndim - 1
     re = scope.reshape(scope.along(x, last, 0, 1), shape)
     return re, scope.reshape(scope.along(x, last, 1, 2), shape) if x.shape[-1] == 2 else None
@@ -26,7 +26,7 @@ def together(scope: OnnxScope, re: Tensor, im: Tensor) -> Tensor:
 
 @handles("DFT")
 def dft(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Along one axis, of a given length; one-sided for real signals."""
+    """Transforms one axis, cut or padded to a given length; real signals may give half of the spectrum."""
     x = scope.get(node, 0)
     axis = (
         int(scope.numbers(node, 2, "the axis")) if node.has(2) else node.integer("axis", 1 if node.opset < 20 else -2)
@@ -50,7 +50,7 @@ def dft(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def fitted(scope: OnnxScope, x: Tensor, axis: int, length: int) -> Tensor:
-    """An axis cut off or padded with zeros to a length."""
+    """Cuts an axis off, or pads it with zeros, to a length."""
     if x.shape[axis] >= length:
         return scope.along(x, axis, 0, length)
     high = [length - x.shape[axis] if other == axis else 0 for other in range(x.ndim)]
@@ -59,7 +59,7 @@ def fitted(scope: OnnxScope, x: Tensor, axis: int, length: int) -> Tensor:
 
 
 def real_inverse(scope: OnnxScope, re: Tensor, im: Tensor, axis: int, length: int) -> Tensor:
-    """Signal of a half spectrum, by products with cosines and sines; a last axis of extent 1."""
+    """Computes the signal of a half spectrum by products with cosines and sines; the last axis has extent 1."""
     half = length // 2 + 1
     bounded(float(half) * length, "a table of cosines")
     re, im = fitted(scope, re, axis, half), fitted(scope, im, axis, half)
@@ -79,7 +79,7 @@ def real_inverse(scope: OnnxScope, re: Tensor, im: Tensor, axis: int, length: in
 
 @handles("STFT")
 def stft(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Windows of the signal, transformed."""
+    """Transforms windows of the signal."""
     x = scope.get(node, 0)
     step = int(scope.numbers(node, 1, "the step"))
     window = scope.get(node, 2)
@@ -102,7 +102,7 @@ def stft(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("MelWeightMatrix")
 def mel_weights(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Triangles that are even on the mel scale, 2595 log10(1 + f / 700) (O'Shaughnessy 1987)."""
+    """Weights of triangles that are evenly spaced on the mel scale, 2595 log10(1 + f / 700) (O'Shaughnessy 1987)."""
     bands, length, rate, low, high = (scope.numbers(node, i, "a mel matrix").reshape(-1)[0] for i in range(5))
     bins = int(length) // 2 + 1
     bounded(float(bins) * float(bands), "a mel matrix")

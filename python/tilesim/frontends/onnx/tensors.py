@@ -17,7 +17,7 @@ from ...graph.building import SMALL, namer
 from ...graph.tensor import Tensor
 from .scope import OnnxScope, dtype_of
 
-MAX_ELEMENTS = 1 << 40  # of one tensor
+MAX_ELEMENTS = 1 << 40  # most elements of one tensor
 PACKED = {"i4", "u4", "f4e2m1fn"}
 
 
@@ -25,13 +25,13 @@ class StoredTensors:
     """Reads the tensors of a model; external data must lie in the model's directory or below it."""
 
     def __init__(self, directory: str) -> None:
-        """Reads nothing yet."""
+        """Creates a reader; reads no tensor yet."""
         self.onnx = need("onnx", "onnx")
         self.directory = directory
         self.fresh = namer()
 
     def array(self, proto: Any, place: str) -> NDArray[Any]:
-        """Elements of a TensorProto."""
+        """The elements of a TensorProto."""
         dtype, shape = dtype_of(proto.data_type, place), self.shape(list(proto.dims), place)
         count = int(np.prod(shape, dtype=object))
         wanted = (count + 1) // 2 if dtype in PACKED else count * np.dtype(NUMPY[dtype]).itemsize
@@ -77,7 +77,7 @@ class StoredTensors:
             raise user_error("external data lie outside of the model's directory", place=place, value=f"'{location}'")
         try:
             numbers = [entries.get("offset", "0"), entries.get("length", str(wanted))]
-            if not all(is_size(number) for number in numbers):  # `int` takes digits of other scripts, blanks, "_"
+            if not all(is_size(number) for number in numbers):  # `int` accepts digits of other scripts, blanks and "_"
                 raise ValueError(f"{shown(numbers)} are not byte counts")
             offset, length = map(int, numbers)
             size = os.path.getsize(path)
@@ -95,7 +95,7 @@ class StoredTensors:
         return path, offset
 
     def initializers(self, scope: OnnxScope, graph: Any) -> None:
-        """Weights of a graph; external ones by reference to their file."""
+        """Adds the weights of a graph; external ones refer to their file."""
         if len(graph.sparse_initializer):
             raise Unsupported("sparse initializers")
         for proto in graph.initializer:
@@ -103,7 +103,7 @@ class StoredTensors:
             scope.names[proto.name] = self.weight(scope, proto, place)
 
     def weight(self, scope: OnnxScope, proto: Any, place: str) -> Tensor:
-        """One initializer."""
+        """Adds one initializer as a weight."""
         dtype = dtype_of(proto.data_type, place)
         shape = self.shape(list(proto.dims), place)
         count = int(np.prod(shape, dtype=object))
@@ -125,6 +125,6 @@ class StoredTensors:
 
 
 def count_of(proto: Any) -> int:
-    """Elements in the typed fields of a TensorProto."""
+    """Number of elements in the typed fields of a TensorProto."""
     fields = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
     return sum(len(getattr(proto, field)) for field in fields)

@@ -15,14 +15,14 @@ from ...graph.building import bounded, convolved, scattered
 from ...graph.tensor import Tensor
 from .scope import OnnxNode, OnnxScope, Value, handles
 
-TAPS = 4096  # most elements of a window that is built element by element
+TAPS = 4096  # most elements of a window that is unrolled element by element
 
 
 class Window:
     """Kernel, strides, dilations and pads of a node, with `auto_pad` resolved."""
 
     def __init__(self, node: OnnxNode, extents: Sequence[int], kernel: Sequence[int]) -> None:
-        """Reads the attributes."""
+        """Reads the attributes of a node."""
         rank = len(extents)
         self.kernel = list(kernel)
         self.strides = node.integers("strides", [1] * rank)
@@ -44,7 +44,7 @@ class Window:
         if min([*self.strides, *self.dilations, *self.kernel], default=1) < 1:
             raise user_error("strides, dilations and kernels must be positive", place=node.place)
         self.low, self.high = pads[:rank], pads[rank:]
-        self.extra = [0] * rank  # further padding at the end that ceil_mode makes the last window reach into
+        self.extra = [0] * rank  # padding beyond the end, into which ceil_mode makes the last window reach
         auto = node.text("auto_pad", "NOTSET")
         reach = [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
         for i, extent in enumerate(extents):
@@ -58,7 +58,7 @@ class Window:
             if node.integer("ceil_mode"):
                 span = extent + self.low[i] + self.high[i] - reach[i]
                 outputs = -(-span // self.strides[i]) + 1
-                if (outputs - 1) * self.strides[i] >= extent + self.low[i]:  # it would start in the padding
+                if (outputs - 1) * self.strides[i] >= extent + self.low[i]:  # that window would start in the padding
                     outputs -= 1
                 self.extra[i] = max(0, (outputs - 1) * self.strides[i] - span)
             padded = extent + self.low[i] + self.high[i] + self.extra[i]
@@ -72,19 +72,19 @@ class Window:
 
     @property
     def pads(self) -> list[int]:
-        """Low and high, axis after axis."""
+        """Low and high padding of each axis in turn."""
         return [pad for i in range(len(self.low)) for pad in (self.low[i], self.high[i] + self.extra[i])]
 
 
 @handles("Conv")
 def conv(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """[N, C, ..] with [O, I, ..]."""
+    """Convolves an input [N, C, ..] with a weight [O, I, ..]."""
     x, w, bias = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     return [convolution(scope, node, x, w, bias)]
 
 
 def convolution(scope: OnnxScope, node: OnnxNode, x: Tensor, w: Tensor, bias: Tensor | None, **more: Any) -> Tensor:
-    """One convolution with the node's window."""
+    """Builds one convolution with the node's window."""
     window = Window(node, x.shape[2:], w.shape[2:])
     return convolved(
         scope.op, x, w, bias, strides=window.strides, pads=window.pads, window_dilation=window.dilations,
@@ -94,7 +94,7 @@ def convolution(scope: OnnxScope, node: OnnxNode, x: Tensor, w: Tensor, bias: Te
 
 @handles("ConvTranspose")
 def conv_transpose(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The gradient of a convolution: a dilated input and a reversed kernel."""
+    """Builds the gradient of a convolution: a dilated input and a reversed kernel."""
     x, w, bias = scope.get(node, 0), scope.get(node, 1), scope.get(node, 2)
     rank, groups = x.ndim - 2, node.integer("group", 1)
     strides, dilations = node.integers("strides", [1] * rank), node.integers("dilations", [1] * rank)
@@ -126,7 +126,7 @@ def conv_transpose(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def over(window: Window, lead: int = 2) -> dict[str, list[int]]:
-    """A window's settings for all axes of [N, C, ..]."""
+    """Extends the settings of a window to all axes of [N, C, ..]."""
     ones = [1] * lead
     return {
         "window": [*ones, *window.kernel],
@@ -138,7 +138,7 @@ def over(window: Window, lead: int = 2) -> dict[str, list[int]]:
 
 @handles("MaxPool")
 def max_pool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The maxima, and their positions as an optional second result."""
+    """Computes maxima, and their positions as an optional second result."""
     x = scope.get(node, 0)
     window = Window(node, x.shape[2:], node.integers("kernel_shape"))
     y = scope.op("window_reduce", x, combiner="maximum", **over(window))
@@ -148,7 +148,7 @@ def max_pool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def max_positions(scope: OnnxScope, node: OnnxNode, x: Tensor, window: Window, y: Tensor) -> Tensor:
-    """Offsets of the first maximum of each window in the flattened tensor, tap by tap."""
+    """Finds the offset of each window's first maximum in the flattened tensor, tap by tap."""
     n, c, *extents = x.shape
     bounded(math.prod(y.shape), "a table of positions")
     if math.prod(window.kernel) > TAPS:
@@ -200,7 +200,7 @@ def max_positions(scope: OnnxScope, node: OnnxNode, x: Tensor, window: Window, y
 
 @handles("AveragePool")
 def average_pool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Over the elements of a window, or also over its padding."""
+    """Averages over the elements of a window, with or without its padding."""
     x = scope.get(node, 0)
     window = Window(node, x.shape[2:], node.integers("kernel_shape"))
     total = scope.op("window_reduce", x, combiner="add", **over(window))
@@ -208,7 +208,7 @@ def average_pool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def tap_counts(node: OnnxNode, window: Window, x: Tensor, y: Tensor) -> Any:
-    """Number of elements in each window, padding included where the node asks for it."""
+    """Counts the elements of each window; padding counts if the node says so."""
     counts: Any = np.ones([1] * (x.ndim - 2))
     padding = node.integer("count_include_pad") != 0
     bounded(math.prod(y.shape[2:]) + max(y.shape[2:], default=0) * max(window.kernel, default=0), "a table of taps")
@@ -224,7 +224,7 @@ def tap_counts(node: OnnxNode, window: Window, x: Tensor, y: Tensor) -> Any:
 
 @handles("LpPool", "GlobalLpPool")
 def lp_pool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The p-norm of a window."""
+    """Computes the p-norm of each window."""
     x, p = scope.get(node, 0), node.number("p", 2.0)
     powers = scope.apply("power", scope.apply("abs", x), scope.like(p, x))
     if node.op == "GlobalLpPool":
@@ -238,7 +238,7 @@ def lp_pool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Over all spatial axes."""
+    """Pools over all spatial axes."""
     x = scope.get(node, 0)
     return [scope.reduce(x, range(2, x.ndim), "mean" if node.op == "GlobalAveragePool" else "maximum")]
 

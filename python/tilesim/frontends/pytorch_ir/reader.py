@@ -28,10 +28,10 @@ DTYPES = {
         *("complex64", "complex128"),
     )
 }
-MAX_BYTES = 1 << 30  # of the text
-MAX_ELEMENTS = 1 << 40  # of one tensor
-NAME = re.compile(r"(?!__)[A-Za-z0-9_]+")  # of a library, an operation, an overload
-#: Text arguments of overloads that are safe. Overloads with other texts raise an error: aten.from_file opens a file.
+MAX_BYTES = 1 << 30  # largest size of the text
+MAX_ELEMENTS = 1 << 40  # most elements of one tensor
+NAME = re.compile(r"(?!__)[A-Za-z0-9_]+")  # allowed name of a library, an operation or an overload
+#: Text arguments that are safe. Overloads with other texts raise an error: aten.from_file would open a file.
 TEXTS = {
     *("rounding_mode", "approximate", "mode", "pad_mode", "reduce", "interpolation", "indexing", "norm", "side"),
     *("padding", "padding_side", "equation", "ord", "p", "UPLO", "driver"),
@@ -53,7 +53,7 @@ def is_pytorch_ir(text: str) -> bool:
 
 
 def field(entry: Any, name: str, kind: type, place: str) -> Any:
-    """A field of an object, of a type."""
+    """Reads a field of an object and checks its type."""
     if not isinstance(entry, Mapping) or name not in entry:
         raise user_error("a field is missing", place=place, value=f"'{name}'")
     if not isinstance(entry[name], kind) or (kind is int and isinstance(entry[name], bool)):
@@ -65,7 +65,7 @@ def field(entry: Any, name: str, kind: type, place: str) -> Any:
 
 @contextmanager
 def _unlogged(name: str) -> Iterator[None]:
-    """Silences a logger that repeats raised errors."""
+    """Silences a logger that would repeat raised errors."""
     log = logging.getLogger(name)
     level = log.level
     log.setLevel(logging.CRITICAL)
@@ -88,10 +88,10 @@ class Reader:
         self.graph = self.fx.Graph()
         self.root = self.torch.nn.Module()
         self.values: dict[str, Any] = {}
-        self.groups: dict[str, Any] = {}  # by name of a result: the node that has several
-        #: names of our own (torch.fx writes those into a source text and runs it) to the names of the file
+        self.groups: dict[str, Any] = {}  # name of a result -> the node with several results to which it belongs
+        #: safe name (torch.fx writes names into source text and runs it) -> name in the file
         self.shown: dict[str, str] = {}
-        self._own: dict[str, str] = {}  # the other way
+        self._own: dict[str, str] = {}  # name in the file -> safe name
 
     def dtype(self, entry: Mapping[str, Any], place: str) -> Any:
         """The torch dtype of a tensor."""
@@ -113,7 +113,7 @@ class Reader:
         return shape
 
     def examples(self) -> list[Any]:
-        """Placeholders for the inputs; tensors without elements as examples."""
+        """Creates placeholders for the inputs; returns tensors without elements as examples."""
         examples = []
         for i, entry in enumerate(self.data["graph_inputs"]):
             place = f"graph_inputs[{i}]"
@@ -123,7 +123,7 @@ class Reader:
         return examples
 
     def weights(self) -> None:
-        """Parameters under their names in the state dictionary."""
+        """Adds parameters under their names in the state dictionary."""
         mapping = self.table("weight_name_mapping")
         for i, entry in enumerate(self.data["weights"]):
             place = f"weights[{i}]"
@@ -144,14 +144,14 @@ class Reader:
             self.attach(name, f"constant.{name}", values, place)
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """An optional object of the file."""
+        """Reads an optional object of the file."""
         found = self.data.get(name) or {}
         if not isinstance(found, Mapping):
             raise user_error(f"'{name}' has the wrong type", value=type(found).__name__, allowed="an object")
         return found
 
     def attach(self, name: str, key: str, tensor: Any, place: str) -> None:
-        """A tensor of the module under a safe name, and the node that reads it; equal keys share one tensor."""
+        """Adds a tensor to the module under a safe name, with the node that reads it; equal keys share one tensor."""
         own = self._own.get(key)
         if own is None:
             own = self._own[key] = f"stored_{len(self._own)}"
@@ -166,7 +166,7 @@ class Reader:
         self.values[name] = self.graph.get_attr(own)
 
     def operand(self, entry: Any, place: str) -> Any:
-        """The value that a tensor of a node's inputs names."""
+        """The value that an input of a node names."""
         name = field(entry, "name", str, place)
         if name not in self.values:
             raise user_error(
@@ -178,7 +178,7 @@ class Reader:
         return self.values[name]
 
     def nodes(self) -> None:
-        """Calls of overloads."""
+        """Adds the calls of overloads."""
         for i, entry in enumerate(self.data["nodes"]):
             place = f"nodes[{i}]"
             kind = field(entry, "op_type", str, place)
@@ -198,7 +198,7 @@ class Reader:
                 self.values[name] = self.graph.call_function(operator.getitem, (node, number)) if several else node
 
     def item(self, entries: list[Any], inputs: list[Any], index: Any, place: str) -> Any:
-        """One of several results: of a node, named by any of them, or of a list."""
+        """Selects one of several results, from a node (named by any of its results) or from a list."""
         if not inputs or type(index) is not int or not -1 << 31 < index < 1 << 31:
             raise user_error("getitem needs a value and an index", place=place)
         if len(inputs) > 1:
@@ -210,7 +210,7 @@ class Reader:
         return self.graph.call_function(operator.getitem, (group, index))
 
     def overload(self, kind: str, place: str) -> Any:
-        """An overload by its text: "aten.add.Tensor", or "aten::add.Tensor"."""
+        """Finds an overload by its text: "aten.add.Tensor", or "aten::add.Tensor"."""
         parts = kind.replace("::", ".").split(".")
         if len(parts) == 2:
             parts.append("default")
@@ -221,7 +221,7 @@ class Reader:
             found = getattr(getattr(getattr(self.torch.ops, parts[0]), parts[1]), parts[2])
         except (AttributeError, RuntimeError):
             raise Unsupported(f"{place}: torch has no overload '{kind}'") from None
-        if not isinstance(found, self.torch._ops.OpOverload):  # attributes of torch's own objects
+        if not isinstance(found, self.torch._ops.OpOverload):  # the text names another attribute of torch's objects
             raise Unsupported(f"{place}: torch has no overload '{kind[:200]}'")
         if any(str(a.type) in ("str", "Optional[str]") and a.name not in TEXTS for a in found._schema.arguments):
             raise Unsupported(f"{place}: '{kind}' takes a text that may name a file")
@@ -230,9 +230,9 @@ class Reader:
     def call(
         self, kind: str, inputs: list[Any], attributes: dict[str, Any], place: str
     ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        """An overload with its arguments: tensors in the order of the schema, the others by name."""
+        """Resolves an overload and its arguments: tensors in the order of the schema, the others by name."""
         if kind.replace("::", ".") in ("aten.view.default", "aten._unsafe_view.default") and "size" in attributes:
-            # strides decide which views are legal, and the format leaves strides out
+            # strides determine which views are legal, but the format has no strides
             kind, attributes["shape"] = "aten.reshape.default", attributes.pop("size")
         target = self.overload(kind, place)
         rest = iter(inputs)
@@ -261,7 +261,7 @@ class Reader:
         return target, tuple(leading), keywords
 
     def listed(self, rest: Any, size: Any, mask: Any, inputs: list[Any], place: str) -> list[Any]:
-        """A list of tensors; a mask says where None stands."""
+        """A list of tensors; a mask marks positions of None."""
         if mask is not None:
             return [None if absent else next(rest, None) for absent in mask]
         count = len(inputs) if size is None else min(size, len(inputs) + 1)
@@ -271,7 +271,7 @@ class Reader:
         return found
 
     def plain_value(self, value: Any, kind: str, place: str) -> Any:
-        """A number, a text, a list of them, a dtype, layout or device."""
+        """Converts a number, a text, a list of them, a dtype, layout or device."""
         if isinstance(value, str) and (value.startswith("torch.") or value in DTYPES):
             name = value.removeprefix("torch.")
             found = getattr(self.torch, name, None)
@@ -288,7 +288,7 @@ class Reader:
         return value
 
     def read(self, name: str) -> Graph:
-        """The graph."""
+        """Converts the file to a graph."""
         from ..torch.frontend import from_exported
 
         examples = self.examples()

@@ -17,7 +17,7 @@ from ...base.locks import QUIET
 
 
 def described(name: str, meta: Any, producer: str = "", index: int = 0) -> dict[str, Any]:
-    """A tensor as the format writes it."""
+    """Describes a tensor in the format."""
     entry = {
         "name": name,
         "shape": [int(extent) for extent in meta.shape],
@@ -30,13 +30,13 @@ class Writer:
     """Converts an exported program to JSON."""
 
     def __init__(self, program: Any) -> None:
-        """Holds the program."""
+        """Stores the program."""
         self.torch = need("torch", "torch")
         self.program = program
         self.entries: dict[Any, list[dict[str, Any]]] = {}
 
     def tensors(self, node: Any, producer: str) -> list[dict[str, Any]]:
-        """The tensors that a node gives."""
+        """The tensors that a node returns."""
         meta = node.meta.get("val")
         metas = list(meta) if isinstance(meta, (tuple, list)) else [meta]
         several = len(metas) > 1
@@ -47,7 +47,7 @@ class Writer:
         ]
 
     def write(self, name: str) -> dict[str, Any]:
-        """The whole file."""
+        """Builds the content of the file."""
         from torch.export.graph_signature import InputKind
 
         specs = {spec.arg.name: spec for spec in self.program.graph_signature.input_specs}
@@ -81,14 +81,14 @@ class Writer:
         }
 
     def entry(self, node: Any) -> dict[str, Any]:
-        """The one tensor of a node."""
+        """The single tensor of a node."""
         found = self.entries.get(node)
         if not found:
             raise Unsupported(f"'{node}' is not a tensor: pytorch-ir holds tensors only")
         return found[0]
 
     def node(self, node: Any) -> dict[str, Any]:
-        """One call."""
+        """Describes one call."""
         if node.target is operator.getitem:
             source, index = node.args
             kind, inputs, attributes = "<built-in function getitem>", [self.entries[source][index]], {"index": index}
@@ -124,7 +124,7 @@ class Writer:
         return inputs, attributes
 
     def plain_value(self, value: Any) -> Any:
-        """A value that JSON holds."""
+        """Converts a value to one that JSON can store."""
         if isinstance(value, (list, tuple)):
             return [self.plain_value(item) for item in value]
         if value is None or isinstance(value, (bool, int, float, str)):

@@ -1,1 +1,1 @@
-"""StableHLO, and JAX through it."""
+"""Reads StableHLO modules, and JAX functions through them."""

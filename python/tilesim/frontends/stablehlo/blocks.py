@@ -12,27 +12,27 @@ from .scope import Complex, Scope, each
 
 
 def turned(scope: Scope, x: Complex) -> Complex:
-    """The last two axes exchanged."""
+    """Exchanges the last two axes."""
     order = [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]
     found: Complex = each(lambda part: scope.transpose(part, order), x)
     return found
 
 
 def adjoint(scope: Scope, x: Complex) -> Complex:
-    """The conjugate transpose."""
+    """Computes the conjugate transpose."""
     found = turned(scope, x)
     return Complex(found.re, scope.apply("negate", found.im))
 
 
 def masked(scope: Scope, x: Complex, mask: Any) -> Complex:
-    """x where a mask over the last two axes is true, else zeros."""
+    """Keeps x where a mask over the last two axes is true, and sets the rest to zero."""
     where = scope.constant(mask)
     kept: Complex = each(lambda part: scope.apply("select", where, part, scope.scalar(0, part.dtype)), x)
     return kept
 
 
 def hermitian(scope: Scope, lower: Complex) -> Complex:
-    """The full matrix of its lower triangle; its diagonal is real."""
+    """Completes a Hermitian matrix from its lower triangle; its diagonal is real."""
     n = lower.shape[-1]
     below, middle = masked(scope, lower, np.tri(n, k=-1, dtype=bool)), masked(scope, lower, np.eye(n, dtype=bool))
     above = adjoint(scope, below)
@@ -40,7 +40,7 @@ def hermitian(scope: Scope, lower: Complex) -> Complex:
 
 
 def by_blocks(scope: Scope, x: Complex) -> Tensor:
-    """[.., m, n] as [.., 2m, 2n]."""
+    """Converts complex [.., m, n] to real [.., 2m, 2n]."""
     *lead, rows, columns = x.shape
     top, bottom = (
         scope.concat([scope.reshape(part, [*lead, rows, 1, columns, 1]) for part in pair], x.ndim + 1)
@@ -59,8 +59,8 @@ def from_blocks(scope: Scope, x: Tensor) -> Complex:
 
 
 def complex_solve(scope: Scope, a: Complex, b: Complex, settings: dict[str, Any]) -> Complex:
-    """x of a x = b with one triangle of a; its rows are divided by the diagonal first, which makes the blocks units."""
-    if not settings["left_side"]:  # x a = b is a' x' = b'
+    """Solves x a = b or a x = b with one triangle of a; divides its rows by the diagonal first, for unit blocks."""
+    if not settings["left_side"]:  # x a = b is solved as a' x' = b'
         aside = {**settings, "left_side": True, "transpose_a": not settings["transpose_a"]}
         return turned(scope, complex_solve(scope, a, turned(scope, b), aside))
     lower = settings["lower"] != settings["transpose_a"]

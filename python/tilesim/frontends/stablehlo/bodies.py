@@ -33,7 +33,7 @@ def terminator(block: Any) -> Any:
 
 
 def producer(value: Any) -> Any:
-    """The operation that computes a value; None for an argument."""
+    """The operation that computes a value; None for an argument of the block."""
     owner = value.owner
     return owner if hasattr(owner, "opview") or hasattr(owner, "results") else None
 
@@ -76,7 +76,7 @@ def combiner_of(block: Any, index: int, count: int, replace: bool = False) -> st
 
 
 def promoted(scope: Scope, block: Any, values: Sequence[Value]) -> list[Value]:
-    """Operands in the element types of a body's arguments, which may be wider (StableHLO, is_promotable)."""
+    """Converts operands to the element types of a body's arguments, which may be wider (StableHLO, is_promotable)."""
     types = [Shaped(argument.type, "a body").dtype for argument in block.arguments]
     return [
         each(lambda part, dtype=dtype: scope.convert(part, dtype), value)
@@ -98,7 +98,7 @@ def choosing(block: Any, constants: Sequence[float] = ()) -> bool:
 
 
 def evaluated(module: Any, block: Any, columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Results of an elementwise body on columns of scalars."""
+    """Computes an elementwise body on columns of scalars."""
     builder = GraphBuilder("body")
     scope = Scope(module, builder)
     arguments = []
@@ -110,7 +110,7 @@ def evaluated(module: Any, block: Any, columns: Sequence[NDArray[Any]]) -> list[
 
 
 def special(dtype: str, nan: bool) -> list[Any]:
-    """Values that distinguish orders."""
+    """Values whose results distinguish one order from another."""
     if dtype == "bool":
         return [False, True]
     if dtype in FLOATS:
@@ -139,7 +139,7 @@ def arg_combiner(module: Any, block: Any) -> str | None:
         same = np.array(value, dtype=np.float64)
         if np.array_equal(np.where(left, i, j), index) and np.array_equal(wanted, same, equal_nan=True):
             return name
-        # JAX keeps the first of two NaN arguments, which is the lower index where indices rise
+        # JAX keeps the first of two NaN arguments, which has the lower index if indices increase
         left = np.where(left_nan & right_nan, True, left)
         if np.array_equal(np.where(left, i, j), index) and np.array_equal(np.where(left, a, b), same, equal_nan=True):
             return name
@@ -181,7 +181,7 @@ def sort_order(module: Any, block: Any) -> tuple[int, bool, bool] | None:
 
 
 def _ranks(a: NDArray[Any], b: NDArray[Any], signed: bool) -> NDArray[Any]:
-    """Ranks of the elements of both arrays: NaN after all numbers, or by sign bits if `signed`."""
+    """Ranks the elements of both arrays; NaN ranks after all numbers, or by sign bits if `signed`."""
     both = np.concatenate([a, b])
     if both.dtype.kind not in "iub" and both.dtype not in (NUMPY["i4"], NUMPY["u4"], NUMPY["i2"], NUMPY["u2"]):
         both = both.astype(np.float64)

@@ -16,12 +16,12 @@ from .manual import groups_along
 from .scope import Scope, Value, each, handles
 from .types import flag, integer, integers
 
-#: operations with a channel whose groups consist of partitions; other groups consist of replicas, or of both
+#: operations whose groups, with a channel, consist of partitions; other groups consist of replicas, or of both
 PARTITIONED = ("all_to_all", "collective_permute", "collective_broadcast")
 
 
 def channel_of(op: Any) -> int:
-    """Number of the channel; 0 without one."""
+    """Number of the channel, or 0 if the operation has none."""
     if "channel_handle" not in op.attributes:
         return 0
     from jaxlib.mlir.dialects import stablehlo
@@ -45,7 +45,7 @@ def mesh_rows(scope: Scope, attribute: str) -> list[list[int]]:
 
 
 def inline_mesh(attribute: str) -> str:
-    """A mesh that the attribute itself defines."""
+    """The mesh that the attribute itself defines."""
     axes = re.findall(r'mesh_axis<name = "([^"]+)", size = (\d+)>', attribute)
     ids = re.search(r"device_ids = dense<([^>]*)>", attribute)
     text = ", ".join(f"{name}={size}" for name, size in axes)
@@ -55,7 +55,7 @@ def inline_mesh(attribute: str) -> str:
 
 
 def stated_rows(op: Any) -> list[list[int]]:
-    """Groups as the operation states them; -1 pads shorter ones."""
+    """Groups as the operation states them; -1 fills up shorter ones."""
     if "replica_groups" not in op.attributes:
         return []
     matrix = np.array(op.attributes["replica_groups"])
@@ -81,7 +81,7 @@ def flattened(scope: Scope, op: Any, name: str, rows: list[list[int]]) -> list[l
 
 
 def open_count(scope: Scope, op: Any, name: str, members: Sequence[int]) -> None:
-    """Infers the number of devices from groups where the module does not state it."""
+    """Infers the number of devices from groups if the module does not state it."""
     found = scope.module.devices
     most = max(members, default=0) + 1
     channel = channel_of(op) > 0
@@ -109,7 +109,7 @@ def open_count(scope: Scope, op: Any, name: str, members: Sequence[int]) -> None
 
 
 def groups_of(scope: Scope, op: Any) -> dict[str, Any]:
-    """Groups of devices and the channel."""
+    """Attributes for groups of devices and for the channel."""
     name = op.name.split(".")[1]
     attribute = str(op.attributes["replica_groups"]) if "replica_groups" in op.attributes else ""
     scope.module.meets()
@@ -135,7 +135,7 @@ def groups_of(scope: Scope, op: Any) -> dict[str, Any]:
 
 
 def combiner(op: Any) -> str:
-    """The combiner of the body."""
+    """The combiner that the body computes."""
     found = combiner_of(op.regions[0].blocks[0], 0, 1)
     if found is None:
         raise Unsupported("an all-reduce with a body other than a sum, product, maximum or minimum")
@@ -152,20 +152,20 @@ def by_parts(scope: Scope, op: Any, kind: str, **attributes: Any) -> list[Value]
 
 @handles("stablehlo.all_reduce")
 def all_reduce(scope: Scope, op: Any) -> Sequence[Value]:
-    """One all-reduce per operand."""
+    """Builds one all-reduce per operand."""
     return by_parts(scope, op, "all_reduce", combiner=combiner(op), **groups_of(scope, op))
 
 
 @handles("stablehlo.all_gather")
 def all_gather(scope: Scope, op: Any) -> Sequence[Value]:
-    """One all-gather per operand."""
+    """Builds one all-gather per operand."""
     dim = integer(op, "all_gather_dim")
     return by_parts(scope, op, "all_gather", dim=dim, **groups_of(scope, op))
 
 
 @handles("stablehlo.reduce_scatter")
 def reduce_scatter(scope: Scope, op: Any) -> Sequence[Value]:
-    """The combined tensor, sharded along one axis."""
+    """Combines tensors and shards the result along one axis."""
     dim, groups = integer(op, "scatter_dimension"), groups_of(scope, op)
     return by_parts(scope, op, "reduce_scatter", dim=dim, combiner=combiner(op), **groups)
 
@@ -179,7 +179,7 @@ def all_to_all(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.collective_permute")
 def collective_permute(scope: Scope, op: Any) -> Sequence[Value]:
-    """Pairs of source and target, of replicas in each partition or, with a channel, of partitions in each replica."""
+    """Sends between pairs of replicas in each partition or, with a channel, between partitions in each replica."""
     pairs = integers(op, "source_target_pairs")
     scope.module.meets()
     open_count(scope, op, "collective_permute", pairs)
@@ -191,7 +191,7 @@ def collective_permute(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.collective_broadcast")
 def collective_broadcast(scope: Scope, op: Any) -> Sequence[Value]:
-    """The first device of each group sends."""
+    """Broadcasts from the first device of each group."""
     return by_parts(scope, op, "broadcast_devices", **groups_of(scope, op))
 
 
@@ -214,7 +214,7 @@ def device_index(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.async_start", "mhlo.async_start")
 def async_start(scope: Scope, op: Any) -> Sequence[Value]:
-    """The operation that it starts: data dependences order a graph."""
+    """Builds the operation that it starts, because data dependences order a graph."""
     values = [scope.value(operand) for operand in op.operands]
     if op.regions and len(op.regions[0].blocks) > 0:
         return [scope.inline(op.regions[0].blocks[0], values)]
@@ -223,12 +223,12 @@ def async_start(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("mhlo.async_update")
 def async_update(scope: Scope, op: Any) -> Sequence[Value]:
-    """The value of the start."""
+    """The value of the matching start."""
     return [scope.value(op.operands[0])]
 
 
 @handles("stablehlo.async_done", "mhlo.async_done")
 def async_done(scope: Scope, op: Any) -> Sequence[Value]:
-    """The results of the start."""
+    """The results of the matching start."""
     found: list[Value] = scope.value(op.operands[0])
     return found

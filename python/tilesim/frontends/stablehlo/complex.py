@@ -11,28 +11,28 @@ from ...graph.tensor import Tensor
 from .movement import as_complex
 from .scope import Complex, Scope, Value, each
 
-#: from here on exp(2x) exceeds a quarter of the largest number (W. Kahan, Branch cuts for complex elementary
+#: above this number exp(2x) exceeds a quarter of the largest number (W. Kahan, Branch cuts for complex elementary
 #: functions, 1987)
 STEEP = {"f32": 22.0, "f64": 177.0}
 
 
 def number(scope: Scope, like: Complex, re: float) -> Complex:
-    """A real number as a complex one."""
+    """Converts a real number to a complex tensor."""
     return as_complex(scope, scope.scalar(re, like.re.dtype))
 
 
 def negated(scope: Scope, x: Complex) -> Complex:
-    """-x."""
+    """Computes -x."""
     return Complex(scope.apply("negate", x.re), scope.apply("negate", x.im))
 
 
 def product(scope: Scope, x: Complex, y: Complex) -> Complex:
-    """x y."""
+    """Computes x y."""
     return Complex(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
 
 
 def quotient(scope: Scope, x: Complex, y: Complex) -> Complex:
-    """x / y; y is divided by its larger part first, so that its square stays in range. Division by zero is by parts."""
+    """Computes x / y; y is first divided by its larger part to keep squares in range. Division by zero is by parts."""
     size = scope.apply("maximum", scope.apply("abs", y.re), scope.apply("abs", y.im))
     none = scope.apply("equal", size, scope.scalar(0, size.dtype))
     a = scope.apply("select", none, scope.scalar(1, size.dtype), y.re / size)
@@ -42,7 +42,7 @@ def quotient(scope: Scope, x: Complex, y: Complex) -> Complex:
 
 
 def magnitude(scope: Scope, x: Complex) -> Tensor:
-    """The root of the sum of squares, scaled by the larger part."""
+    """The root of the sum of squares, scaled by the larger part to avoid overflow."""
     parts = [scope.apply("abs", part) for part in (x.re, x.im)]
     large, small = (scope.apply(name, *parts) for name in ("maximum", "minimum"))
     ratio = small / large
@@ -53,21 +53,21 @@ def magnitude(scope: Scope, x: Complex) -> Tensor:
 
 
 def exponential(scope: Scope, x: Complex) -> Complex:
-    """exp(re) (cos(im) + i sin(im))."""
+    """Computes exp(re) (cos(im) + i sin(im))."""
     size = scope.apply("exp", x.re)
-    real = scope.apply("equal", x.im, scope.scalar(0, x.im.dtype))  # also for an infinite magnitude
+    real = scope.apply("equal", x.im, scope.scalar(0, x.im.dtype))  # keeps real numbers real, also infinite ones
     return Complex(size * scope.apply("cos", x.im), scope.apply("select", real, x.im, size * scope.apply("sin", x.im)))
 
 
 def exponential_minus_one(scope: Scope, x: Complex) -> Complex:
-    """exp(x) - 1, exact for small x."""
+    """Computes exp(x) - 1 without cancellation for small x."""
     half = scope.apply("sin", x.im * 0.5)
     re = scope.apply("expm1", x.re) * scope.apply("cos", x.im) - half * half * 2.0
     return Complex(re, exponential(scope, x).im)
 
 
 def tangent(scope: Scope, x: Complex) -> Complex:
-    """tanh by Kahan's formula: with t = tan(im), s = sinh(re), (cosh s (1 + t^2) + i t) / (1 + (1 + t^2) s^2)."""
+    """Computes tanh by Kahan's formula, t = tan(im), s = sinh(re): (cosh s (1 + t^2) + i t) / (1 + (1 + t^2) s^2)."""
     steep = scope.apply("greater", scope.apply("abs", x.re), scope.scalar(STEEP[x.re.dtype], x.re.dtype))
     near = scope.apply("select", steep, scope.scalar(0, x.re.dtype), x.re)
     t, s = scope.apply("tan", x.im), scope.apply("sinh", near)
@@ -81,7 +81,7 @@ def tangent(scope: Scope, x: Complex) -> Complex:
 
 
 def logarithm(scope: Scope, x: Complex) -> Complex:
-    """ln|x| + i arg(x); for |x| near 1 by ln(1 + (|x|^2 - 1)) / 2."""
+    """Computes ln|x| + i arg(x), for |x| near 1 by ln(1 + (|x|^2 - 1)) / 2."""
     size = magnitude(scope, x)
     large, small = (
         scope.apply(name, *(scope.apply("abs", part) for part in (x.re, x.im))) for name in ("maximum", "minimum")
@@ -94,7 +94,7 @@ def logarithm(scope: Scope, x: Complex) -> Complex:
 
 
 def logarithm_of_more(scope: Scope, x: Complex) -> Complex:
-    """ln(1 + x); for small x by ln(1 + (|1 + x|^2 - 1)) / 2."""
+    """Computes ln(1 + x), for small x by ln(1 + (|1 + x|^2 - 1)) / 2."""
     more = Complex(x.re + 1.0, x.im)
     beyond = x.re * (x.re + 2.0) + x.im * x.im
     close = scope.apply("less", scope.apply("abs", beyond), scope.scalar(0.5, x.re.dtype))
@@ -118,7 +118,7 @@ def root(scope: Scope, x: Complex) -> Complex:
 
 
 def power(scope: Scope, x: Complex, y: Complex) -> Complex:
-    """exp(y ln x); for x = 0: 1 where y is 0, 0 where its real part is positive, else infinity."""
+    """Computes exp(y ln x); for x = 0: 1 if y is 0, 0 if its real part is positive, else infinity."""
     found = exponential(scope, product(scope, y, logarithm(scope, x)))
     zero = scope.scalar(0, x.re.dtype)
     none = scope.apply("logical_and", scope.apply("equal", x.re, zero), scope.apply("equal", x.im, zero))
@@ -132,7 +132,7 @@ def power(scope: Scope, x: Complex, y: Complex) -> Complex:
 
 
 def sign(scope: Scope, x: Complex) -> Complex:
-    """x / |x|, and 0 for 0."""
+    """Computes x / |x|, or 0 for 0."""
     size = magnitude(scope, x)
     none = scope.apply("equal", size, scope.scalar(0, size.dtype))
     safe = scope.apply("select", none, scope.scalar(1, size.dtype), size)
@@ -140,19 +140,19 @@ def sign(scope: Scope, x: Complex) -> Complex:
 
 
 def sine(scope: Scope, x: Complex) -> Complex:
-    """sin(re) cosh(im) + i cos(re) sinh(im)."""
+    """Computes sin(re) cosh(im) + i cos(re) sinh(im)."""
     sin, cos = scope.apply("sin", x.re), scope.apply("cos", x.re)
     return Complex(sin * scope.apply("cosh", x.im), cos * scope.apply("sinh", x.im))
 
 
 def cosine(scope: Scope, x: Complex) -> Complex:
-    """cos(re) cosh(im) - i sin(re) sinh(im)."""
+    """Computes cos(re) cosh(im) - i sin(re) sinh(im)."""
     sin, cos = scope.apply("sin", x.re), scope.apply("cos", x.re)
     return Complex(cos * scope.apply("cosh", x.im), scope.apply("negate", sin * scope.apply("sinh", x.im)))
 
 
 def turned_tangent(scope: Scope, x: Complex) -> Complex:
-    """tan(x) = -i tanh(i x)."""
+    """Computes tan(x) = -i tanh(i x)."""
     found = tangent(scope, Complex(scope.apply("negate", x.im), x.re))
     return Complex(found.im, scope.apply("negate", found.re))
 
@@ -160,7 +160,7 @@ def turned_tangent(scope: Scope, x: Complex) -> Complex:
 def compared(
     scope: Scope, direction: str, a: Complex, b: Complex, compare: Callable[[str, Any, Any], Tensor]
 ) -> Tensor:
-    """Equal where both parts are; in the order of real parts, then of imaginary ones (StableHLO, compare)."""
+    """Compares both parts for equality, or orders by real and then imaginary parts (StableHLO, compare)."""
     same = compare("EQ", a.re, b.re)
     if direction in ("EQ", "NE"):
         both = scope.apply("logical_and", same, compare("EQ", a.im, b.im))
@@ -180,7 +180,7 @@ def larger(scope: Scope, name: str, a: Complex, b: Complex) -> Complex:
 
 
 def angle(scope: Scope, y: Complex, x: Complex) -> Complex:
-    """-i ln((x + i y) / sqrt(x^2 + y^2)), the complex atan2."""
+    """Computes the complex atan2, -i ln((x + i y) / sqrt(x^2 + y^2))."""
     length = root(scope, FUNCTIONS["add"](scope, product(scope, x, x), product(scope, y, y)))
     found = logarithm(scope, quotient(scope, Complex(x.re - y.im, x.im + y.re), length))
     return Complex(found.im, scope.apply("negate", found.re))
@@ -217,12 +217,12 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
 
 
 def plus_one(scope: Scope, x: Complex) -> Complex:
-    """1 + x."""
+    """Computes 1 + x."""
     return Complex(x.re + 1.0, x.im)
 
 
 def complex_function(scope: Scope, name: str, x: list[Any]) -> Value:
-    """An operation of StableHLO on complex numbers."""
+    """Applies an operation of StableHLO to complex numbers."""
     if name not in FUNCTIONS:
         raise Unsupported(f"'{name}' for complex numbers")
     return FUNCTIONS[name](scope, *x)

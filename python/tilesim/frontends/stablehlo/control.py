@@ -1,4 +1,4 @@
-"""Calls, branches, loops and calls by name of StableHLO."""
+"""Calls, branches, loops and custom calls of StableHLO."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .types import Shaped, dense, integer, text
 def run_functions(
     scope: Scope, kind: str, operands: Sequence[Tensor], names: Sequence[str], types: Sequence[Any], **attributes: Any
 ) -> list[Value]:
-    """An operation that runs functions, with results in the module's types."""
+    """Builds an operation that runs functions; its results have the module's types."""
     values = scope.builder.core.op(kind, [x.value for x in operands], attributes, "", 0, list(names))
     return rebuilt(types, [Tensor(scope.builder, value) for value in values])
 
 
 @handles("func.call", "stablehlo.call")
 def call(scope: Scope, op: Any) -> Sequence[Value]:
-    """Inlines small functions and those with one call."""
+    """Inlines small functions and those with one call; calls the others."""
     name = text(op, "callee")
     values = [scope.value(operand) for operand in op.operands]
     function = scope.module.function(name)
@@ -38,13 +38,13 @@ def call(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.composite")
 def composite(scope: Scope, op: Any) -> Sequence[Value]:
-    """Its decomposition."""
+    """Builds the decomposition of a composite operation."""
     name = text(op, "decomposition")
     return scope.module.inlined(scope, name, [scope.value(operand) for operand in op.operands])
 
 
 def captured_by(blocks: Sequence[Any]) -> list[Any]:
-    """Values from outside that blocks use, each once, in order of use."""
+    """Values from outside that blocks use, each once, in order of first use."""
     found: list[Any] = []
 
     def visit(block: Any, inside: set[Any]) -> None:
@@ -64,7 +64,7 @@ def captured_by(blocks: Sequence[Any]) -> list[Any]:
 
 
 def split_captured(scope: Scope, blocks: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Captured values: those to pass as operands, and constants to create again inside."""
+    """Splits captured values into those to pass as operands, and constants to create again inside."""
     passed: list[Any] = []
     remade: list[Any] = []
     for mlir in captured_by(blocks):
@@ -76,7 +76,7 @@ def split_captured(scope: Scope, blocks: Sequence[Any]) -> tuple[list[Any], list
 
 @handles("stablehlo.if", "stablehlo.case")
 def branch(scope: Scope, op: Any) -> Sequence[Value]:
-    """A known condition selects its branch while the graph is built."""
+    """Builds a branch; a known condition selects it while the graph is built."""
     which = scope.real(op.operands[0])
     blocks = [region.blocks[0] for region in op.regions]
     known = scope.array(which)
@@ -92,7 +92,7 @@ def branch(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.while")
 def while_loop(scope: Scope, op: Any) -> Sequence[Value]:
-    """A loop; captured values become invariant state."""
+    """Builds a loop; captured values become invariant state."""
     condition, body = (region.blocks[0] for region in op.regions)
     state = [scope.value(operand) for operand in op.operands]
     passed, remade = split_captured(scope, [condition, body])
@@ -106,7 +106,7 @@ def while_loop(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def constant_integer(scope: Scope, mlir: Any) -> int | None:
-    """The integer value of a constant."""
+    """The integer value of a constant, or None."""
     op = producer(mlir)
     if op is not None and named(op) == "stablehlo.constant":
         shaped = Shaped(mlir.type, "a constant")
@@ -143,7 +143,7 @@ def trip_count(scope: Scope, condition: Any, body: Any, state: Sequence[Value]) 
 
 
 def ranked(scope: Scope, x: Tensor, k: int, dtype: str, largest: bool = True) -> list[Tensor]:
-    """The k largest or smallest along the last axis and their indices; floats in total order, by their bits."""
+    """Finds the k largest or smallest along the last axis and their indices; floats in total order, by their bits."""
     keys = total_order(scope, x) if x.dtype in FLOATS else scope.convert(x, "u8") if x.dtype == "bool" else x
     values, places = scope.op("top_k", keys, results=2, dim=x.ndim - 1, k=k, dtype=dtype, largest=largest)
     if x.dtype in FLOATS:
@@ -175,12 +175,12 @@ def custom_call(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def letter(op: Any, name: str) -> str:
-    """A LAPACK option: one letter, given as the number of its character."""
+    """Reads a LAPACK option, a letter that is stored as its character code."""
     return chr(int(op.attributes["mhlo.backend_config"][name].value))
 
 
 def potrf(scope: Scope, op: Any) -> Sequence[Value]:
-    """LAPACK's Cholesky factor; the other triangle keeps its elements. The status is the failing pivot's number."""
+    """Computes LAPACK's Cholesky factor; the other triangle is kept. The status is the failing pivot's number."""
     a = scope.real(op.operands[0])
     lower = letter(op, "uplo") == "L"
     factor = scope.op("linear_solve", a, mode="cholesky", lower=lower)
@@ -193,7 +193,7 @@ def potrf(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def getrf(scope: Scope, op: Any) -> Sequence[Value]:
-    """LAPACK's LU factors; the status is the number of the first zero pivot."""
+    """Computes LAPACK's LU factors; the status is the number of the first zero pivot."""
     packed, pivots, _ = factors.lu(scope.builder, scope.real(op.operands[0]))
     k = min(packed.shape[-2:])
     square = packed[(..., slice(0, k), slice(0, k))]
@@ -202,17 +202,17 @@ def getrf(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def geqrf(scope: Scope, op: Any) -> Sequence[Value]:
-    """LAPACK's reflections."""
+    """Computes LAPACK's Householder reflections."""
     return list(factors.reflectors(scope.builder, scope.real(op.operands[0])))
 
 
 def orgqr(scope: Scope, op: Any) -> Sequence[Value]:
-    """LAPACK's product of reflections."""
+    """Computes LAPACK's product of reflections."""
     return [factors.qr(scope.builder, scope.real(op.operands[0]), scope.real(op.operands[1]))]
 
 
 def trsm(scope: Scope, op: Any) -> Sequence[Value]:
-    """LAPACK's triangular solve."""
+    """Solves a triangular system as LAPACK does."""
     a, b = (scope.real(operand) for operand in list(op.operands)[:2])
     return [
         scope.op(
@@ -232,20 +232,20 @@ LAPACK = {"potrf_ffi": potrf, "trsm_ffi": trsm, "getrf_ffi": getrf, "geqrf_ffi":
 
 
 def batch_shape(scope: Scope, x: Tensor, feature: int) -> list[int]:
-    """Axes that a batch normalization averages over."""
+    """Axes over which a batch normalization averages."""
     return [axis for axis in range(x.ndim) if axis != feature]
 
 
 @handles("stablehlo.batch_norm_inference")
 def batch_norm(scope: Scope, op: Any) -> Sequence[Value]:
-    """With given statistics."""
+    """Normalizes a batch with given statistics."""
     epsilon = float(op.attributes["epsilon"].value)
     return [scope.op("batch_norm", *scope.operands(op), feature_dim=integer(op, "feature_index"), epsilon=epsilon)]
 
 
 @handles("stablehlo.batch_norm_training")
 def batch_norm_training(scope: Scope, op: Any) -> Sequence[Value]:
-    """With the statistics of the batch, which are also results."""
+    """Normalizes a batch with its own statistics, which are also results."""
     x, scale, offset = scope.operands(op)
     feature, epsilon = integer(op, "feature_index"), float(op.attributes["epsilon"].value)
     dims = batch_shape(scope, x, feature)
@@ -258,7 +258,7 @@ def batch_norm_training(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.batch_norm_grad")
 def batch_norm_grad(scope: Scope, op: Any) -> Sequence[Value]:
-    """StableHLO specification, batch_norm_grad."""
+    """Computes the gradients of the StableHLO specification, batch_norm_grad."""
     x, scale, mean, variance, gradient = scope.operands(op)
     feature, epsilon = integer(op, "feature_index"), float(op.attributes["epsilon"].value)
     dims = batch_shape(scope, x, feature)

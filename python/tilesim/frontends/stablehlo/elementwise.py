@@ -30,13 +30,13 @@ COMPARE = {
 
 
 def short(op: Any) -> str:
-    """Name without its dialect."""
+    """The name of an operation without its dialect."""
     return named(op).split(".", 1)[1]
 
 
 @handles(*FUNCTIONS)
 def elementwise_function(scope: Scope, op: Any) -> Sequence[Value]:
-    """Operations that are one elementwise function."""
+    """Operations that correspond to one elementwise function."""
     name = short(op)
     values = [scope.value(operand) for operand in op.operands]
     if any(isinstance(value, Complex) for value in values):
@@ -49,7 +49,7 @@ def elementwise_function(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.add", "stablehlo.multiply", "stablehlo.maximum", "stablehlo.minimum")
 def semiring(scope: Scope, op: Any) -> Sequence[Value]:
-    """Sums, products, extremes; on bool they are or, and."""
+    """Sums, products and extremes; on bool they are or and and."""
     a, b = (scope.value(operand) for operand in op.operands)
     name = short(op)
     if isinstance(a, Complex):
@@ -59,14 +59,14 @@ def semiring(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.and", "stablehlo.or", "stablehlo.xor", "stablehlo.not")
 def logic(scope: Scope, op: Any) -> Sequence[Value]:
-    """Logical on bool, bitwise on integers."""
+    """Applies the logical function to bool, and the bitwise one to integers."""
     x = scope.operands(op)
     return [scope.apply(("logical_" if x[0].dtype == "bool" else "bitwise_") + short(op), *x)]
 
 
 @handles("stablehlo.divide", "stablehlo.remainder")
 def divide(scope: Scope, op: Any) -> Sequence[Value]:
-    """Integers divided by zero give -1 and the dividend, as in XLA's elemental emitter."""
+    """Divides; integers divided by zero give -1, and the remainder is the dividend, as in XLA's elemental emitter."""
     a, b = (scope.value(operand) for operand in op.operands)
     name = short(op)
     if isinstance(a, Complex):
@@ -83,7 +83,7 @@ def divide(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.shift_right_logical", "stablehlo.shift_right_arithmetic")
 def shift_right(scope: Scope, op: Any) -> Sequence[Value]:
-    """The kind of shift follows the sign of the dtype."""
+    """Shifts right; the sign of the dtype selects an arithmetic or logical shift."""
     x, amount = scope.operands(op)
     letter = "u" if short(op) == "shift_right_logical" else "i"
     dtype = f"{letter}{BITS[x.dtype]}"
@@ -92,7 +92,7 @@ def shift_right(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.round_nearest_afz")
 def round_away(scope: Scope, op: Any) -> Sequence[Value]:
-    """Halves go away from zero."""
+    """Rounds to integers; halves go away from zero."""
     (x,) = scope.operands(op)
     whole = scope.apply("trunc", x)
     far = scope.apply("greater_equal", scope.apply("abs", x - whole), scope.scalar(0.5, x.dtype))
@@ -113,8 +113,8 @@ def leading_zeros(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def total_order(scope: Scope, x: Tensor) -> Tensor:
-    """Integers in the order of IEEE 754-2008 section 5.10: -NaN, -inf, .., -0, 0, .., inf, NaN."""
-    if BITS[x.dtype] < 8:  # without NaN
+    """Converts floats to integers in the order of IEEE 754-2008 section 5.10: -NaN, -inf, .., -0, 0, .., inf, NaN."""
+    if BITS[x.dtype] < 8:  # these formats have no NaN
         x = scope.convert(x, "f32")
     return _without_sign(scope, scope.bitcast(x, f"i{BITS[x.dtype]}"))
 
@@ -134,7 +134,7 @@ def _without_sign(scope: Scope, signed: Tensor) -> Tensor:
 
 @handles("stablehlo.compare")
 def compare(scope: Scope, op: Any) -> Sequence[Value]:
-    """Comparisons; floats in total order through their bits."""
+    """Compares; floats in total order are compared by their bits."""
     total = text(op, "compare_type") == "TOTALORDER"
 
     def compare_parts(direction: str, a: Tensor, b: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ def compare(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.select")
 def select(scope: Scope, op: Any) -> Sequence[Value]:
-    """One of two tensors per element."""
+    """Selects one of two tensors for each element."""
     which = scope.real(op.operands[0])
     a, b = (scope.value(operand) for operand in list(op.operands)[1:])
     return [each(lambda yes, no: scope.apply("select", which, yes, no), a, b)]
@@ -161,7 +161,7 @@ def select(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.convert")
 def convert(scope: Scope, op: Any) -> Sequence[Value]:
-    """Floats to integers saturate, as in XLA."""
+    """Converts dtypes; floats saturate when they become integers, as in XLA."""
     x = scope.value(op.operands[0])
     target = Shaped(op.results[0].type, named(op))
 
@@ -177,23 +177,23 @@ def convert(scope: Scope, op: Any) -> Sequence[Value]:
     return [scope.apply("logical_or", *parts) if len(parts) == 2 else parts[0]]
 
 
-#: bits of exponent and mantissa of the wider dtypes
+#: wider dtype -> bits of exponent and mantissa
 FORMATS = {(8, 7): "bf16", (5, 10): "f16", (8, 23): "f32", (11, 52): "f64"}
 
 
 @handles("stablehlo.reduce_precision")
 def reduce_precision(scope: Scope, op: Any) -> Sequence[Value]:
-    """Rounds by the bits (StableHLO, reduce_precision); f32 to 8 and 7 bits goes through bf16."""
+    """Rounds by the bits (StableHLO, reduce_precision); f32 with 8 exponent and 7 mantissa bits goes through bf16."""
     (x,) = scope.operands(op)
     exponent, mantissa = integer(op, "exponent_bits"), integer(op, "mantissa_bits")
     if x.dtype == "f32" and (exponent, mantissa) == (8, 7):
         return [scope.convert(scope.convert(x, "bf16"), x.dtype)]
-    wide = x if x.dtype in FORMATS.values() else scope.convert(x, "f32")  # formats of up to a byte
+    wide = x if x.dtype in FORMATS.values() else scope.convert(x, "f32")  # formats of at most a byte
     return [scope.convert(_rounded(scope, wide, exponent, mantissa), x.dtype)]
 
 
 def _rounded(scope: Scope, x: Tensor, exponent: int, mantissa: int) -> Tensor:
-    """x rounded to the nearest normal number of a format, ties to even; overflow gives infinity, underflow zero."""
+    """Rounds x to the nearest normal number of a format, ties to even; overflow gives infinity, underflow zero."""
     own_exponent, own = next(bits for bits, dtype in FORMATS.items() if dtype == x.dtype)
     word = f"u{BITS[x.dtype]}"
     dropped = max(0, own - mantissa)
@@ -222,7 +222,7 @@ def _rounded(scope: Scope, x: Tensor, exponent: int, mantissa: int) -> Tensor:
 
 @handles("stablehlo.real", "stablehlo.imag", "stablehlo.complex")
 def parts(scope: Scope, op: Any) -> Sequence[Value]:
-    """Complex numbers and their parts."""
+    """Operations that make complex numbers or take their parts."""
     x = [scope.value(operand) for operand in op.operands]
     if short(op) == "complex":
         return [Complex(x[0], x[1])]
@@ -233,7 +233,7 @@ def parts(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("chlo.square", "chlo.is_inf", "chlo.is_pos_inf", "chlo.is_neg_inf")
 def small(scope: Scope, op: Any) -> Sequence[Value]:
-    """Short compositions."""
+    """Operations that are short compositions of functions."""
     (x,) = scope.operands(op)
     if short(op) == "square":
         return [x * x]

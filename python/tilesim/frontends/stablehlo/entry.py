@@ -1,4 +1,4 @@
-"""StableHLO modules and JAX functions as graphs. The parser is jaxlib's (extra `jax`)."""
+"""Converts StableHLO modules and JAX functions to graphs. The parser is jaxlib's (extra `jax`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from ..._core import Unsupported
 from ...base.checked import checked
-from ...base.errors import path_text, shown, user_error
+from ...base.errors import path_text, shown, unsupported, user_error
 from ...base.extras import need
 from ...base.files import read_bytes
 from ...graph.graph import Graph
@@ -23,16 +23,16 @@ from .passes import QUANTIZED, know_quantized, run
 
 __all__ = ["from_jax", "from_stablehlo"]
 
-MAX_BYTES = 1 << 30  # of a module's text or bytecode
-MAX_SECONDS = 600  # of wall time for the translation of bytecode
-MAX_WORK = 4  # seconds of process time for it, plus one per MiB: damaged bytecode can make MLIR's reader loop
-MAX_MODULE = 1 << 26  # bytes of a module for one device that a graph keeps
-MAX_MEMORY = 4 << 30  # bytes for it, plus 64 per byte of the module
-MAX_NESTING = 256  # of brackets: the parser recurses
+MAX_BYTES = 1 << 30  # largest size of a module's text or bytecode
+MAX_SECONDS = 600  # most seconds of wall time for the translation of bytecode
+MAX_WORK = 4  # most seconds of its process time, plus one per MiB: damaged bytecode can make MLIR's reader loop
+MAX_MODULE = 1 << 26  # largest module for one device that a graph keeps, in bytes
+MAX_MEMORY = 4 << 30  # most bytes of memory for the translation, plus 64 per byte of the module
+MAX_NESTING = 256  # deepest nesting of brackets, because the parser recurses
 
 
 def nesting(text: str) -> int:
-    """Deepest nesting of brackets outside of quotes."""
+    """The deepest nesting of brackets outside of quotes."""
     depth = deepest = 0
     for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[\](){}<>]', text):
         bracket = match[0]
@@ -91,7 +91,7 @@ sys.stdout.buffer.write(text.encode("utf-8"))
 
 
 def translated(source: bytes, place: str) -> str:
-    """Text of a module in bytecode. A subprocess translates it because MLIR's reader aborts on some damaged input."""
+    """Translates bytecode to text in a subprocess, because MLIR's reader aborts on some damaged input."""
     limits = [str(MAX_WORK + (len(source) >> 20)), str(MAX_MEMORY + 64 * len(source))]
     command = [sys.executable, "-c", TRANSLATE, *limits]
     try:
@@ -107,7 +107,7 @@ def translated(source: bytes, place: str) -> str:
 
 
 def parsed(source: str | bytes, place: str) -> Any:
-    """A module from text or bytecode."""
+    """Parses a module from text or bytecode."""
     need("jax", "jax")
     mlir = need("jax.interpreters.mlir", "jax")
     ir = need("jaxlib.mlir.ir", "jax")
@@ -174,14 +174,14 @@ def from_stablehlo(
 
 
 def _with_module(graph: Graph, contents: str | bytes) -> Graph:
-    """The graph with its module attached, unless a module for one device is too long."""
+    """Attaches the module to a graph, unless it is a long module for one device."""
     if graph.devices > 1 or graph.mesh or len(contents) <= MAX_MODULE:
         graph.module = contents
     return graph
 
 
 def graph_of(module: Any, name: str, passes: str | Sequence[str] | None = None) -> Graph:
-    """The graph of a parsed module."""
+    """Converts a parsed module to a graph."""
     if not name and "sym_name" in module.operation.attributes:
         name = str(module.operation.attributes["sym_name"].value)
     try:
@@ -230,13 +230,18 @@ def from_jax(
         raise user_error(
             "the arguments do not fit the function", value=str(error), suggestion=f"Write {call}"
         ) from None
-    except ValueError:  # a builtin without a signature
+    except ValueError:  # a builtin function has no signature
         pass
     jitted = jax.jit(function, keep_unused=True)
     try:
         lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=("cpu",))
-    except OverflowError as error:  # an integer that JAX has no type for
+    except OverflowError as error:  # no JAX type can hold the integer
         raise user_error("jax cannot trace the function", value=str(error)[:200], allowed="arrays, numbers") from None
+    except (TypeError, ValueError, IndexError) as error:  # of JAX, or of the function
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        remedy = "Replace a choice that depends on data by jnp.where or jax.lax.cond" if "Tracer" in repr(error) else ""
+        raise unsupported(f"jax cannot trace the function: {said}", place=getattr(function, "__name__", "function"),
+                          suggestion=remedy) from error  # fmt: skip
     module = lowered.compiler_ir("stablehlo")
     graph = graph_of(module, name or getattr(function, "__name__", "function").strip("<>"), passes)
     written = io.BytesIO()

@@ -14,30 +14,30 @@ from .types import flag, integer
 
 @handles("stablehlo.tuple")
 def tuple_value(scope: Scope, op: Any) -> Sequence[Value]:
-    """A tuple of values."""
+    """Collects values in a tuple."""
     return [[scope.value(operand) for operand in op.operands]]
 
 
 @handles("stablehlo.get_tuple_element")
 def element(scope: Scope, op: Any) -> Sequence[Value]:
-    """One element of a tuple."""
+    """Selects one element of a tuple."""
     return [scope.value(op.operands[0])[integer(op, "index")]]
 
 
 @handles("stablehlo.after_all", "stablehlo.create_token")
 def token(scope: Scope, op: Any) -> Sequence[Value]:
-    """An empty tuple: data dependences order a graph."""
+    """Returns an empty tuple, because data dependences order a graph."""
     return [[]]
 
 
 def entry_only(scope: Scope, op: Any) -> None:
-    """Raises an error inside functions, loops and branches: host transfers are inputs and outputs of the graph."""
+    """Raises an error inside functions, loops and branches: only the graph has inputs and outputs for the host."""
     if scope.builder is not scope.module.root:
         raise Unsupported(f"'{named(op)}' inside a loop, a branch or a called function")
 
 
 def received(scope: Scope, op: Any, stem: str) -> list[Value]:
-    """Additional inputs of the graph, and the token."""
+    """Adds inputs to the graph; returns them and the token."""
     entry_only(scope, op)
     values = [scope.module.formal(scope, mlir.type, scope.module.fresh(stem)) for mlir in list(op.results)[:-1]]
     scope.module.from_host += values
@@ -45,7 +45,7 @@ def received(scope: Scope, op: Any, stem: str) -> list[Value]:
 
 
 def send_to_host(scope: Scope, op: Any, stem: str) -> list[Value]:
-    """Additional outputs of the graph; returns the token."""
+    """Adds outputs to the graph; returns the token."""
     entry_only(scope, op)
     for operand in list(op.operands)[:-1]:
         value = scope.value(operand)
@@ -56,19 +56,19 @@ def send_to_host(scope: Scope, op: Any, stem: str) -> list[Value]:
 
 @handles("stablehlo.infeed")
 def infeed(scope: Scope, op: Any) -> Sequence[Value]:
-    """Inputs "infeed", "infeed.1", .."""
+    """Adds inputs "infeed", "infeed.1", .."""
     return received(scope, op, "infeed")
 
 
 @handles("stablehlo.outfeed")
 def outfeed(scope: Scope, op: Any) -> Sequence[Value]:
-    """Outputs "outfeed", "outfeed.1", .."""
+    """Adds outputs "outfeed", "outfeed.1", .."""
     return send_to_host(scope, op, "outfeed")
 
 
 @handles("stablehlo.send")
 def send(scope: Scope, op: Any) -> Sequence[Value]:
-    """To the host: an output "send<channel>"."""
+    """Sends to the host: adds an output "send<channel>"."""
     if not flag(op, "is_host_transfer"):
         raise Unsupported("a `send` to another device: use collective_permute, which names the pairs")
     return send_to_host(scope, op, f"send{channel_of(op)}")
@@ -76,7 +76,7 @@ def send(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.recv")
 def recv(scope: Scope, op: Any) -> Sequence[Value]:
-    """From the host: an input "recv<channel>"."""
+    """Receives from the host: adds an input "recv<channel>"."""
     if not flag(op, "is_host_transfer"):
         raise Unsupported("a `recv` from another device: use collective_permute, which names the pairs")
     return received(scope, op, f"recv{channel_of(op)}")

@@ -15,7 +15,7 @@ from .types import integers
 
 
 def with_batching(scope: Scope, indices: Tensor, vector_dim: int, batching: Sequence[int]) -> tuple[Tensor, int]:
-    """Index vectors extended by the position along their batch axes; the vector axis is the last one."""
+    """Extends index vectors by the position along their batch axes; the vector axis becomes the last one."""
     parts = indices if vector_dim < indices.ndim else scope.reshape(indices, [*indices.shape, 1])
     order = [axis for axis in range(parts.ndim) if axis != vector_dim] + [vector_dim]
     parts = scope.transpose(parts, order)
@@ -27,7 +27,7 @@ def with_batching(scope: Scope, indices: Tensor, vector_dim: int, batching: Sequ
 
 
 def rows(scope: Scope, x: Tensor, indices: Tensor, n: dict[str, Any], sizes: Sequence[int]) -> Tensor | None:
-    """A gather of whole rows as an embedding lookup with clamped indices; None for other gathers."""
+    """Builds a gather of full rows as an embedding lookup with clamped indices; returns None for other gathers."""
     batch = [extent for axis, extent in enumerate(indices.shape) if axis != n["index_vector_dim"]]
     whole = list(sizes) == [1, *x.shape[1:]] and n["start_index_map"] == [0] and n["collapsed_slice_dims"] == [0]
     trailing = n["offset_dims"] == list(range(len(batch), len(batch) + x.ndim - 1))
@@ -49,7 +49,7 @@ def _flat(x: Tensor) -> list[int]:
 
 @handles("stablehlo.gather", "stablehlo.dynamic_gather")
 def gather(scope: Scope, op: Any) -> Sequence[Value]:
-    """Batching axes become components of the index vectors."""
+    """Gathers slices; batching axes become components of the index vectors."""
     from jaxlib.mlir.dialects import stablehlo
 
     numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
@@ -132,7 +132,7 @@ def scatter(scope: Scope, op: Any) -> Sequence[Value]:
 def sequential_scatter(
     scope: Scope, op: Any, xs: list[Value], indices: Tensor, updates: list[Value], n: dict[str, Any]
 ) -> list[Value]:
-    """A counted loop over the windows of updates in index order; the body combines each window that fits."""
+    """Loops over the windows of updates in index order; the body combines each window that fits."""
     block, shape = op.regions[0].blocks[0], list(xs[0].shape)
     window, targets = n["update_window_dims"], n["scatter_dims_to_operand_dims"]
     batch = [axis for axis in range(updates[0].ndim) if axis not in window]

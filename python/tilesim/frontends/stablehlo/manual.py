@@ -20,7 +20,7 @@ from .types import Shaped, text
 
 
 def written(axes: Sequence[Sequence[str]]) -> str:
-    """Text of a sharding."""
+    """Writes a sharding as text."""
     return "[" + ", ".join("{" + ", ".join(axis) + "}" for axis in axes) + "]"
 
 
@@ -54,7 +54,7 @@ def _crossed(
     scope: Scope, stem: str, x: Tensor, axes: Sequence[Sequence[str]], manual: Sequence[str], shape: Sequence[int],
     build: Any,
 ) -> Tensor:  # fmt: skip
-    """A tensor across the border of a region: calls a function in the role of `stem`, created once per signature.
+    """Passes a tensor across a region's border by a function that has the role of `stem`, created once per signature.
 
     The full tensor in it is annotated as sharded over its axes and replicated over the other manual axes.
     """
@@ -75,7 +75,7 @@ def _crossed(
 
 
 def full_to_shard(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str], shape: Sequence[int]) -> Tensor:
-    """Each device's shard of a full tensor."""
+    """Cuts each device's shard out of a full tensor."""
     mesh = scope.module.devices.mesh
     axes = over(sharding, manual)
     counts, indices = shards_of_devices(mesh, axes)
@@ -99,7 +99,7 @@ def full_to_shard(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str],
 
 
 def shard_to_full(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str], shape: Sequence[int]) -> Tensor:
-    """The full tensor on all devices from their shards; arguments as for `full_to_shard`."""
+    """Gathers shards to the full tensor on all devices; arguments as for `full_to_shard`."""
     mesh = scope.module.devices.mesh
     axes = over(sharding, manual)
     counts, _ = shards_of_devices(mesh, axes)
@@ -127,7 +127,7 @@ def real_only(value: Value) -> Tensor:
 
 @handles("sdy.manual_computation")
 def manual_computation(scope: Scope, op: Any) -> Sequence[Value]:
-    """The body on each device's shards (shard_map)."""
+    """Builds the body on each device's shards (shard_map)."""
     devices = scope.module.devices
     manual = names_in(str(op.attributes["manual_axes"]))
     inside = devices.shardy(str(op.attributes["in_shardings"]))
@@ -148,7 +148,7 @@ def manual_computation(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("sdy.sharding_constraint", "sdy.reshard")
 def constraint(scope: Scope, op: Any) -> Sequence[Value]:
-    """An annotation of the value."""
+    """Annotates a value with a sharding."""
     value = scope.value(op.operands[0])
     found = scope.module.devices.shardy(str(op.attributes["sharding"]))
     return [scope.annotated(value, found[0] if found else "")]
@@ -156,19 +156,19 @@ def constraint(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("sdy.propagation_barrier", "sdy.data_flow_edge", "sdy.constant_splat")
 def propagation_hint(scope: Scope, op: Any) -> Sequence[Value]:
-    """The operand: the operation only guides propagation."""
+    """Returns the operand, because the operation only guides propagation."""
     return [scope.value(op.operands[0])]
 
 
 @handles("sdy.named_computation")
 def named_computation(scope: Scope, op: Any) -> Sequence[Value]:
-    """Its body in place."""
+    """Builds the body of the operation in place."""
     return scope.inline(op.regions[0].blocks[0], [scope.value(operand) for operand in op.operands])
 
 
 @handles("sdy.constant")
 def constant(scope: Scope, op: Any) -> Sequence[Value]:
-    """As StableHLO's."""
+    """Builds a constant as StableHLO's."""
     from .scope import HANDLERS
 
     return HANDLERS["stablehlo.constant"](scope, op)
@@ -176,19 +176,19 @@ def constant(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("sdy.sharding_group")
 def sharding_group(scope: Scope, op: Any) -> Sequence[Value]:
-    """Notes that values of one sharding group are not tied together."""
+    """Notes that values of one sharding group are not tied to each other."""
     scope.module.assume("sdy.sharding_group is ignored: its values may get different shardings")
     return []
 
 
 def _manual_axes(scope: Scope, op: Any, rank: int) -> list[str]:
-    """Manual axes of an annotation."""
+    """The manual axes that an annotation names."""
     _, manual = scope.module.devices.gspmd(str(op.attributes[GSPMD].value), [rank])[0]
     return re.findall(r'"[^"]*"(?::\(\d+\)\d+)?', manual)
 
 
 def marked(scope: Scope, mlir: Any, target: str) -> Any:
-    """The `@Sharding` operation before a border."""
+    """The `@Sharding` operation that precedes a border, or None."""
     op = producer(mlir)
     if op is None or named(op) != "stablehlo.custom_call" or GSPMD not in op.operation.attributes:
         raise Unsupported(f"custom_call '{target}' whose operand is not a custom_call 'Sharding'")
@@ -197,7 +197,7 @@ def marked(scope: Scope, mlir: Any, target: str) -> Any:
 
 @handles("stablehlo.custom_call")
 def call_by_name(scope: Scope, op: Any) -> Sequence[Value]:
-    """Annotations and borders of GSPMD; `custom_call` handles other targets."""
+    """Handles annotations and borders of GSPMD; `custom_call` handles other targets."""
     target = text(op, "call_target_name")
     if target not in ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding"):
         return custom_call(scope, op)

@@ -22,9 +22,9 @@ from .scope import Complex, Handler, Scope, Value, flat
 from .shardings import Devices, devices_of
 from .types import Shaped, parts_of
 
-SEED = "rng_seed"  # input of graphs that draw numbers
-SMALL_FUNCTION = 12  # most operations of a function that is always inlined
-MAX_BUILT = 1 << 20  # operations, each call counted
+SEED = "rng_seed"  # name of the input of graphs that draw random numbers
+SMALL_FUNCTION = 12  # a function of at most this many operations is always inlined
+MAX_BUILT = 1 << 20  # most operations, with those of each call counted
 
 
 class ModuleReader:
@@ -34,7 +34,7 @@ class ModuleReader:
         """Finds the functions."""
         self.module = module
         self.root = GraphBuilder(name)
-        self.fresh = namer()  # of weights and functions
+        self.fresh = namer()  # generates names of weights and functions
         self.functions = {
             str(op.operation.attributes["sym_name"].value): op.operation
             for op in module.body.operations
@@ -42,7 +42,7 @@ class ModuleReader:
         }
         self.devices = Devices(module)
         self.annotates = bool(self.devices.mesh)
-        self.borders: dict[tuple[Any, ...], str] = {}  # functions between full tensors and shards, by signature
+        self.borders: dict[tuple[Any, ...], str] = {}  # signature -> function between full tensors and shards
         self.calls = self._count_calls()
         self._check_built()
         self.done: dict[str, str] = {}
@@ -53,7 +53,7 @@ class ModuleReader:
         #: values from the host, and names and tensors for the host
         self.from_host: list[Value] = []
         self.to_host: list[tuple[str, Tensor]] = []
-        self.keep: list[Any] = []  # modules of expansions, whose operations are still read
+        self.keep: list[Any] = []  # keeps modules of expansions alive, whose operations are still read
         self.seed: Tensor | None = None
         self.draws = 0
 
@@ -73,7 +73,7 @@ class ModuleReader:
         return counts
 
     def _check_built(self) -> None:
-        """Raises an error where nested calls expand to more than MAX_BUILT operations."""
+        """Raises an error if nested calls expand to more than MAX_BUILT operations."""
         built: dict[str, int] = {}
 
         def count(operation: Any) -> int:
@@ -88,7 +88,7 @@ class ModuleReader:
 
         def of(name: str) -> int:
             if name not in built:
-                built[name] = 0  # of a cycle, for which `function` raises an error
+                built[name] = 0  # marks a cycle, for which `function` raises an error
                 built[name] = count(self.functions[name]) if name in self.functions else 0
                 if built[name] > MAX_BUILT:
                     raise user_error(
@@ -104,7 +104,7 @@ class ModuleReader:
     # --- functions ---
 
     def function(self, name: str) -> Any:
-        """A function of the module; UserError where it does not exist or calls itself."""
+        """Finds a function of the module; raises UserError if it does not exist or calls itself."""
         if name not in self.functions:
             raise user_error("call of an unknown function", value=f"'{name}'", allowed=", ".join(self.functions))
         if name in self.open:
@@ -114,12 +114,12 @@ class ModuleReader:
         return self.functions[name]
 
     def in_place(self, name: str) -> bool:
-        """Whether a function is small, or called once."""
+        """Whether calls of a function are inlined: it is small, or called once."""
         block = self.function(name).regions[0].blocks[0]
         return self.calls.get(name, 0) <= 1 or len(block.operations) <= SMALL_FUNCTION
 
     def inlined(self, scope: Scope, name: str, values: Sequence[Value]) -> list[Value]:
-        """The operations of a function in place of its call."""
+        """Builds the operations of a function in place of its call."""
         block = self.function(name).regions[0].blocks[0]
         self.open.append(name)
         inner = Scope(self, scope.builder)
@@ -131,7 +131,7 @@ class ModuleReader:
         return results
 
     def converted(self, name: str) -> str:
-        """The graph function of a module function, converted once."""
+        """Converts a function of the module to a function of the graph, once."""
         if name not in self.done:
             block = self.function(name).regions[0].blocks[0]
             self.open.append(name)
@@ -142,7 +142,7 @@ class ModuleReader:
     def region_function(
         self, scope: Scope, block: Any, stem: str, passed: list[Any], remade: list[Any], returned: list[Any]
     ) -> str:
-        """A function of the graph for a region."""
+        """Converts a region to a function of the graph."""
         return self._new_function(scope, block, stem, passed, remade, returned)
 
     def _new_function(
@@ -164,7 +164,7 @@ class ModuleReader:
         return name
 
     def formal(self, scope: Scope, mlir_type: Any, name: str) -> Value:
-        """An input of a function. A complex one is one tensor of the graph, and two of any other function."""
+        """Adds an input to a function. A complex input is one tensor in the graph, and two in other functions."""
         parts = parts_of(mlir_type)
         if parts is not None:
             return [self.formal(scope, part, f"{name}.{i}") for i, part in enumerate(parts)]
@@ -177,7 +177,7 @@ class ModuleReader:
         return Complex(*(scope.builder.input(name + end, shaped.shape, shaped.dtype) for end in (".re", ".im")))
 
     def _finish(self, scope: Scope, outputs: list[Tensor], inputs: set[int], names: Sequence[str] = ()) -> None:
-        """Makes tensors the outputs; copies those that are inputs, constants or outputs already."""
+        """Makes tensors the outputs of the graph; copies those that are already inputs, constants or outputs."""
         taken = set(inputs)
         for i, tensor in enumerate(outputs):
             if tensor.value in taken or tensor.value in scope.known:
@@ -188,7 +188,7 @@ class ModuleReader:
     # --- devices ---
 
     def meets(self) -> None:
-        """Notes a per-device operation: the mesh gives the number of devices where the module does not state it."""
+        """Notes a per-device operation: the mesh gives the number of devices if the module does not state it."""
         found = self.devices
         if found.devices == 1 and found.mesh:
             found.partitions = found.devices = devices_of(found.mesh)
@@ -200,7 +200,7 @@ class ModuleReader:
     # --- random numbers ---
 
     def random_seed(self, scope: Scope) -> tuple[Tensor, int]:
-        """The seed of operations that draw numbers (an input with a default), and a number for each draw."""
+        """The seed of operations that draw random numbers (an input with a default), and a number for each draw."""
         if scope.builder is not self.root:
             raise Unsupported("stateless random numbers inside a loop, a branch or a called function")
         if self.seed is None:
@@ -209,7 +209,7 @@ class ModuleReader:
         return self.seed, self.draws - 1
 
     def _note_seed(self, graph: Graph) -> None:
-        """The seed's default, and what the graph says about its numbers."""
+        """Sets the seed's default, and notes how the graph draws its numbers."""
         graph.assumptions += list(dict.fromkeys(self.assumptions))
         if self.seed is not None:
             graph.defaults[SEED] = np.zeros(2, np.uint32)
@@ -221,7 +221,7 @@ class ModuleReader:
     # --- operations of other dialects ---
 
     def foreign(self, name: str) -> Handler | None:
-        """The handler of other CHLO operations: it runs the dialect's expansion."""
+        """The handler of other CHLO operations, which runs the dialect's expansion."""
         return expanded if name.startswith("chlo.") else None
 
     # --- the entry ---
@@ -275,7 +275,7 @@ class ModuleReader:
         return {tensor.value for tensor in flat([scope.values[argument] for argument in block.arguments])}
 
     def _annotated(self, scope: Scope, function: Any, outputs: list[Tensor]) -> list[Tensor]:
-        """Outputs annotated with the shardings that the function states."""
+        """Annotates outputs with the shardings that the function states."""
         said = function.attributes.get("res_attrs", [])
         return [
             scope.annotated(tensor, self.devices.shardings_of(said[i], [tensor.ndim])[0]) if i < len(said) else tensor
@@ -290,12 +290,12 @@ class ModuleReader:
 
 
 def leaves(values: Sequence[Value]) -> list[Value]:
-    """Tensors and complex tensors among values, including those in tuples."""
+    """Yields tensors and complex tensors among values, including those in tuples."""
     return [leaf for value in values for leaf in (leaves(value) if isinstance(value, list) else [value])]
 
 
 def output_names(function: Any, count: int) -> list[str]:
-    """Names of outputs as the exporter noted them, else their numbers."""
+    """Names of outputs from the exporter's notes, else their numbers."""
     attributes = function.attributes.get("res_attrs", [])
     names: list[str] = []
     for i in range(count):

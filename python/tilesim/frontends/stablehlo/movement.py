@@ -14,18 +14,18 @@ from .types import BITS, Shaped, dense, integer, integers
 
 
 def result(op: Any) -> Shaped:
-    """Type of the first result."""
+    """The type of the first result."""
     return Shaped(op.results[0].type, str(op.name))
 
 
 def as_complex(scope: Scope, re: Tensor) -> Complex:
-    """Real numbers with imaginary zeros."""
+    """Converts real numbers to complex ones with imaginary zeros."""
     return Complex(re, scope.broadcast(scope.scalar(0, re.dtype), re.shape))
 
 
 @handles("stablehlo.constant")
 def constant(scope: Scope, op: Any) -> Sequence[Value]:
-    """Equal elements become a scalar and a broadcast."""
+    """Builds a constant; equal elements become a scalar and a broadcast."""
     shaped = result(op)
     array, splat = dense(op, shaped, "stablehlo.constant")
 
@@ -38,7 +38,7 @@ def constant(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.iota", "stablehlo.dynamic_iota")
 def iota(scope: Scope, op: Any) -> Sequence[Value]:
-    """Indices along one axis."""
+    """Numbers elements along one axis."""
     shaped, dim = result(op), integer(op, "iota_dimension")
     whole = shaped.dtype not in FLOATS or BITS[shaped.dtype] >= 32
     made = scope.op("iota", shape=shaped.shape, dtype=shaped.dtype if whole else "f32", dim=dim)
@@ -47,14 +47,14 @@ def iota(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.reshape", "stablehlo.dynamic_reshape", "mhlo.bitcast")
 def reshape(scope: Scope, op: Any) -> Sequence[Value]:
-    """The same elements in another shape."""
+    """Views the same elements in another shape."""
     shape = result(op).shape
     return [each(lambda x: scope.reshape(x, shape), scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim")
 def broadcast(scope: Scope, op: Any) -> Sequence[Value]:
-    """Repeats axes of extent 1 and new axes."""
+    """Repeats axes of extent 1, and adds new axes."""
     shape, dims = result(op).shape, integers(op, "broadcast_dimensions")
 
     def move(x: Tensor) -> Tensor:
@@ -66,42 +66,42 @@ def broadcast(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.broadcast")
 def leading(scope: Scope, op: Any) -> Sequence[Value]:
-    """New axes in front."""
+    """Adds new axes in front."""
     shape = result(op).shape
     return [each(lambda x: scope.broadcast(x, shape), scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.transpose")
 def transpose(scope: Scope, op: Any) -> Sequence[Value]:
-    """Axes in another order."""
+    """Orders axes differently."""
     permutation = integers(op, "permutation")
     return [each(lambda x: scope.transpose(x, permutation), scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.reverse")
 def reverse(scope: Scope, op: Any) -> Sequence[Value]:
-    """Axes backwards."""
+    """Reverses axes."""
     dims = integers(op, "dimensions")
     return [each(lambda x: scope.op("reverse", x, dims=dims) if dims else x, scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.slice")
 def static_slice(scope: Scope, op: Any) -> Sequence[Value]:
-    """A part with static borders."""
+    """Cuts out a part with static borders."""
     start, limit, stride = (integers(op, name) for name in ("start_indices", "limit_indices", "strides"))
     return [each(lambda x: scope.slice(x, start, limit, stride), scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.concatenate")
 def concatenate(scope: Scope, op: Any) -> Sequence[Value]:
-    """Tensors one after the other."""
+    """Joins tensors along an axis."""
     dim = integer(op, "dimension")
     return [each(lambda *parts: scope.concat(parts, dim), *(scope.value(operand) for operand in op.operands))]
 
 
 @handles("stablehlo.pad", "stablehlo.dynamic_pad")
 def pad(scope: Scope, op: Any) -> Sequence[Value]:
-    """Low, high and interior padding; negative padding cuts off."""
+    """Pads with low, high and interior padding; negative padding cuts elements off."""
     names = ("edge_padding_low", "edge_padding_high", "interior_padding")
     sizes = list(op.operands)[2:]
     low, high, interior = (scope.sizes(size) for size in sizes) if sizes else (integers(op, name) for name in names)
@@ -116,14 +116,14 @@ def pad(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.bitcast_convert")
 def bitcast(scope: Scope, op: Any) -> Sequence[Value]:
-    """Bits as another dtype; of another width through shifts, the low ones first (StableHLO, bitcast_convert)."""
+    """Reads bits as another dtype; another width goes through shifts, low bits first (StableHLO, bitcast_convert)."""
     x, shaped = scope.value(op.operands[0]), result(op)
     if isinstance(x, Complex):
         return [_complex_bits(scope, x, shaped)]
     old, new = BITS[x.dtype], BITS[shaped.dtype]
     if old == new:
         return [scope.bitcast(x, shaped.dtype)]
-    single = scope.convert(x, "u8") if old == 1 else None  # a bool has one bit of a byte
+    single = scope.convert(x, "u8") if old == 1 else None  # bool uses one bit of its byte
     bits = single or scope.bitcast(x, "i64" if old == 64 > new else f"u{old}")  # vector units shift signed 64-bit words
     if old > new:
         amounts = scope.constant(np.arange(0, old, new).astype(NUMPY[bits.dtype]))
@@ -139,7 +139,7 @@ def bitcast(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def _complex_bits(scope: Scope, x: Complex, shaped: Shaped) -> Complex:
-    """Bits of complex numbers of another width: each double corresponds to two singles, low bits first."""
+    """Reads bits of complex numbers in another width: each double corresponds to two singles, low bits first."""
     if x.re.dtype == shaped.dtype:
         return x
     if shaped.dtype == "f32":
@@ -160,7 +160,7 @@ def starts(scope: Scope, operands: Sequence[Any]) -> list[Tensor]:
 
 @handles("stablehlo.dynamic_slice")
 def dynamic_slice(scope: Scope, op: Any) -> Sequence[Value]:
-    """A part whose start is clamped; static where the start is known."""
+    """Cuts out a part whose start is clamped; a known start makes it static."""
     x, sizes = scope.value(op.operands[0]), integers(op, "slice_sizes")
     first = starts(scope, list(op.operands)[1:])
     shape = x.shape
@@ -182,7 +182,7 @@ def dynamic_slice(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.dynamic_update_slice")
 def dynamic_update(scope: Scope, op: Any) -> Sequence[Value]:
-    """x with a part written at the clamped start."""
+    """Writes a part into x at the clamped start."""
     x, update = scope.value(op.operands[0]), scope.value(op.operands[1])
     first = starts(scope, list(op.operands)[2:])
     return [each(lambda old, new: scope.op("dynamic_update", old, new, *first), x, update)]
@@ -190,7 +190,7 @@ def dynamic_update(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.real_dynamic_slice")
 def real_dynamic_slice(scope: Scope, op: Any) -> Sequence[Value]:
-    """A slice with constant borders, or with the constant size of the result's type."""
+    """Slices with constant borders, or with the constant size of the result's type."""
     stride, shape = scope.sizes(op.operands[3]), result(op).shape
     first = scope.real(op.operands[1])
     known = scope.array(scope.spread.get(first.value, first))
@@ -203,18 +203,18 @@ def real_dynamic_slice(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.get_dimension_size")
 def dimension_size(scope: Scope, op: Any) -> Sequence[Value]:
-    """A constant: extents are static."""
+    """An extent as a constant, because extents are static."""
     shape = Shaped(op.operands[0].type, str(op.name)).shape
     return [scope.scalar(shape[integer(op, "dimension")], "i32")]
 
 
 @handles("stablehlo.optimization_barrier")
 def unchanged(scope: Scope, op: Any) -> Sequence[Value]:
-    """The operands: a barrier only limits compilers."""
+    """Returns the operands, because a barrier only limits compilers."""
     return [scope.value(operand) for operand in op.operands]
 
 
 @handles("mhlo.copy")
 def copy(scope: Scope, op: Any) -> Sequence[Value]:
-    """A copy."""
+    """Copies the operand."""
     return [each(lambda x: scope.op("copy", x), scope.value(op.operands[0]))]

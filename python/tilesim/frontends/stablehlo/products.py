@@ -16,7 +16,7 @@ LETTERS = "DHWXYZ"
 
 
 def common(scope: Scope, a: Tensor, b: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
-    """Operands of a product as both floats or both integers."""
+    """Converts operands of a product to two floats or two integers."""
     if (a.dtype in FLOATS) != (b.dtype in FLOATS) or "bool" in (a.dtype, b.dtype):
         wide = dtype if dtype != "bool" else "i32"
         return scope.convert(a, wide), scope.convert(b, wide)
@@ -24,14 +24,14 @@ def common(scope: Scope, a: Tensor, b: Tensor, dtype: str) -> tuple[Tensor, Tens
 
 
 def contract(scope: Scope, a: Tensor, b: Tensor, dtype: str, axes: dict[str, list[int]]) -> Tensor:
-    """One real product."""
+    """Builds one real product."""
     a, b = common(scope, a, b, dtype)
     result: Tensor = scope.op("contract", a, b, dtype="i32" if dtype == "bool" else dtype, **axes)
     return scope.convert(result, dtype)
 
 
 def bilinear(scope: Scope, op: Any, product: Callable[[Tensor, Tensor], Tensor]) -> Sequence[Value]:
-    """A product of tensors; of complex ones in four real ones."""
+    """Builds a product of tensors; a complex product takes four real ones."""
     a, b = (scope.value(operand) for operand in list(op.operands)[:2])
     if not isinstance(a, Complex):
         return [product(a, b)]
@@ -40,14 +40,14 @@ def bilinear(scope: Scope, op: Any, product: Callable[[Tensor, Tensor], Tensor])
 
 
 def dot(scope: Scope, op: Any, axes: dict[str, list[int]]) -> Sequence[Value]:
-    """A product over axes."""
+    """Builds a product that contracts axes."""
     dtype = Shaped(op.results[0].type, "dot").dtype
     return bilinear(scope, op, lambda a, b: contract(scope, a, b, dtype, axes))
 
 
 @handles("stablehlo.dot_general")
 def dot_general(scope: Scope, op: Any) -> Sequence[Value]:
-    """A product over named axes; the result has batch axes, free axes of a, free axes of b."""
+    """Multiplies over named axes; the result has batch axes, free axes of a, free axes of b."""
     from jaxlib.mlir.dialects import stablehlo
 
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
@@ -65,13 +65,13 @@ def dot_general(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.dot")
 def dot_of_matrices(scope: Scope, op: Any) -> Sequence[Value]:
-    """The last axis of a with the first of b."""
+    """Contracts the last axis of a with the first of b."""
     rank = len(Shaped(op.operands[0].type, "dot").shape)
     return dot(scope, op, {"a_contract": [rank - 1], "b_contract": [0]})
 
 
 def labels(lead: dict[int, str], spatial: Sequence[int]) -> str:
-    """Letters of the axes of a convolution's operand."""
+    """Names the axes of a convolution's operand by letters."""
     names = dict(lead)
     names.update({axis: LETTERS[-len(spatial) :][i] for i, axis in enumerate(spatial)})
     return "".join(names[axis] for axis in range(len(names)))
@@ -79,7 +79,7 @@ def labels(lead: dict[int, str], spatial: Sequence[int]) -> str:
 
 @handles("stablehlo.convolution", "stablehlo.dynamic_conv")
 def convolution(scope: Scope, op: Any) -> Sequence[Value]:
-    """A convolution; window settings are reordered from the numbering of spatial axes to their order in x."""
+    """Builds a convolution; window settings change from the numbering of spatial axes to their order in x."""
     from jaxlib.mlir.dialects import stablehlo
 
     n = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
@@ -121,7 +121,7 @@ def convolution(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.cholesky")
 def cholesky(scope: Scope, op: Any) -> Sequence[Value]:
-    """The factor; the other triangle is zero."""
+    """Computes the Cholesky factor; the other triangle is zero."""
     a = scope.value(op.operands[0])
     if not isinstance(a, Complex):
         return [scope.op("linear_solve", a, mode="cholesky", lower=flag(op, "lower"))]
@@ -133,7 +133,7 @@ def cholesky(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.triangular_solve")
 def triangular_solve(scope: Scope, op: Any) -> Sequence[Value]:
-    """Solves with one triangle of a."""
+    """Solves a system with one triangle of a."""
     a, b = (scope.value(operand) for operand in op.operands)
     settings = {"lower": flag(op, "lower"), "left_side": flag(op, "left_side"), "mode": "triangular"}
     settings |= {"unit_diagonal": flag(op, "unit_diagonal"), "transpose_a": text(op, "transpose_a") != "NO_TRANSPOSE"}
@@ -146,7 +146,7 @@ def triangular_solve(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.fft")
 def fft(scope: Scope, op: Any) -> Sequence[Value]:
-    """Transforms over the last axes; real transforms keep half of the last axis, or rebuild it."""
+    """Transforms the last axes; real transforms keep half of the last axis, or rebuild it from half."""
     x, kind, lengths = scope.value(op.operands[0]), text(op, "fft_type"), integers(op, "fft_length")
     re, im = (x.re, x.im) if isinstance(x, Complex) else (x, None)  # type: Tensor, Any
     dims = list(range(re.ndim - len(lengths), re.ndim))
@@ -166,7 +166,7 @@ def fft(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def _hermitian(scope: Scope, re: Tensor, im: Tensor | None, dim: int, extent: int) -> tuple[Tensor, Tensor]:
-    """The full spectrum of a real signal from its first half; mean and highest frequency are real."""
+    """Builds the full spectrum of a real signal from its first half; mean and highest frequency are real."""
     if im is None:
         im = scope.apply("subtract", re, re)
     half = re.shape[dim]
@@ -180,7 +180,7 @@ def _hermitian(scope: Scope, re: Tensor, im: Tensor | None, dim: int, extent: in
         mirrored.append(scope.op("reverse", tail, dims=[dim]))
     ends = [0] if extent % 2 else [0, half - 1]
     pieces = []
-    for position in range(half):  # imaginary parts of the ends do not count
+    for position in range(half):  # imaginary parts of both ends are ignored
         one = scope.along(keep[1], dim, position, position + 1)
         pieces.append(scope.apply("multiply", one, scope.scalar(0, one.dtype)) if position in ends else one)
     middle = [scope.concat(pieces, dim), scope.apply("negate", mirrored[1])]

@@ -22,7 +22,7 @@ def halved(shape: Sequence[int]) -> tuple[int, list[int]]:
 
 
 def by_threefry(scope: Scope, key: Tensor, low: Tensor, high: Tensor, shape: list[int], wide: bool) -> tuple[Any, int]:
-    """Bits of Threefry and the number of counters used."""
+    """Draws bits by Threefry; also returns the number of counters used."""
     if wide or not shape:
         count = math.prod(shape)
         a, b = threefry(scope, halves(scope, key), counters(scope, count, low, high))
@@ -39,7 +39,7 @@ def by_threefry(scope: Scope, key: Tensor, low: Tensor, high: Tensor, shape: lis
 def by_philox(
     scope: Scope, key: Tensor, low: Tensor, high: Tensor, upper: Tensor, shape: list[int], wide: bool
 ) -> tuple[Any, int]:
-    """Bits of Philox and the number of counters used; each gives four words."""
+    """Draws bits by Philox; also returns the number of counters used, each of which gives four words."""
     size = math.prod(shape)
     count = -(-size // (2 if wide else 4))
     first, second = counters(scope, count, low, high)
@@ -55,7 +55,7 @@ def by_philox(
 
 @handles("stablehlo.rng_bit_generator")
 def rng_bit_generator(scope: Scope, op: Any) -> Sequence[Value]:
-    """Threefry and Philox as XLA runs them. The specification leaves DEFAULT open; it is Philox, as in XLA."""
+    """Runs Threefry and Philox as XLA does. The specification leaves DEFAULT open; it is Philox, as in XLA."""
     state = scope.real(op.operands[0])
     shaped = Shaped(op.results[1].type, "rng_bit_generator")
     algorithm = text(op, "rng_algorithm", "DEFAULT")
@@ -80,7 +80,7 @@ def rng_bit_generator(scope: Scope, op: Any) -> Sequence[Value]:
         bits, count = by_philox(scope, each[0], low, high, each[-1 if len(each) == 3 else 0], shaped.shape, wide)
     following = scope.apply("add", each[1], scope.scalar(count, "u64"))
     rest = each[2:]
-    if rest:  # the carry into the upper half
+    if rest:  # adds the carry to the upper half
         wrapped = scope.apply("less", *(scope.bitcast(flipped(scope, x), "i64") for x in (following, each[1])))
         rest = [scope.apply("add", rest[0], scope.convert(wrapped, "u64"))]
     new = scope.concat([scope.reshape(x, [1]) for x in (each[0], following, *rest)], 0)
@@ -89,13 +89,13 @@ def rng_bit_generator(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def flipped(scope: Scope, x: Tensor) -> Tensor:
-    """u64 with its highest bit flipped: signed comparison then orders the unsigned numbers."""
+    """Flips the highest bit of u64, so that signed comparison orders the unsigned numbers."""
     return scope.apply("bitwise_xor", x, scope.scalar(1 << 63, "u64"))
 
 
 @handles("stablehlo.rng")
 def rng(scope: Scope, op: Any) -> Sequence[Value]:
-    """Random numbers of a distribution by Threefry-2x32 with the graph's input "rng_seed" as its key; the specification
+    """Draws numbers of a distribution by Threefry-2x32 with the graph's input "rng_seed" as its key; the specification
     leaves the stream open."""
     a, b = (scope.real(operand) for operand in list(op.operands)[:2])
     shaped = Shaped(op.results[0].type, "rng")

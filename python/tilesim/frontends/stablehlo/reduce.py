@@ -18,7 +18,7 @@ from .elementwise import from_total_order, total_order
 from .scope import Complex, Scope, Value, each, flat, handles, named, rebuilt
 from .types import Shaped, integer, integers, text
 
-WINDOW_LIMIT = 4096  # most elements of a window with a custom body
+WINDOW_LIMIT = 4096  # most elements of a window if its body is custom
 Body = Callable[[list[Value], list[Value]], list[Value]]
 
 
@@ -44,12 +44,12 @@ def is_neutral(scope: Scope, init: Tensor, combiner: str) -> bool:
 
 
 def joined(scope: Scope, combiner: str, x: Tensor, init: Tensor) -> Tensor:
-    """x combined with its start value."""
+    """Combines x with its start value."""
     return x if is_neutral(scope, init, combiner) else scope.apply(combiner, x, init)
 
 
 def body_of(scope: Scope, block: Any) -> Body:
-    """A body as a function of tensors of any shape."""
+    """Converts a body to a function of tensors of any shape."""
 
     def combine(left: list[Value], right: list[Value]) -> list[Value]:
         shape = np.broadcast_shapes(*(x.shape for x in (*left, *right)))
@@ -78,7 +78,7 @@ def folded(scope: Scope, xs: list[Value], dim: int, body: Body) -> list[Value]:
 
 
 def combiners_of(block: Any, xs: Sequence[Value]) -> list[str | None]:
-    """The combiner of each result; of complex results only sums, which act on both parts separately."""
+    """The combiner of each result; a complex result allows only sums, which act on both parts separately."""
     found = [combiner_of(block, i, len(xs)) for i in range(len(xs))]
     return [None if isinstance(x, Complex) and name != "add" else name for x, name in zip(xs, found, strict=True)]
 
@@ -114,7 +114,7 @@ def reduce(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def index_search(scope: Scope, op: Any, xs: list[Tensor], inits: list[Tensor], dim: int) -> list[Tensor] | None:
-    """argmax or argmin over values and their positions."""
+    """Builds argmax or argmin over values and their positions, or returns None."""
     source = producer(op.operands[1])
     positions = source is not None and named(source) == "stablehlo.iota" and integer(source, "iota_dimension") == dim
     first = scope.array(inits[1])
@@ -129,7 +129,7 @@ def index_search(scope: Scope, op: Any, xs: list[Tensor], inits: list[Tensor], d
 
 
 def general(scope: Scope, xs: list[Value], inits: list[Value], dims: Sequence[int], body: Body) -> list[Value]:
-    """A reduction with any body, axis by axis; the start value is the left operand."""
+    """Reduces with any body, axis by axis; the start value is the left operand."""
     shape = without(xs[0].shape, dims)
     start = [each(lambda part: scope.broadcast(part, shape), init) for init in inits]
     if any(xs[0].shape[dim] == 0 for dim in dims):
@@ -152,7 +152,7 @@ def window_settings(op: Any, rank: int) -> dict[str, list[int]]:
 
 @handles("stablehlo.reduce_window")
 def reduce_window(scope: Scope, op: Any) -> Sequence[Value]:
-    """Pooling and running sums; other bodies element by element of the window."""
+    """Builds pooling and running sums; other bodies run element by element of the window."""
     block = op.regions[0].blocks[0]
     operands = promoted(scope, block, [scope.value(operand) for operand in op.operands])
     count = len(operands) // 2
@@ -174,7 +174,7 @@ def reduce_window(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def cumulative(scope: Scope, x: Tensor, s: dict[str, list[int]], combiner: str) -> Tensor | None:
-    """A running combination, where each window reaches from its element to one end of the axis; else None."""
+    """Builds a running combination if each window reaches from its element to one end of the axis, or returns None."""
     axes = [axis for axis, size in enumerate(s["window"]) if size > 1]
     if len(axes) != 1 or set(s["strides"]) | set(s["base"]) | set(s["window_dilation"]) != {1}:
         return None
@@ -188,7 +188,7 @@ def cumulative(scope: Scope, x: Tensor, s: dict[str, list[int]], combiner: str) 
 
 
 def padded(scope: Scope, x: Tensor, init: Tensor, s: dict[str, list[int]]) -> Tensor:
-    """x with its borders and holes filled with the start value."""
+    """Fills the borders and holes of x with the start value."""
     low, high, interior = s["pads"][::2], s["pads"][1::2], [step - 1 for step in s["base"]]
     if not any(low) and not any(high) and not any(interior):
         return x
@@ -197,7 +197,7 @@ def padded(scope: Scope, x: Tensor, init: Tensor, s: dict[str, list[int]]) -> Te
 
 
 def pooled(scope: Scope, x: Tensor, init: Tensor, s: dict[str, list[int]], combiner: str) -> Tensor:
-    """A known combiner over windows."""
+    """Applies a known combiner to windows."""
     pads = s["pads"]
     if min(pads, default=0) < 0 or set(s["base"]) != {1}:
         x, pads = padded(scope, x, init, s), [0] * len(pads)
@@ -214,7 +214,7 @@ def pooled(scope: Scope, x: Tensor, init: Tensor, s: dict[str, list[int]], combi
 
 
 def taps_of(s: dict[str, list[int]], shape: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Start and limit, along padded axes, of the elements at each position of the window, in order."""
+    """Yields start and limit along padded axes for each position in the window, in order."""
     taps = int(np.prod(s["window"]))
     if taps > WINDOW_LIMIT:
         raise Unsupported(f"a window of {taps} elements with a custom body: at most {WINDOW_LIMIT}")
@@ -231,7 +231,7 @@ def taps_of(s: dict[str, list[int]], shape: Sequence[int]) -> Iterator[tuple[lis
 
 
 def window_counts(s: dict[str, list[int]], shape: Sequence[int]) -> list[int]:
-    """Windows along each padded axis."""
+    """Number of windows along each padded axis."""
     reach = [(size - 1) * step + 1 for size, step in zip(s["window"], s["window_dilation"], strict=True)]
     return [
         max(0, (extent - far) // stride + 1) for extent, far, stride in zip(shape, reach, s["strides"], strict=True)
@@ -239,7 +239,7 @@ def window_counts(s: dict[str, list[int]], shape: Sequence[int]) -> list[int]:
 
 
 def tapped(scope: Scope, xs: list[Value], inits: list[Value], s: dict[str, list[int]], body: Body) -> list[Value]:
-    """A window reduction with any body: one elementwise step per element of the window."""
+    """Reduces windows with any body: one elementwise step per element of the window."""
     xs = [each(lambda x, init: padded(scope, x, init, s), x, init) for x, init in zip(xs, inits, strict=True)]
     counts = window_counts(s, xs[0].shape)
     total = [each(lambda part: scope.broadcast(part, counts), init) for init in inits]
@@ -255,7 +255,7 @@ def tapped(scope: Scope, xs: list[Value], inits: list[Value], s: dict[str, list[
 
 @handles("stablehlo.select_and_scatter")
 def select_and_scatter(scope: Scope, op: Any) -> Sequence[Value]:
-    """The gradient of pooling: the extreme element of each window receives the source; other bodies by element."""
+    """Builds the gradient of pooling: each window's extreme element gets the source; other bodies run by element."""
     x = scope.value(op.operands[0])
     source, init = promoted(scope, op.regions[1].blocks[0], [scope.value(operand) for operand in list(op.operands)[1:]])
     block = op.regions[0].blocks[0]
@@ -335,7 +335,7 @@ def sort(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def by_comparator(scope: Scope, op: Any, xs: list[Value], dim: int) -> list[Value]:
-    """Sorts by the body as a function; captured scalars become operands."""
+    """Sorts with the body as a function; captured scalars become operands."""
     block = op.regions[0].blocks[0]
     passed, remade = split_captured(scope, [block])
     outer = [each(lambda part: scope.broadcast(part, xs[0].shape), scope.value(mlir)) for mlir in passed]
@@ -343,7 +343,7 @@ def by_comparator(scope: Scope, op: Any, xs: list[Value], dim: int) -> list[Valu
     inner = Scope(scope.module, scope.module.root.function(name))
 
     def formal(x: Value, stem: str) -> tuple[Value, Value]:
-        """Two elements, part by part, in the order of kind sort."""
+        """Adds two elements, part by part, in the order that kind sort expects."""
         pairs = [
             [inner.builder.input(f"{stem}{i}{end}", (), part.dtype) for end in "ab"] for i, part in enumerate(flat([x]))
         ]
@@ -368,7 +368,7 @@ def by_comparator(scope: Scope, op: Any, xs: list[Value], dim: int) -> list[Valu
 
 @handles("chlo.top_k", "mhlo.topk")
 def top_k(scope: Scope, op: Any) -> Sequence[Value]:
-    """The largest along the last axis."""
+    """Finds the largest elements along the last axis."""
     largest = "largest" not in op.attributes or bool(op.attributes["largest"].value)
     (x,) = scope.operands(op)
     return ranked(scope, x, integer(op, "k"), Shaped(op.results[1].type, "chlo.top_k").dtype, largest)

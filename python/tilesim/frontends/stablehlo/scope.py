@@ -48,17 +48,17 @@ def rebuilt(types: Sequence[Any], tensors: Iterable[Tensor]) -> list[Value]:
     return found
 
 
-Value = Any  # Tensor | Complex | list of values (a tuple; a token is an empty one)
+Value = Any  # a Tensor, a Complex, or a list of values (a tuple; a token is an empty one)
 Handler = Callable[["Scope", Any], Sequence[Value]]
 HANDLERS: dict[str, Handler] = {}
 
 
 def handles(*names: str) -> Callable[[Handler], Handler]:
-    """Registers the meaning of operations."""
+    """Registers a handler for operations."""
 
     def register(handler: Handler) -> Handler:
         for name in names:
-            if name in HANDLERS:  # the one that is imported last would win
+            if name in HANDLERS:  # otherwise the one that is imported last would count
                 raise InternalError(f"{name} has two handlers: {HANDLERS[name].__name__} and {handler.__name__}")
             HANDLERS[name] = handler
         return handler
@@ -72,7 +72,7 @@ def named(op: Any) -> str:
 
 
 def source_of(op: Any) -> str:
-    """Place of an operation in the user's code, if the module states it, else in the module: "name (file:line)"."""
+    """Place of an operation, in the user's code if the module states it, else in the module: "name (file:line)"."""
     location = str(op.operation.location)
     name = re.match(r'loc\("([^"]*)"\(', location)
     files = [(file, line) for file, line in re.findall(r'"([^"]*)":(\d+)', location) if "/jax/" not in file]
@@ -92,13 +92,13 @@ def marked(attributes: Any) -> bool:
 
 
 def placed(error: Unsupported) -> Unsupported:
-    """Marks an error that names its place."""
+    """Marks an error as one that names its place."""
     error.placed = True  # type: ignore[attr-defined]
     return error
 
 
 def path_of(source: str) -> str:
-    """The scopes of the user's function around an operation: "jit(f)/layer1/dot_general (f.py:3)" is layer1."""
+    """The scopes of the user's function that contain an operation: layer1 for "jit(f)/layer1/dot_general (f.py:3)"."""
     name, file, _ = source.partition(" (")
     parts = [part for part in name.split("/") if part] if file or source.startswith("jit(") else []
     while parts and parts[0].startswith(("jit(", "pjit(")):
@@ -110,13 +110,13 @@ class Scope(Building):
     """Values of one function under construction."""
 
     def __init__(self, module: Any, builder: GraphBuilder) -> None:
-        """Starts without values."""
+        """Creates a scope without values."""
         super().__init__(builder, module.fresh)
         self.module = module
         self.values: dict[Any, Value] = {}
 
     def inner(self) -> Scope:
-        """A scope for an inlined body: same function, separate names."""
+        """Creates a scope for an inlined body: it has the same function and separate names."""
         scope = Scope(self.module, self.builder)
         scope.values, scope.known, scope.spread = dict(self.values), self.known, self.spread
         return scope
@@ -124,13 +124,13 @@ class Scope(Building):
     # --- values ---
 
     def value(self, mlir: Any) -> Value:
-        """The value of an SSA value of the module."""
+        """The value that stands for an SSA value of the module."""
         if mlir not in self.values:
             raise Unsupported(f"{mlir}: no earlier operation computes this value")
         return self.values[mlir]
 
     def real(self, mlir: Any) -> Tensor:
-        """The same, as a real tensor."""
+        """The real tensor that stands for an SSA value."""
         value = self.value(mlir)
         if not isinstance(value, Tensor):
             found = "a tuple or token" if isinstance(value, list) else "complex numbers"
@@ -138,7 +138,7 @@ class Scope(Building):
         return value
 
     def sizes(self, mlir: Any) -> list[int]:
-        """Elements of a value that sets a shape: a constant."""
+        """The elements of a constant value that states a shape."""
         tensor = self.real(mlir)
         known = self.array(self.spread.get(tensor.value, tensor))
         if known is None:
@@ -146,7 +146,7 @@ class Scope(Building):
         return [int(value) for value in np.broadcast_to(known, tensor.shape).reshape(-1)]
 
     def operands(self, op: Any) -> list[Tensor]:
-        """All operands, real."""
+        """All operands as real tensors."""
         return [self.real(operand) for operand in op.operands]
 
     def shaped(self, mlir: Any) -> Shaped:
@@ -156,7 +156,7 @@ class Scope(Building):
     # --- bodies ---
 
     def run(self, block: Any) -> list[Value]:
-        """Builds the operations of a block; values of its terminator."""
+        """Builds the operations of a block; returns the values of its terminator."""
         for op in block.operations:
             name = named(op)
             if name in ("func.return", "stablehlo.return", "mhlo.return", "sdy.return"):
@@ -191,7 +191,7 @@ class Scope(Building):
     # --- shardings ---
 
     def with_shardings(self, op: Any, results: Sequence[Value]) -> Sequence[Value]:
-        """Results of an operation, annotated with the shardings that it states."""
+        """Annotates the results of an operation with the shardings that it states."""
         if any(parts_of(mlir.type) is not None for mlir in op.results):
             return results
         ranks = [len(self.shaped(mlir).shape) for mlir in op.results]
@@ -199,7 +199,7 @@ class Scope(Building):
         return [self.annotated(result, sharding) for result, sharding in zip(results, found, strict=True)]
 
     def annotated(self, value: Value, sharding: str) -> Value:
-        """A value with a sharding annotation; a copy where the value has another annotation already."""
+        """Annotates a value with a sharding; copies it if the value has another annotation already."""
         if not sharding or self.builder.graph is not self.module.root.graph:
             return value
         if isinstance(value, Complex):
@@ -211,7 +211,7 @@ class Scope(Building):
         return copied
 
     def inline(self, block: Any, arguments: Sequence[Value]) -> list[Value]:
-        """Builds a block in place, with these values for its arguments (of any shape, where it is elementwise)."""
+        """Builds a block in place, with these values for its arguments (of any shape if the block is elementwise)."""
         scope = self.inner()
         for argument, value in zip(block.arguments, arguments, strict=True):
             scope.values[argument] = value

@@ -17,7 +17,7 @@ GSPMD = "mhlo.sharding"
 
 
 def operations(operation: Any) -> Iterator[Any]:
-    """All operations inside of one, outer ones first."""
+    """Yields all operations inside an operation, outer ones first."""
     for region in operation.regions:
         for block in region.blocks:
             for op in block.operations:
@@ -26,7 +26,7 @@ def operations(operation: Any) -> Iterator[Any]:
 
 
 def frontend(attributes: Any, name: str) -> str:
-    """A text among `mhlo.frontend_attributes`; empty where it is missing."""
+    """Reads a text among `mhlo.frontend_attributes`; "" if it is missing."""
     if "mhlo.frontend_attributes" not in attributes:
         return ""
     held = attributes["mhlo.frontend_attributes"]
@@ -63,7 +63,7 @@ class Devices:
         self.devices = self.replicas * self.partitions
 
     def _of_shardy(self) -> str:
-        """The largest of the meshes."""
+        """The text of the largest mesh."""
         sizes = {text: devices_of(text) for text in self.meshes.values()}
         largest = max(sizes, key=lambda text: sizes[text], default="")
         if not largest or sizes[largest] <= 1:
@@ -85,7 +85,7 @@ class Devices:
     # --- shardings ---
 
     def shardy(self, text: str) -> list[str]:
-        """Shardings in the text of an attribute of Shardy, one per tensor; empty over a mesh of one device."""
+        """Converts shardings of Shardy's attribute text, one per tensor; empty over a mesh of one device."""
         found = []
         for mesh, sharding in MESH_SHARDING.findall(text):
             name = mesh[1:].strip('"')
@@ -103,7 +103,7 @@ class Devices:
         raise Unsupported(f"shardings over two different meshes: <{own}> and <{self.mesh}>")
 
     def gspmd(self, text: str, ranks: Sequence[int], note: str = "") -> list[tuple[str, str]]:
-        """Shardings of GSPMD's text, each with the text of its manual axes."""
+        """Converts shardings of GSPMD's text, each with the text of its manual axes."""
         if not self.mesh:
             return [("", "")] * len(ranks)
         dims = re.search(r"unspecified_dims=\[[\d,]*\]", note)
@@ -112,7 +112,7 @@ class Devices:
         return [(sharding or "", manual) for sharding, manual in _core.gspmd_shardings(text, self.mesh, list(ranks))]
 
     def shardings_of(self, attributes: Any, ranks: Sequence[int]) -> list[str]:
-        """Shardings of an argument, a result or an operation: one per rank, empty without annotation."""
+        """Shardings of an argument, a result or an operation: one per rank, empty if not annotated."""
         found: list[str] = []
         if "sdy.sharding" in attributes:
             found = self.shardy(str(attributes["sdy.sharding"]))
@@ -125,7 +125,7 @@ class Devices:
 
 
 def annotated(op: Any) -> list[Any]:
-    """Dictionaries of attributes where shardings may stand: the operation's, its arguments', its results'."""
+    """Dictionaries of attributes that may state shardings: the operation's, its arguments', its results'."""
     held = [op.attributes]
     for name in ("arg_attrs", "res_attrs"):
         if op.name == "func.func" and name in op.attributes:
@@ -134,12 +134,12 @@ def annotated(op: Any) -> list[Any]:
 
 
 def mesh_text(text: str) -> str:
-    """A mesh as Tilesim writes it, from Shardy's text."""
+    """Converts a mesh from Shardy's text to Tilesim's."""
     return str(_core.mesh_text(text.removeprefix("#sdy.mesh")))
 
 
 def devices_of(mesh: str) -> int:
-    """Number of devices."""
+    """Number of devices of a mesh."""
     count = 1
     for _, size in _core.mesh_axes(mesh)[0] if mesh else []:
         count *= size
@@ -147,7 +147,7 @@ def devices_of(mesh: str) -> int:
 
 
 def _devices(text: str) -> int:
-    """Number of devices of the first tiled sharding of a text."""
+    """Number of devices in the first tiled sharding of a text."""
     return math.prod(int(size) for size in re.findall(r"devices=\[([\d,]+)\]", text)[0].split(","))
 
 
@@ -163,5 +163,5 @@ def parts(sharding: str) -> list[list[str]]:
 
 
 def over(sharding: str, axes: Sequence[str]) -> list[list[str]]:
-    """The same, restricted to these axes (or parts of axes, as written)."""
+    """The axes of `parts`, restricted to these axes (or parts of axes, as written)."""
     return [[part for part in axis if part in axes or names_in(part)[0] in axes] for axis in parts(sharding)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: unsupported operations, and why
+#: unsupported operation -> reason
 EXCLUDED: dict[str, str] = {
     **{
         f"stablehlo.{name}": "removed from the specification; use dot_general, gather or all_reduce"
@@ -11,7 +11,7 @@ EXCLUDED: dict[str, str] = {
     "stablehlo.set_dimension_size": "dynamic shapes; export with static shapes",
 }
 
-#: read through `stablehlo-legalize-quant-to-math`
+#: operations that are read through `stablehlo-legalize-quant-to-math`
 QUANTIZED = ("stablehlo.uniform_dequantize", "stablehlo.uniform_quantize")
 
 #: operations that end a region
@@ -19,5 +19,5 @@ STRUCTURE = ("stablehlo.return",)
 
 
 def documented() -> str:
-    """The table of docs/how_to/input_formats.md."""
+    """The table in docs/how_to/input_formats.md."""
     return "".join(f"| `{name}` | {reason} |\n" for name, reason in EXCLUDED.items())

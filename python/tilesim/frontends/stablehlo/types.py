@@ -21,14 +21,14 @@ DTYPES = {
     **{f"{prefix}{bits}": f"i{bits}" for prefix in ("i", "si") for bits in (2, 4, 8, 16, 32, 64)},
     **{f"ui{bits}": f"u{bits}" for bits in (2, 4, 8, 16, 32, 64)},
 }
-#: bits of an element's value, as StableHLO counts them
+#: bits of an element, as StableHLO counts them
 BITS = {name: 1 if name == "bool" else int(re.findall(r"\d+", name)[0]) for name in NUMPY if name[0] != "c"}
 
 NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|nan)|true|false")
 
 
 class Shaped:
-    """Dtype, shape and whether elements are complex, of a tensor type."""
+    """The dtype and shape of a tensor type, and whether its elements are complex."""
 
     def __init__(self, mlir_type: Any, place: str) -> None:
         """Reads a ranked tensor type with static extents."""
@@ -51,14 +51,14 @@ class Shaped:
 
 
 def parts_of(mlir_type: Any) -> list[Any] | None:
-    """Element types of a tuple; none for a token, because data dependences order a graph. None for other types."""
+    """Element types of a tuple, or [] for a token, because data dependences order a graph; None for other types."""
     if str(mlir_type) == "!stablehlo.token":
         return []
     return [mlir_type.get_type(i) for i in range(mlir_type.num_types)] if hasattr(mlir_type, "num_types") else None
 
 
 def _parsed(text: str, dtype: str, count: int, width: int) -> NDArray[Any]:
-    """The numbers in `dense<...>`; hexadecimal blobs and bit patterns included."""
+    """Reads the numbers in `dense<...>`, including hexadecimal blobs and bit patterns."""
     body = text[text.index("<") + 1 : text.rindex(">")]
     target = np.dtype(NUMPY[dtype])
     blob = re.match(r'"0x([0-9a-fA-F]*)"', body)
@@ -77,12 +77,12 @@ def _parsed(text: str, dtype: str, count: int, width: int) -> NDArray[Any]:
 
 
 def dense(op: Any, shaped: Shaped, place: str) -> tuple[NDArray[Any], bool]:
-    """Elements of a constant."""
+    """Reads the elements of a constant."""
     width = 2 if shaped.complex else 1
     tail = [2] if shaped.complex else []
     try:
         attribute = op.attributes["value"]
-    except TypeError:  # complex elements have no class in the bindings
+    except TypeError:  # the bindings have no class for complex elements
         text = re.sub(r"\s*:\s*tensor<.*", "", op.get_asm(large_elements_limit=None).split("constant", 1)[1])
         values = _parsed(text, shaped.dtype, 1, width)
         if len(values) == width and shaped.size != 1:
@@ -105,7 +105,7 @@ def dense(op: Any, shaped: Shaped, place: str) -> tuple[NDArray[Any], bool]:
 
 
 def integers(op: Any, name: str, fallback: list[int] | None = None) -> list[int]:
-    """A list of integers, in any form of attribute."""
+    """Reads a list of integers from any form of attribute."""
     if name not in op.attributes:
         return list(fallback or [])
     attribute = op.attributes[name]
@@ -116,19 +116,19 @@ def integers(op: Any, name: str, fallback: list[int] | None = None) -> list[int]
 
 
 def integer(op: Any, name: str, fallback: int = 0) -> int:
-    """An integer attribute."""
+    """Reads an integer attribute."""
     return int(op.attributes[name].value) if name in op.attributes else fallback
 
 
 def flag(op: Any, name: str, fallback: bool = False) -> bool:
-    """A boolean attribute."""
+    """Reads a boolean attribute."""
     if name not in op.attributes:
         return fallback
-    return bool(getattr(op.attributes[name], "value", True))  # the presence of a unit attribute means true
+    return bool(getattr(op.attributes[name], "value", True))  # a unit attribute means true by its presence
 
 
 def text(op: Any, name: str, fallback: str = "") -> str:
-    """An attribute as a word: the last one of an enumeration's text."""
+    """Reads an attribute as a word: the last one of an enumeration's text."""
     if name not in op.attributes:
         return fallback
     attribute = op.attributes[name]

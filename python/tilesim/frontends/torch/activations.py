@@ -12,7 +12,7 @@ from .table import handles
 
 
 def in_float(importer: Importer, x: Any, formula: Any) -> Tensor:
-    """A formula of several steps, computed in f32 for narrow dtypes and rounded once, as in torch."""
+    """Computes a formula of several steps in f32 for narrow dtypes, and rounds once, as in torch."""
     compute = "f64" if importer.dtype == "f64" else "f32"
     result: Tensor = formula(importer.tensor(x, compute))
     return result.convert(importer.dtype)
@@ -57,14 +57,14 @@ def _hardswish(importer: Importer, x: Any) -> Tensor:
 
 
 def _six(importer: Importer, t: Tensor) -> Tensor:
-    """min(max(x + 3, 0), 6)."""
+    """Computes min(max(x + 3, 0), 6)."""
     scalar = importer.builder.scalar
     return importer.apply("minimum", importer.apply("relu", t + 3.0), scalar(6, t.dtype))
 
 
 @handles("aten.softplus.default")
 def _softplus(importer: Importer, x: Any, beta: float = 1, threshold: float = 20) -> Tensor:
-    """Above the threshold torch returns x; the function here differs from it by less than exp(-20)."""
+    """Softplus. Above the threshold torch returns x; this function differs from it by less than exp(-20)."""
 
     def formula(t: Tensor) -> Tensor:
         soft = importer.apply("softplus", t * beta if beta != 1 else t)

@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention: recognises constant masks and removes repeated key heads."""
+"""Builds scaled_dot_product_attention: recognises constant masks and removes repeated key heads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COPIES = ("aten.clone.default", "aten.contiguous.default")
 
 
 def _repeated_from(importer: Importer, node: Any) -> Any:
-    """The node before repeated heads, view(clone(expand(unsqueeze(k, 2)))), or None."""
+    """Finds the node before repeated heads, view(clone(expand(unsqueeze(k, 2)))), or returns None."""
     chain = node
     if not isinstance(chain, torch.fx.Node) or str(chain.target) not in _VIEWS:
         return None
@@ -36,7 +36,7 @@ def _repeated_from(importer: Importer, node: Any) -> Any:
 
 
 def causal_offset(keep: Any) -> int | None:
-    """The offset o for which [S, T] keeps exactly t <= s + o, or None."""
+    """Finds the offset o for which [S, T] keeps exactly t <= s + o, or returns None."""
     rows, columns = keep.shape
     offset = int(keep[0].sum()) - 1
     limit = torch.arange(rows).reshape(-1, 1) + offset
@@ -48,7 +48,7 @@ def _constant_mask(mask: Any) -> tuple[bool, int | None]:
     """For a constant mask: (whether it hides anything, the causal offset if it is a causal mask)."""
     keep = mask if mask.dtype == torch.bool else mask == 0
     if mask.dtype != torch.bool and not bool((keep | (mask <= torch.finfo(mask.dtype).min)).all()):
-        return True, None  # a bias of scores
+        return True, None  # the mask is a bias of the scores
     if bool(keep.all()):
         return False, None
     planes = keep.reshape(-1, *keep.shape[-2:])
@@ -101,7 +101,7 @@ def _attention(
 
 
 def _same_batches(importer: Importer, *operands: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """q, k, v with broadcast batch axes; the number of key heads stays as it is."""
+    """Broadcasts the batch axes of q, k and v; the number of key heads stays as it is."""
     rank = max(tensor.ndim for tensor in operands)
     lead = [(1,) * (rank - tensor.ndim) + tuple(tensor.shape[:-2]) for tensor in operands]
     wide = [max(sizes) for sizes in zip(*lead, strict=True)]
@@ -118,7 +118,7 @@ def _same_batches(importer: Importer, *operands: Tensor) -> tuple[Tensor, Tensor
 
 
 def _four(tensor: Tensor) -> Tensor:
-    """[..., H, S, D] as [B, H, S, D]; [B, S, D] gets one head."""
+    """Reshapes [..., H, S, D] to [B, H, S, D]; [B, S, D] gets one head."""
     if tensor.ndim == 4:
         return tensor
     if tensor.ndim == 3:

@@ -1,4 +1,4 @@
-"""Complex numbers as pairs of real tensors, as for rotary positions written as rotations."""
+"""Complex numbers as pairs of real tensors, for example in rotary embeddings that use complex rotations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .table import handles
 
 
 def parts_of(importer: Any, value: Any) -> Complex:
-    """A value as a complex one; a real value gets an imaginary part of 0."""
+    """Converts a value to a complex one; a real value gets an imaginary part of 0."""
     if isinstance(value, Complex):
         return value
     if isinstance(value, torch.Tensor) and value.is_complex():
@@ -40,7 +40,7 @@ def _view_as_real(importer: Any, x: Any) -> Tensor:
 
 
 def product(importer: Any, x: Any, y: Any) -> Complex:
-    """(a + bi)(c + di)."""
+    """Computes (a + bi)(c + di)."""
     a, b = parts_of(importer, x), parts_of(importer, y)
     return Complex(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
 
@@ -100,7 +100,7 @@ def _conjugate(importer: Any, x: Any) -> Any:
 
 @handles("aten.angle.default")
 def _angle(importer: Any, x: Any) -> Tensor:
-    """atan2 of the parts; for real numbers 0, pi below 0, NaN for NaN."""
+    """Computes atan2 of the parts; a real number gives 0, pi if negative, NaN for NaN."""
     if isinstance(x, Complex):
         return importer.apply("atan2", x.im, x.re)
     real = importer.tensor(x, importer.dtype)
@@ -111,7 +111,7 @@ def _angle(importer: Any, x: Any) -> Tensor:
 
 
 def magnitude(importer: Any, x: Complex) -> Tensor:
-    """|a + bi| as the larger part times a root, so that squares neither overflow nor underflow."""
+    """Computes |a + bi| as the larger part times a root, so that squares neither overflow nor underflow."""
     a, b = importer.apply("abs", x.re), importer.apply("abs", x.im)
     large, small = importer.apply("maximum", a, b), importer.apply("minimum", a, b)
     zero, one = importer.builder.scalar(0, a.dtype), importer.builder.scalar(1, a.dtype)
@@ -122,7 +122,7 @@ def magnitude(importer: Any, x: Complex) -> Tensor:
 
 
 def quotient(importer: Any, x: Any, y: Any) -> Complex:
-    """(a + bi) / (c + di); a real divisor divides both parts."""
+    """Computes (a + bi) / (c + di); a real divisor divides both parts."""
     a = parts_of(importer, x)
     if not isinstance(y, Complex) and not (isinstance(y, torch.Tensor) and y.is_complex()):
         c = importer.tensor(y, a.re.dtype)
@@ -133,7 +133,7 @@ def quotient(importer: Any, x: Any, y: Any) -> Complex:
 
 
 def sum_of(importer: Any, x: Any, y: Any, factor: float = 1) -> Complex:
-    """x + factor * y."""
+    """Computes x + factor * y."""
     a, b = parts_of(importer, x), parts_of(importer, y)
     halves = []
     for mine, theirs in ((a.re, b.re), (a.im, b.im)):

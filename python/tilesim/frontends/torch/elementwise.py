@@ -16,12 +16,12 @@ from .table import TABLE, handles
 
 _FLOATS = ("f64", "f32", "f16", "bf16")
 
-# one operand, result of the operand's dtype (integers become f32 first where torch says so)
+# one operand; the result has its dtype (integers become f32 first where torch does so)
 _UNARY = functions_of("torch")
 _COMPARE = {name: _UNARY.pop(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 _IDENTITY_ON_INTEGERS = ("ceil", "floor", "round_even", "trunc")
 
-# two operands of one dtype
+# two operands of the same dtype
 _BINARY = {
     f"aten.{overload}": function
     for function, overloads in {
@@ -41,7 +41,7 @@ _BINARY = {
 
 
 def _float_of(value: Any) -> float | None:
-    """The value of a Python number or a constant tensor without axes, else None."""
+    """The value of a Python number or of a constant tensor without axes, else None."""
     if isinstance(value, (bool, int, float)):
         return float(value)
     if isinstance(value, torch.Tensor) and value.ndim == 0 and not value.is_complex():
@@ -55,7 +55,7 @@ def _exact(number: float, dtype: str) -> bool:
 
 
 def _wide_scalar(dtype: str, operands: tuple[Any, ...]) -> bool:
-    """Whether an operand has more digits than a narrow dtype: torch then computes in f32."""
+    """Whether an operand has more digits than a narrow dtype, so that torch computes in f32."""
     if dtype not in ("f16", "bf16"):
         return False
     numbers = [number for number in map(_float_of, operands) if number is not None]
@@ -63,7 +63,7 @@ def _wide_scalar(dtype: str, operands: tuple[Any, ...]) -> bool:
 
 
 def elementwise(importer: Importer, function: str, *operands: Any, dtype: str | None = None) -> Tensor:
-    """One function in the result's dtype; in f32 where a scalar has more digits than a narrow dtype."""
+    """Builds one function in the result's dtype, or in f32 if a scalar has more digits than a narrow dtype."""
     result = dtype or importer.dtype
     compute = "f32" if _wide_scalar(result, operands) else result
     value = importer.apply(function, *[importer.tensor(operand, compute) for operand in operands])
@@ -123,7 +123,7 @@ def _logical(function: str) -> Any:
 
 
 def truth(importer: Importer, x: Any) -> Tensor:
-    """x != 0 as bool."""
+    """Computes x != 0 as bool."""
     tensor = importer.tensor(x)
     if tensor.dtype == "bool":
         return tensor
@@ -176,7 +176,7 @@ def _div_mode(importer: Importer, x: Any, y: Any, rounding_mode: str | None = No
 
 @handles("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
 def _remainder(importer: Importer, x: Any, y: Any) -> Tensor:
-    """The remainder with the divisor's sign: the truncated one plus the divisor where the signs differ."""
+    """Computes the remainder with the divisor's sign: the truncated one plus the divisor where the signs differ."""
     dtype = importer.dtype
     a, b = importer.tensor(x, dtype), importer.tensor(y, dtype)
     rest = importer.apply("remainder", a, b)

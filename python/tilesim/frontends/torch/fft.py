@@ -15,7 +15,7 @@ from .importing import Importer
 from .shape import along, axis
 from .table import TABLE, handles
 
-#: overloads that treat both parts alike
+#: overloads that apply to both parts alike
 _BOTH_PARTS = (
     "view.default", "_unsafe_view.default", "reshape.default", "unsqueeze.default", "squeeze.default", "squeeze.dim",
     "squeeze.dims", "flatten.using_ints", "alias.default", "clone.default", "contiguous.default", "detach.default",
@@ -25,7 +25,7 @@ _BOTH_PARTS = (
 )  # fmt: skip
 
 
-_REAL_PRODUCTS: dict[str, Any] = {}  # products of real matrices
+_REAL_PRODUCTS: dict[str, Any] = {}  # overload -> its product of real matrices
 
 
 def _is_complex(value: Any) -> bool:
@@ -33,7 +33,7 @@ def _is_complex(value: Any) -> bool:
 
 
 def _where_complex(overload: str, meaning: Any) -> None:
-    """Gives an overload a second meaning, for complex operands."""
+    """Gives an overload a second handler, for complex operands."""
     real = TABLE[overload]
 
     def build(importer: Importer, *args: Any, **keywords: Any) -> Any:
@@ -101,7 +101,7 @@ def _along(importer: Importer, x: Complex | Tensor, at: int, inverse: bool) -> C
 
 
 def _scaled(x: Complex, normalization: int, size: int, inverse: bool) -> Complex:
-    """torch's scale (0: none, 1: root of the size, 2: size); `fft` divides inverse transforms by the size already."""
+    """Applies torch's scale (0: none, 1: root of the size, 2: size); `fft` already divides inverse transforms by it."""
     wanted = {0: 1.0, 1: 1 / math.sqrt(size), 2: 1 / size}[normalization]
     factor = wanted * (size if inverse else 1)
     return x if math.isclose(factor, 1, rel_tol=1e-12) else Complex(x.re * factor, x.im * factor)
@@ -122,7 +122,7 @@ def _complex_to_complex(importer: Importer, x: Any, dims: Sequence[int], normali
 
 @handles("aten._fft_r2c.default")
 def _real_to_complex(importer: Importer, x: Any, dims: Sequence[int], normalization: int, onesided: bool) -> Complex:
-    """The last named axis comes first; half of it is kept where the rest follows by symmetry."""
+    """Transforms the last named axis first, and keeps half of it where the rest follows by symmetry."""
     real = importer.tensor(x)
     last, size = axis(dims[-1], real.ndim), _size(real, dims)
     value = _along(importer, real, last, False)
@@ -136,7 +136,7 @@ def _real_to_complex(importer: Importer, x: Any, dims: Sequence[int], normalizat
 
 @handles("aten._fft_c2r.default")
 def _complex_to_real(importer: Importer, x: Any, dims: Sequence[int], normalization: int, length: int) -> Tensor:
-    """The missing half along the last named axis is the mirrored conjugate of the other half."""
+    """Rebuilds the missing half along the last named axis: it is the mirrored conjugate of the other half."""
     value = parts_of(importer, x)
     rank, last = value.re.ndim, axis(dims[-1], value.re.ndim)
     for dim in dims[:-1]:

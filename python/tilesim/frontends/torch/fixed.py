@@ -32,7 +32,7 @@ def fixed_values(program: Any, fixed: Fixed) -> dict[str, Any]:
 
 
 def _present_values(program: Any) -> dict[str, tuple[Any, Any]]:
-    """Meta and present value of every tensor argument and changed buffer."""
+    """Fake tensor and present value of every tensor argument and changed buffer."""
     signature = program.graph_signature
     metas = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     given = torch.utils._pytree.tree_leaves(program.example_inputs)

@@ -7,6 +7,7 @@ import inspect
 import io
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +73,7 @@ def _quiet() -> Iterator[None]:
 #: torch's decomposition of each requested overload, or None
 _DECOMPOSITIONS: dict[Any, Any] = {}
 
-#: overloads whose additional results need torch's decomposition
+#: overloads that torch decomposes if their additional results are used
 _FURTHER = frozenset(
     ["aten.native_layer_norm.default", "aten.native_group_norm.default", "aten.max_pool2d_with_indices.default"]
 )
@@ -96,6 +97,9 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
         remedy = "Load it first: torch.load(path, weights_only=False)" if is_path else ""
         raise user_error("the model is not a torch.nn.Module", value=value, allowed="a torch.nn.Module",
                          suggestion=remedy)  # fmt: skip
+    if getattr(module.forward, "__name__", "") == "_forward_unimplemented":
+        raise user_error("the module has no forward", place=type(module).__name__,
+                         suggestion="Give a module that has one, such as torch.nn.Sequential(*modules)")  # fmt: skip
     if isinstance(module, torch.jit.ScriptModule):
         raise unsupported("torch.export cannot read a torch.jit.script module", place=type(module).__name__,
                           suggestion="Pass the module that it was made from")  # fmt: skip
@@ -106,7 +110,7 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
     try:
         with torch.no_grad(), _quiet():
             return torch.export.export(module, args, dict(kwargs or {}), strict=strict)
-    except Exception as error:  # torch raises many types
+    except Exception as error:  # torch raises errors of many types
         if holder := _custom_object(module):
             raise unsupported("torch.export cannot read the weights of a C++ object in the module",
                               place=type(module).__name__, value=holder, suggestion=_PACKED) from error  # fmt: skip
@@ -116,7 +120,7 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
 
 
 def _unfit(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:
-    """The error of inputs that are not tensors, or not those that `forward` takes."""
+    """The error for inputs that are not tensors, or that `forward` does not take."""
     place, leaves = type(module).__name__, torch.utils._pytree.tree_leaves((args, dict(kwargs)))
     if not leaves:
         return user_error("missing example inputs", place=place,
@@ -140,7 +144,7 @@ _PACKED = "Quantize with torchao's PT2E flow, whose weights are tensors, or take
 
 
 def _custom_object(module: torch.nn.Module) -> str:
-    """The first module with an object of a TorchScript class, as the packed weights of quantized layers."""
+    """Names the first module with an object of a TorchScript class, such as the packed weights of quantized layers."""
     held = ((name, part, value) for name, part in module.named_modules() for value in vars(part).values())
     found = next((one for one in held if isinstance(one[2], torch.ScriptObject)), None)
     return "" if found is None else f"{type(found[1]).__name__} {found[0]}: {found[2]._type().qualified_name()}"
@@ -152,23 +156,28 @@ def _is_array(value: Any) -> bool:
 
 
 def _failed(error: Exception, what: str, place: str) -> Exception:
-    """The first line of torch's error, with the usual fix if one is known."""
+    """An error with the first line of torch's message, and with the usual fix if one is known."""
     lines, name = str(error).strip().splitlines(), type(error).__name__
     suggestion = "Give inputs of the shapes and dtypes that forward takes" if "forward" in what else ""
     if "DataDependent" in name or "data-dependent" in str(error):
-        return unsupported("the control flow of the module depends on data", place=place, suggestion=_DATA_DEPENDENT)
+        line = re.search(r'File "([^"]+)", line (\d+), in \w+\n[ \t]+(\S.*)', str(error))
+        where = f"{os.path.basename(line[1])}:{line[2]}: {line[3]}" if line else ""
+        return unsupported("the control flow of the module depends on data", place=place, value=where,
+                           suggestion=_DATA_DEPENDENT)  # fmt: skip
     if ".numpy()" in str(error):
         suggestion = "Remove .numpy() from forward, or pass the part that computes on tensors"
+    elif "same device" in str(error):
+        suggestion = "Move inputs and module to one device: module.to('cpu'), x.to('cpu')"
     elif "Cache" in str(error) or "lifted_tensor" in str(error):
         what = what.replace("forward fails on these inputs", "torch.export cannot read this module")
         suggestion = "Take ts.from_transformers(model, phase='decode'), or wrap the module so that it takes and "
         suggestion += "returns the cache's keys and values as tensors"
-    said = lines[0].rstrip(".") if lines else name
+    said = lines[0].rstrip(".!") if lines else name
     return unsupported(f"{what}: {said}", place=place, suggestion=suggestion)
 
 
 def decomposed(program: Any) -> Any:
-    """The program in functional form, with unsupported overloads decomposed by torch."""
+    """Converts a program to functional form; torch decomposes unsupported overloads."""
     _name_constants(program)
     try:
         with torch.no_grad(), _quiet():
@@ -179,13 +188,13 @@ def decomposed(program: Any) -> Any:
                 if not table:
                     break
                 program = program.run_decompositions(table)
-    except Exception as error:  # torch raises many types
+    except Exception as error:  # torch raises errors of many types
         raise _failed(error, "torch cannot make this program functional", "run_decompositions") from error
     return program
 
 
 def _is_functional(program: Any) -> bool:
-    """Whether a program is in functional form already: the conversion takes torch milliseconds per call."""
+    """Whether a program is in functional form already, because the conversion takes torch milliseconds per call."""
     return all(
         node.op in ("placeholder", "output") or (node.op == "call_function" and _is_pure(node.target))
         for node in program.graph.nodes
@@ -205,7 +214,7 @@ def _is_pure(target: Any) -> bool:
 
 
 def _name_constants(program: Any) -> None:
-    """Adds the short names of lifted constants: torch drops the module's path when it decomposes."""
+    """Restores short names of lifted constants, because torch drops the module's path when it decomposes."""
     constants = program.constants
     for name in list(constants):
         short = name.rpartition(".")[2]
@@ -214,7 +223,7 @@ def _name_constants(program: Any) -> None:
 
 
 def _decompositions(program: Any) -> dict[Any, Any]:
-    """torch's decompositions of unsupported overloads whose results depend on an input."""
+    """torch's decompositions of the unsupported overloads whose results depend on an input."""
     targets = {node.target for node in _dependent(program)}
     missing = [target for target in targets if str(target) not in TABLE and str(target) not in IGNORED]
     missing += {node.target for node in _dependent(program) if _reads_further(node)}
@@ -222,7 +231,7 @@ def _decompositions(program: Any) -> dict[Any, Any]:
     if not missing:
         return {}
     unseen = [target for target in missing if target not in _DECOMPOSITIONS]
-    if unseen:  # torch scans all registered operators for each of its tables
+    if unseen:  # torch scans all registered operators to build each table
         composite, known = torch.export.default_decompositions(), torch._decomp.decomposition_table
         for target in unseen:
             _DECOMPOSITIONS[target] = composite[target] if target in composite else known.get(target)
@@ -237,7 +246,7 @@ def _reads_further(node: Any) -> bool:
 
 
 def _dependent(program: Any) -> list[Any]:
-    """Calls whose value follows from an input or parameter; the others are evaluated while reading."""
+    """Calls whose value depends on an input or parameter; the others are evaluated while reading."""
     stored = {InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
     specs = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
     unknown, calls = set(), []
@@ -277,7 +286,7 @@ def from_exported(
     names: Mapping[str, str] | None = None,
     foreign: bool = False,
 ) -> Graph:
-    """A graph of an exported program."""
+    """Converts an exported program to a graph."""
     return read(program, name, functions, passes, fixed, names, foreign)[0]
 
 
@@ -291,11 +300,11 @@ def read(
     foreign: bool = False,
     results: Sequence[str] = (),
 ) -> tuple[Graph, Importer]:
-    """The graph, and the importer, which maps the program's inputs and outputs."""
+    """Builds the graph; also returns the importer, which maps the program's inputs and outputs."""
     program = decomposed(program)
     importer = Importer(program, name, functions, fixed_values(program, fixed), names, foreign, results)
     graph = importer.run()
     graph.remove_dead_code()
-    graph.optimize(passes, without=["layers"])  # the importer finds layers by module names
+    graph.optimize(passes, without=["layers"])  # the importer has already found layers by module names
     graph.defaults.update(importer.state)
     return graph, importer

@@ -1,4 +1,4 @@
-"""Overloads of backward graphs."""
+"""Handlers for overloads of backward graphs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _convolution_backward(
     groups: int,
     wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
-    """Both gradients are convolutions: of the result's gradient with the reversed kernel, and of the input with it."""
+    """Builds both gradients as convolutions: the result's gradient with the reversed kernel, and the input with it."""
     grad, image, weight = importer.tensor(gradient), importer.tensor(x), importer.tensor(w)
     count = weight.ndim - 2
     steps, pads, spread = listed(stride, count), listed(padding, count), listed(dilation, count)
@@ -40,7 +40,7 @@ def _convolution_backward(
         if wanted[1]:
             results[1] = _weight_gradient(importer, image, grad, weight, (steps, pads, spread), groups)
     elif wanted[0]:
-        # output padding: the difference to the size of the plain transposed convolution
+        # output padding is the difference to the size of the plain transposed convolution
         rest = [
             extent - ((out - 1) * step - 2 * pad + far * (size - 1) + 1)
             for extent, out, step, pad, far, size in zip(
@@ -58,7 +58,7 @@ def _convolution_backward(
 def _weight_gradient(
     importer: Importer, grad: Tensor, image: Tensor, weight: Tensor, window: tuple[list[int], ...], groups: int
 ) -> Tensor:
-    """Sums over images, with the result's positions as the window; strides and dilations are swapped."""
+    """Sums over images with the result's positions as the window; strides and dilations are swapped."""
     steps, low, spread = window
     x_labels, w_labels = (window_labels(lead, weight.ndim - 2) for lead in ("CN", "IO"))
     pads = []

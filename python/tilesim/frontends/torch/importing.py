@@ -37,7 +37,7 @@ from .nodes import (
 from .table import TABLE
 from .weights import WeightStore
 
-#: dtype of the parts of a complex one
+#: complex dtype -> dtype of its parts
 COMPLEX = {torch.complex64: "f32", torch.complex128: "f64"}
 
 
@@ -55,18 +55,18 @@ class Importer:
         results: Sequence[str] = (),
     ) -> None:
         self.program, self.functions, self.fixed, self.names = program, functions, fixed or {}, names or {}
-        self.results = list(results)  # names of the module's results; torch names the others
+        self.results = list(results)  # names of the module's results; torch chooses the others
         self.foreign, self.folded = foreign, 0
         self.codes: set[Any] = set()  # constant nodes that unpack words into bits
-        self.words: dict[int, Any] = {}  # integers unpacked from words, by identity
+        self.words: dict[int, Any] = {}  # identity of a value -> integers unpacked from words
         self.views: set[Any] = set()  # nodes that are views of buffers
         self.builder = GraphBuilder(name)
         self.weights = WeightStore(self.builder)
         self.values: dict[Any, Any] = {}
         self.state: dict[str, Any] = {}
-        #: results of the module, in order: the name of an output of the graph, or a value other than a tensor
+        #: results of the module in order: the name of an output of the graph, or a value other than a tensor
         self.returned: list[tuple[str, Any]] = []
-        #: (output, input or state) pairs of values that the module changes in place
+        #: pairs (output, input or state) for values that the module changes in place
         self.changed: list[tuple[str, str]] = []
         self.node: Any = None
         self._given: set[int] = set()
@@ -78,12 +78,12 @@ class Importer:
 
     @property
     def meta(self) -> Any:
-        """The fake tensor (or tuple) that torch gives for the current operation."""
+        """The fake tensor (or tuple) that torch computed for the current operation."""
         return self.node.meta["val"]
 
     @property
     def dtype(self) -> str:
-        """dtype of the current operation's (first) result; of the parts of a complex one."""
+        """dtype of the current operation's (first) result, or of the parts of a complex result."""
         meta = self.meta[0] if isinstance(self.meta, (tuple, list)) else self.meta
         return COMPLEX.get(meta.dtype) or dtype_name(meta.dtype, self._place)
 
@@ -106,7 +106,7 @@ class Importer:
         return unsupported(what, place=place, value=value, suggestion=suggestion)
 
     def tensor(self, value: Any, dtype: str | None = None) -> Tensor:
-        """A value as a tensor of the builder, in a dtype if one is named."""
+        """Converts a value to a tensor of the builder, in a dtype if one is named."""
         if isinstance(value, torch.Tensor):
             value = self.weights.constant(value, self._name, codes=id(value) in self.words)
         elif isinstance(value, (bool, int, float)):
@@ -119,19 +119,19 @@ class Importer:
         return value if dtype is None or value.dtype == dtype else value.convert(dtype)
 
     def op(self, kind: str, *operands: Tensor | None, **attributes: Any) -> Any:
-        """An operation named after its module."""
+        """Builds an operation named after its module."""
         return self.builder.op(kind, *operands, name=self._name, **attributes)
 
     def apply(self, function: str, *operands: Tensor) -> Tensor:
-        """An elementwise function named after its module."""
+        """Builds an elementwise function named after its module."""
         return self.builder.apply(function, *operands, name=self._name)
 
     def broadcast(self, x: Tensor, shape: Sequence[int]) -> Tensor:
-        """x repeated to a shape as torch's expand."""
+        """Broadcasts x to a shape as torch's expand does."""
         return x if list(x.shape) == list(shape) else self.builder.broadcast(x, list(shape), self._name)
 
     def source_of(self, argument: int) -> Any:
-        """The node of a positional argument of the current node."""
+        """The node that is a positional argument of the current node."""
         return self.node.args[argument]
 
     # --- the walk ---
@@ -160,14 +160,14 @@ class Importer:
         return self.builder.build()
 
     def read(self, node: Any) -> None:
-        """Builds one operation of torch, unless its value is known."""
+        """Builds one operation of torch, unless its value exists already."""
         if node not in self.values:
             self._enter(node)
             self.values[node] = self._call(node)
 
     @contextmanager
     def within(self, builder: GraphBuilder, values: dict[Any, Any], prefix: str) -> Iterator[None]:
-        """Builds into a function with these known values; names of its operations drop the prefix."""
+        """Builds into a function with these values; names of its operations drop the prefix."""
         outer = self.builder, self.values, self._prefix
         self.builder, self.values, self._prefix = builder, values, prefix
         self.weights.builder = builder
@@ -234,7 +234,7 @@ class Importer:
         self.builder.core.set_source(self._place)
 
     def value(self, argument: Any) -> Any:
-        """The value of a node's argument, through lists and tuples."""
+        """The value of a node's argument; converts the elements of lists and tuples."""
         if isinstance(argument, torch.fx.Node):
             found = self.values[argument]
             if isinstance(found, UnreadWeight):
@@ -266,13 +266,13 @@ class Importer:
         return self._checked(handler(self, *args, **keywords))
 
     def _python(self, node: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
-        """Arithmetic on sizes, which torch leaves as Python functions."""
+        """Runs arithmetic on sizes, which torch leaves as Python functions."""
         if any(isinstance(argument, Tensor) for argument in args):
             raise self.unsupported("unsupported function")
         return node.target(*args, **keywords)
 
     def _checked(self, result: Any) -> Any:
-        """The result, if its dtype and shape agree with torch's."""
+        """Returns a result after checking that its dtype and shape agree with torch's."""
         metas = self.meta if isinstance(self.meta, (tuple, list)) else [self.meta]
         values = result if isinstance(result, (tuple, list)) else [result]
         for value, meta in zip(values, metas, strict=False):
@@ -372,7 +372,7 @@ class Importer:
             self.changed.append((name, str(spec.target)))
 
     def _output(self, node: Any, name: str) -> str:
-        """Makes a node's value an output. Copies inputs, constants and values that are outputs already."""
+        """Makes a node's value an output of the graph. Copies inputs, constants and values that are outputs already."""
         self._name = name
         value = self.value(node)
         tensor = joined(self.builder, value.re, value.im) if hasattr(value, "im") else self.tensor(value)

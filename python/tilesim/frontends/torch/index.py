@@ -1,4 +1,4 @@
-"""Overloads that index, gather, or write into a part of a tensor."""
+"""Handlers for overloads that index, gather, or write into a part of a tensor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .table import handles
 
 
 def indices_of(importer: Importer, index: Any, extent: int, wraps: bool = False) -> Tensor:
-    """Non-negative indices; with `wraps` negative ones count from the end, else they raise an error at run time."""
+    """Converts indices: with `wraps` negative ones count from the end, else they raise an error at run time."""
     if isinstance(index, torch.Tensor):
         if index.dtype == torch.bool:
             raise importer.unsupported("indexing by a bool mask, whose result size depends on data", suggestion=_MASK)
@@ -43,15 +43,15 @@ def _index_select(importer: Importer, x: Any, dim: int, index: Any) -> Tensor:
 
 
 def _index_of_scalar(importer: Importer, x: Tensor, index: Any) -> Tensor:
-    """Indexing of a tensor without axes, which torch treats as a vector of one element."""
+    """Indexes a tensor without axes, which torch treats as a vector of one element."""
     places = indices_of(importer, index, 1).reshape(-1)
     return _take(importer, x.reshape(1), [0], [places], 0).reshape(*importer.shape)
 
 
 def _take(importer: Importer, x: Tensor, axes: list[int], parts: list[Tensor], front: int) -> Tensor:
-    """Gathers by index tensors of one shape on `axes` of x; their axes start at `front` in the result."""
+    """Gathers with index tensors of one shape on `axes` of x; their axes start at `front` in the result."""
     shape = list(parts[0].shape)
-    if 0 in shape and any(x.shape[i] == 0 for i in axes):  # an empty gather from an empty table
+    if 0 in shape and any(x.shape[i] == 0 for i in axes):  # gathers nothing from an empty table
         rest = [extent for i, extent in enumerate(x.shape) if i not in axes]
         return importer.broadcast(importer.builder.scalar(0, x.dtype), [*rest[:front], *shape, *rest[front:]])
     columns = [part.reshape(*shape, 1) for part in parts]
@@ -61,7 +61,7 @@ def _take(importer: Importer, x: Tensor, axes: list[int], parts: list[Tensor], f
 
 @handles("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def _index(importer: Importer, x: Any, indices: Sequence[Any]) -> Tensor:
-    """The axes of the indices replace the first indexed axis if indexed axes are adjacent, else they come first."""
+    """Indexes; the indices' axes replace the first indexed axis if indexed axes are adjacent, else they come first."""
     tensor = importer.tensor(x)
     axes = [i for i, index in enumerate(indices) if index is not None]
     parts = [indices_of(importer, indices[i], tensor.shape[i], wraps=True).convert("i64") for i in axes]
@@ -73,7 +73,7 @@ def _index(importer: Importer, x: Any, indices: Sequence[Any]) -> Tensor:
 
 @handles("aten.gather.default")
 def gather(importer: Importer, x: Any, dim: int, index: Any, **_: Any) -> Tensor:
-    """result[i, j, ...] = x[i, index[i, j, ...], ...]: one index vector per element."""
+    """Computes result[i, j, ...] = x[i, index[i, j, ...], ...] with one index vector per element."""
     tensor = importer.tensor(x)
     if tensor.ndim == 0:
         return _index_of_scalar(importer, tensor, index)
@@ -106,7 +106,7 @@ def _slice_scatter(
 
 
 def _spread(importer: Importer, x: Tensor, part: Tensor, at: int, places: range) -> Tensor:
-    """Writes slices of `part` at strided positions: padded to x's extent, selected by a mask."""
+    """Writes slices of `part` at strided positions: pads it to x's extent and selects by a mask."""
     low, high, interior = [0] * x.ndim, [0] * x.ndim, [0] * x.ndim
     if not len(places):
         return x
@@ -130,7 +130,7 @@ def _select_scatter(importer: Importer, x: Any, source: Any, dim: int, index: in
 
 @handles("aten.unfold.default", "aten.diagonal.default", "aten.as_strided.default")
 def _selection(importer: Importer, x: Any, *how: Any, **more: Any) -> Tensor:
-    """Overloads that select elements by position: torch selects among position numbers, a gather follows."""
+    """Selects elements by position: torch selects among position numbers, and a gather follows."""
     tensor = importer.tensor(x)
     strides = importer.source_of(0).meta["val"].stride()
     count = math.prod(tensor.shape)

@@ -1,4 +1,4 @@
-"""Overloads of layers: products, convolutions, normalization, embedding, recurrent layers."""
+"""Handlers for overloads of layers: products, convolutions, normalization, embedding, recurrent layers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _linear(importer: Importer, x: Any, w: Any, bias: Any = None) -> Tensor:
 
 
 def product(importer: Importer, a: Any, b: Any, bias: Tensor | None = None) -> Tensor:
-    """torch.matmul; integers wrap in their own dtype, as torch's do."""
+    """Multiplies as torch.matmul; integers wrap in their own dtype."""
     left, right = importer.tensor(a), importer.tensor(b)
     if left.dtype[0] in "iu":
         left, right = left.convert("i64"), right.convert("i64")
@@ -62,7 +62,7 @@ def _addmm(importer: Importer, bias: Any, a: Any, b: Any, *, beta: float = 1, al
 
 
 def listed(value: Any, count: int) -> list[int]:
-    """One number or several as a list of `count` numbers."""
+    """Extends one number to a list of `count` numbers; converts a list."""
     items = [value] if isinstance(value, int) else list(value)
     return [int(item) for item in (items * count if len(items) == 1 else items)]
 
@@ -121,7 +121,7 @@ def _conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    """A convolution over the input spread by the stride, with the kernel reversed."""
+    """Convolves the input, spread by the stride, with the reversed kernel."""
     weight = importer.tensor(w)
     count = weight.ndim - 2
     steps, pads = listed(dilation, count), []
@@ -132,7 +132,7 @@ def _conv_transpose(
         pads += [reach, reach + extra]
     if math.prod(weight.shape[2:]) > 1:
         weight = importer.op("reverse", weight, dims=list(range(2, weight.ndim)))
-    if groups > 1:  # [g·I, O, ...] to [g·O, I, ...]
+    if groups > 1:  # converts [g·I, O, ...] to [g·O, I, ...]
         inputs, outputs, *window = weight.shape
         apart = weight.reshape(groups, inputs // groups, outputs, *window)
         order = [0, 2, 1, *range(3, apart.ndim)]
@@ -166,7 +166,7 @@ def _convolution(
 
 
 def _normalized(importer: Importer, x: Any, *parts: Any, **attributes: Any) -> Tensor:
-    """Kind normalize with optional scale and bias."""
+    """Builds kind normalize with optional scale and bias."""
     given = [None if part is None else importer.tensor(part) for part in parts]
     return importer.op("normalize", importer.tensor(x), *given, **attributes)
 
@@ -242,7 +242,7 @@ def _batch_norm(importer: Importer, x: Any, w: Any, b: Any, mean: Any, variance:
 
 @handles("aten.embedding.default")
 def _embedding(importer: Importer, table: Any, ids: Any, *_: Any, **__: Any) -> Tensor:
-    """The padding index changes gradients only."""
+    """Looks up rows; the padding index affects only gradients."""
     return importer.op("embedding", importer.tensor(table), importer.tensor(ids))
 
 
@@ -250,7 +250,7 @@ def _embedding(importer: Importer, table: Any, ids: Any, *_: Any, **__: Any) -> 
 def _embedding_bag(
     importer: Importer, table: Any, ids: Any, offsets: Any, _: bool = False, mode: int = 0, *rest: Any
 ) -> Any:
-    """Bags of equal size with constant offsets: rows of the table, reduced per bag."""
+    """Reduces rows of the table per bag; bags have equal size and constant offsets."""
     if not isinstance(offsets, torch.Tensor):
         raise importer.unsupported(
             "bag offsets that depend on inputs", suggestion="Pass ids of shape [bags, ids per bag]"
@@ -284,7 +284,7 @@ def _layers(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, list[list[Tensor]]]:
-    """The result [steps, batch, directions * hidden], and the last states by layer and direction."""
+    """Builds all layers: the result [steps, batch, directions * hidden], and the last states by layer and direction."""
     if train and dropout:
         raise importer.unsupported("dropout between recurrent layers", str(dropout), "Call module.eval() first")
     b, directions = importer.builder, 2 if bidirectional else 1
@@ -310,7 +310,7 @@ def _layers(
 
 
 def _stacked(importer: Importer, states: Sequence[Tensor]) -> Tensor:
-    """States [batch, hidden] as one tensor [layers * directions, batch, hidden]."""
+    """Stacks states [batch, hidden] to one tensor [layers * directions, batch, hidden]."""
     return importer.builder.concat([state.reshape(1, *state.shape) for state in states])
 
 

@@ -1,4 +1,4 @@
-"""Linear algebra of torch: factors, solutions, determinants."""
+"""Handlers for torch's linear algebra: factors, solutions, determinants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _status(importer: Importer, x: Tensor) -> Tensor:
 
 
 def _triangle(importer: Importer, x: Tensor, upper: bool, offset: int = 0) -> Tensor:
-    """x where the row is at most `offset` beyond the column; zero elsewhere."""
+    """Keeps x where the row is at most `offset` beyond the column; sets the rest to zero."""
     n = x.ndim
     shape = [1] * (n - 2) + list(x.shape[-2:])
     row, column = (importer.op("iota", shape=shape, dtype="i32", dim=n - 2 + i) for i in (0, 1))
@@ -28,9 +28,9 @@ def _triangle(importer: Importer, x: Tensor, upper: bool, offset: int = 0) -> Te
 
 @handles("aten.linalg_cholesky_ex.default")
 def _cholesky_ex(importer: Importer, a: Any, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    """The factor and LAPACK's status. Where torch raises an error, the factor is NaN from the failing pivot on."""
+    """Computes the factor and LAPACK's status. Where torch raises an error, it is NaN from the failing pivot on."""
     x = importer.tensor(a)
-    # torch reads the lower triangle for either factor
+    # torch reads the lower triangle for both factors
     factor = importer.op("linear_solve", x, mode="cholesky", lower=True)
     status = _status(importer, factors.diagonal(importer.builder, factor))
     return factors.swapped(importer.builder, factor) if upper else factor, status
@@ -38,7 +38,7 @@ def _cholesky_ex(importer: Importer, a: Any, upper: bool = False, check_errors: 
 
 @handles("aten.cholesky.default")
 def _cholesky(importer: Importer, a: Any, upper: bool = False) -> Tensor:
-    """The factor alone."""
+    """Computes the Cholesky factor without its status."""
     factor: Tensor = importer.op("linear_solve", importer.tensor(a), mode="cholesky", lower=not upper)
     return factor
 
@@ -47,7 +47,7 @@ def _cholesky(importer: Importer, a: Any, upper: bool = False) -> Tensor:
 def _solve_triangular(
     importer: Importer, a: Any, b: Any, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
-    """Substitution."""
+    """Solves a triangular system by substitution."""
     return factors.substituted(
         importer.builder, importer.tensor(a), importer.tensor(b), lower=not upper, left_side=left,
         unit_diagonal=unitriangular,
@@ -58,7 +58,7 @@ def _solve_triangular(
 def _triangular_solve(
     importer: Importer, b: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Substitution, with the matrix."""
+    """Solves a triangular system by substitution; also returns the matrix."""
     matrix = importer.tensor(a)
     x = factors.substituted(
         importer.builder, matrix, importer.tensor(b), lower=not upper, transpose_a=transpose,
@@ -69,7 +69,7 @@ def _triangular_solve(
 
 @handles("aten.cholesky_solve.default")
 def _cholesky_solve(importer: Importer, b: Any, factor: Any, upper: bool = False) -> Tensor:
-    """Two substitutions."""
+    """Solves with a Cholesky factor by two substitutions."""
     a, x = importer.tensor(factor), importer.tensor(b)
     for transpose in (upper, not upper):
         x = factors.substituted(importer.builder, a, x, lower=not upper, transpose_a=transpose)
@@ -78,7 +78,7 @@ def _cholesky_solve(importer: Importer, b: Any, factor: Any, upper: bool = False
 
 @handles("aten.linalg_inv_ex.default")
 def _inv_ex(importer: Importer, a: Any, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    """The inverse by LU factors; the status is that of a regular matrix."""
+    """Computes the inverse by LU factors; the status is that of a regular matrix."""
     x = importer.tensor(a)
     return factors.inverse(importer.builder, x), _regular(importer, x)
 
@@ -91,7 +91,7 @@ def _regular(importer: Importer, a: Tensor) -> Tensor:
 def _solve_ex(
     importer: Importer, a: Any, b: Any, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The solution and the LU factors."""
+    """Computes the solution and the LU factors."""
     matrix, right = importer.tensor(a), importer.tensor(b)
     vector = right.ndim == matrix.ndim - 1
     if vector:
@@ -106,7 +106,7 @@ def _solve_ex(
 def _lu_factor_ex(
     importer: Importer, a: Any, *, pivot: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """LU factors in one matrix, and the row exchanges, counted from 1."""
+    """Computes LU factors in one matrix, and the row exchanges counted from 1."""
     if not pivot:
         raise importer.unsupported("LU factors without row exchanges", "pivot=False")
     matrix = importer.tensor(a)
@@ -116,7 +116,7 @@ def _lu_factor_ex(
 
 @handles("aten._linalg_det.default")
 def _det(importer: Importer, a: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """The product of the upper factor's diagonal."""
+    """Computes the determinant: the product of the upper factor's diagonal, with the sign of the row exchanges."""
     sign, diagonal, (packed, pivots, _) = factors.determinant(importer.builder, importer.tensor(a))
     size = importer.op("reduce", diagonal, dims=[diagonal.ndim - 1], combiner="multiply")
     return sign * size, packed, pivots + 1
@@ -124,7 +124,7 @@ def _det(importer: Importer, a: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 @handles("aten._linalg_slogdet.default")
 def _slogdet(importer: Importer, a: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sign and logarithm of the size."""
+    """Computes the determinant's sign and the logarithm of its absolute value."""
     sign, diagonal, (packed, pivots, _) = factors.determinant(importer.builder, importer.tensor(a))
     last = [diagonal.ndim - 1]
     signs = importer.op("reduce", importer.apply("sign", diagonal), dims=last, combiner="multiply")
@@ -134,7 +134,7 @@ def _slogdet(importer: Importer, a: Any) -> tuple[Tensor, Tensor, Tensor, Tensor
 
 @handles("aten.linalg_qr.default")
 def _qr(importer: Importer, a: Any, mode: str = "reduced") -> tuple[Tensor, Tensor]:
-    """By reflections."""
+    """Computes Q and R by reflections."""
     x = importer.tensor(a)
     m, n = x.shape[-2:]
     if mode != "reduced":
@@ -147,7 +147,7 @@ def _qr(importer: Importer, a: Any, mode: str = "reduced") -> tuple[Tensor, Tens
 
 @handles("aten.cholesky_inverse.default")
 def _cholesky_inverse(importer: Importer, factor: Any, upper: bool = False) -> Tensor:
-    """Two substitutions of the identity."""
+    """Computes the inverse by two substitutions of the identity."""
     a = importer.tensor(factor)
     x = factors.identity(importer.builder, a.shape, a.dtype)
     for transpose in (upper, not upper):

@@ -1,4 +1,4 @@
-"""Nodes of an exported program: places, names, and which are ignored or evaluated while reading."""
+"""Nodes of an exported program: their places and names, and which are ignored or evaluated while reading."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 from ...graph.tensor import Tensor
 from ...graph.torch_arrays import is_real
 
-#: Overloads that check or annotate without a result.
+#: Overloads that check or annotate and have no result.
 _IGNORED = """
     _assert_tensor_metadata.default _assert_async.msg _assert_scalar.default sym_constrain_range_for_size.default
     _log_api_usage_once.default _linalg_check_errors.default
 """
 IGNORED = {f"aten.{name}" for name in _IGNORED.split()}
 
-#: Elements; larger values that depend on no input become operations.
+#: Number of elements; larger values that depend on no input become operations.
 FOLD_LIMIT = 1 << 24
 
 _FOLDED = """
@@ -28,16 +28,16 @@ _FOLDED = """
     rsqrt scalar_tensor select.int sin slice.Tensor split.Tensor split_with_sizes sqrt squeeze squeeze.dim stack
     sub.Scalar sub.Tensor t transpose.int tril triu unbind.int unsqueeze view where.self zeros zeros_like
 """
-#: Overloads that are safe to evaluate for untrusted files: they take time in proportion to their results and check
+#: Overloads that are safe to evaluate for untrusted files: their time is proportional to their results and they check
 #: their arguments (some of torch's overloads write to unchecked addresses).
 FOLDED = {f"aten.{name}" if "." in name else f"aten.{name}.default" for name in _FOLDED.split()}
 
-#: Elements; smaller results are always stored.
+#: Number of elements; smaller results are always stored.
 MAX_CONSTANT = 4096
 _BITS = ("bitwise_", "__and__", "__rshift__", "__lshift__", "__or__")
 _VIEWS = ("unsqueeze", "view", "reshape", "permute", "aten.t.", "transpose")
 
-#: Random overloads, never evaluated while reading.
+#: Random overloads, which are never evaluated while reading.
 _RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential", "uniform")
 
 
@@ -72,7 +72,7 @@ def path_of(node: Any) -> str:
 
 
 def name_of(node: Any) -> str:
-    """Path of the innermost module, and the operation where the module does more than one."""
+    """Path of the innermost module, followed by the operation if the module has several."""
     stack = node.meta.get("nn_module_stack") or {}
     path = path_of(node)
     operation = str(node.target).split(".")[1] if str(node.target).startswith("aten.") else node.name
@@ -99,7 +99,7 @@ def is_random(overload: str) -> bool:
 
 
 def is_constant(value: Any) -> bool:
-    """Whether torch can evaluate calls with the value, because no part of it is a tensor of the graph."""
+    """Whether torch can evaluate calls with the value, because it contains no tensor of the graph."""
     if isinstance(value, (list, tuple)):
         return all(is_constant(item) for item in value)
     if isinstance(value, torch.Tensor):

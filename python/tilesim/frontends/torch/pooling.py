@@ -1,4 +1,4 @@
-"""Pooling overloads, including ceil_mode and element counts."""
+"""Handlers for pooling overloads, including ceil_mode and element counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _window(
     dilation: list[int],
     combiner: str,
 ) -> Tensor:
-    """The result's shape (ceil_mode) sets the padding at the end."""
+    """Reduces windows; the result's shape (ceil_mode) determines the padding at the end."""
     count = len(size)
     lead = x.ndim - count
     pads = [0, 0] * lead
@@ -92,7 +92,7 @@ def _averaged(
     include_pad: bool,
     divisor: int | None,
 ) -> Tensor:
-    """Values per window divided by torch's divisor of that window."""
+    """Divides each window's sum by torch's divisor of that window."""
     count = len(window)
     if divisor is None and ((include_pad and not ceil) or (not any(pads) and not ceil)):
         divisor = math.prod(window)
@@ -120,7 +120,7 @@ def _avg_pool_backward(
     include_pad: bool,
     divisor: int | None,
 ) -> Tensor:
-    """Each element receives the gradients of its windows: a windowed sum of gradients dilated by the strides."""
+    """Sums gradients of the windows that contain an element: a windowed sum of gradients dilated by the strides."""
     count, window, steps, pads = _settings(importer, size, stride, padding)
     image = importer.tensor(x)
     grad = importer.tensor(gradient, "f64" if importer.dtype == "f64" else "f32")
@@ -132,7 +132,7 @@ def _avg_pool_backward(
         before = window[axis] - 1 - pads[axis]
         after = image.shape[lead + axis] + window[axis] - 1 - before - span
         low, high = [*low, before], [*high, max(0, after)]
-        kept.append(slice(0, before + span + after))  # windows may reach beyond the end
+        kept.append(slice(0, before + span + after))  # windows may extend beyond the end
     interior = [0] * lead + [step - 1 for step in steps]
     zero = importer.builder.scalar(0, grad.dtype)
     spread = importer.op("pad", grad, zero, low=low, high=high, interior=interior, mode="constant")
@@ -161,7 +161,7 @@ def _adaptive_axis(importer: Importer, x: Tensor, at: int, out: int, combiner: s
     *[f"aten._adaptive_avg_pool{rank}d.default" for rank in (2, 3)],
 )
 def _adaptive_pool(importer: Importer, x: Any, size: Any) -> Any:
-    """Windows from floor(i·n/o) to ceil((i+1)·n/o), axis by axis."""
+    """Pools windows from floor(i·n/o) to ceil((i+1)·n/o), axis by axis."""
     overload = str(importer.node.target)
     combiner = "mean" if "avg" in overload else "maximum"
     count = int(overload.split("pool")[1][0])
@@ -179,7 +179,7 @@ def _adaptive_pool(importer: Importer, x: Any, size: Any) -> Any:
 
 @handles("aten._adaptive_avg_pool2d_backward.default", "aten._adaptive_avg_pool3d_backward.default")
 def _adaptive_avg_pool_backward(importer: Importer, gradient: Any, x: Any) -> Tensor:
-    """Axis by axis, a product with the share of each element in each window."""
+    """Multiplies, axis by axis, by the share of each element in each window."""
     count = int(str(importer.node.target).split("pool")[1][0])
     value = importer.tensor(gradient, "f64" if importer.dtype == "f64" else "f32")
     for axis in range(value.ndim - count, value.ndim):

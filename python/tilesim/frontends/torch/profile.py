@@ -18,7 +18,7 @@ __all__ = ["exported", "seconds_by_name"]
 
 
 def exported(module: Any, args: Any) -> tuple[Any, Graph]:
-    """An exported program in functional form, and its graph."""
+    """Exports a program in functional form, and reads its graph."""
     program = decomposed(export(module, () if args is None else args))
     importer = Importer(program, type(module).__name__, functions=False)
     graph = importer.run()
@@ -42,7 +42,7 @@ class _Timed(torch.fx.Interpreter):
 
 
 def _values(program: Any, args: Any) -> list[Any]:
-    """Values of the program's placeholders: parameters, buffers, constants, the user's tensors."""
+    """The values of the program's placeholders: parameters, buffers, constants, the user's tensors."""
     state: Mapping[str, Any] = {**program.constants, **program.state_dict}
     users = iter(torch.utils._pytree.tree_leaves(((args if isinstance(args, (tuple, list)) else (args,)), {})))
     return [
@@ -52,11 +52,11 @@ def _values(program: Any, args: Any) -> list[Any]:
 
 
 def seconds_by_name(program: Any, args: Any, runs: int) -> dict[str, float]:
-    """Runs an exported program on eager torch; the shortest time of each operation in seconds."""
+    """Runs an exported program on eager torch; returns the shortest time of each operation in seconds."""
     best: dict[str, float] = {}
     values = _values(program, args)
     with torch.no_grad():
-        torch.fx.Interpreter(program.graph_module).run(*values)  # threads and caches are warm from here on
+        torch.fx.Interpreter(program.graph_module).run(*values)  # warms up threads and caches
         for _ in range(runs):
             timed = _Timed(program.graph_module)
             timed.run(*values)

@@ -1,4 +1,4 @@
-"""Overloads that reduce, scan, normalize along axes, or choose."""
+"""Handlers for overloads that reduce, scan, normalize along axes, or choose."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def _cumulative(importer: Importer, x: Any, dim: int, *, dtype: Any = None) -> T
 
 
 def _variance(importer: Importer, tensor: Tensor, dim: Any, correction: float, keep: bool) -> Tensor:
-    """Two passes in f32 or wider; correction is Bessel's."""
+    """Computes the variance in two passes in f32 or wider; `correction` is Bessel's."""
     dims = _dims(tensor, dim)
     count = math.prod(tensor.shape[i] for i in dims)
     centred = tensor - reduced(importer, tensor, "mean", dims, True) if count else tensor
     total = reduced(importer, centred * centred, "add", dims, keep)
-    if count - correction <= 0:  # NaN or infinity, as in torch
+    if count - correction <= 0:  # the result is NaN or infinity, as in torch
         return total / importer.builder.scalar(0.0, total.dtype)
     return total / (count - correction)
 
@@ -157,7 +157,7 @@ def _vector_norm(importer: Importer, x: Any, order: float = 2, dim: Any = None, 
 
 @handles("aten.logsumexp.default")
 def _logsumexp(importer: Importer, x: Any, dim: Sequence[int], keep: bool = False) -> Tensor:
-    """max + log(sum(exp(x - max))); a maximum of ±inf counts as 0."""
+    """Computes max + log(sum(exp(x - max))); a maximum of ±inf counts as 0."""
     tensor = importer.tensor(x, "f64" if importer.dtype == "f64" else "f32")
     best = reduced(importer, tensor, "maximum", dim, True)
     zero = importer.builder.scalar(0, best.dtype)

@@ -15,7 +15,7 @@ from ...graph.tensor import Tensor
 from ...graph.torch_arrays import dtype_name, elements_of, is_real
 from .nodes import IGNORED, UnreadWeight, path_of
 
-#: Shorter runs are not turned into functions.
+#: Runs with fewer nodes do not become functions.
 MIN_OPERATIONS = 8
 
 
@@ -25,7 +25,7 @@ class LayerNodes:
     def __init__(self, key: str, nodes: list[Any]) -> None:
         self.key, self.nodes = key, nodes
         self.externals: list[Any] = []
-        self.ties: dict[Any, int] = {}  # number of the external that a node stands for
+        self.ties: dict[Any, int] = {}  # node -> number of the external value for which it stands
         self.outputs: list[Any] = []
         self.signature: Any = None
 
@@ -37,7 +37,7 @@ def _key(node: Any) -> str:
 
 
 def _runs(importer: Any) -> list[LayerNodes]:
-    """Maximal sequences of nodes of one layer, without nodes that torch has evaluated."""
+    """Finds maximal sequences of nodes of one layer, without nodes that torch has evaluated."""
     runs: list[LayerNodes] = []
     open_run: LayerNodes | None = None
     for node in importer.program.graph.nodes:
@@ -112,7 +112,7 @@ class _Signature:
 
 
 def repeated(importer: Any) -> dict[Any, LayerNodes]:
-    """Runs whose signature occurs twice or more, by each of their nodes."""
+    """Maps each node to its run, for runs whose signature occurs at least twice."""
     runs = _runs(importer)
     for run in runs:
         run.signature = _Signature(importer, run).value()
@@ -123,7 +123,7 @@ def repeated(importer: Any) -> dict[Any, LayerNodes]:
 
 
 def call_run(importer: Any, run: LayerNodes, functions: dict[Any, GraphBuilder]) -> None:
-    """Calls the function of a run, defined at its first occurrence, and stores the results."""
+    """Calls the function of a run, which is defined at its first occurrence, and stores the results."""
     function = functions.get(run.signature)
     if function is None:
         function = functions[run.signature] = _define(importer, run, len(functions))

@@ -1,4 +1,4 @@
-"""Overloads that sort or write to data-dependent addresses: top-k, sort, index_put, scatter, grouped products."""
+"""Handlers for overloads that sort or write to data-dependent addresses: top-k, sort, index_put, scatter, products."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COMBINERS = {
 
 @handles("aten.topk.default")
 def _topk(importer: Importer, x: Any, k: int, dim: int = -1, largest: bool = True, ordered: bool = True) -> Any:
-    """In order; among equal elements the lower index comes first (torch leaves that open)."""
+    """Finds the largest elements in order; of equal elements the lower index comes first (torch leaves that open)."""
     tensor = importer.tensor(x)
     if tensor.ndim == 0:
         return tensor, importer.tensor(torch.zeros((), dtype=torch.int64))
@@ -45,7 +45,7 @@ def _sort(importer: Importer, x: Any, dim: int = -1, descending: bool = False, *
 
 @handles("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
 def _searchsorted(importer: Importer, row: Any, x: Any, right: bool = False, **more: Any) -> Tensor:
-    """Number of elements of a sorted row before each x (all for NaN), by comparing all pairs."""
+    """Counts the elements of a sorted row before each x (all for NaN), by comparing all pairs."""
     sorter, side = more.get("sorter"), more.get("side")
     right = bool(more.get("right", right)) if side is None else side == "right"
     tensor = importer.tensor(row)
@@ -96,7 +96,7 @@ def _index_put(importer: Importer, x: Any, indices: Sequence[Any], values: Any, 
     parts = [importer.broadcast(part, shape) for part in parts]
     rest = [tensor.shape[i] for i in range(tensor.ndim) if i not in axes]
     front = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
-    # torch puts the indices' axes at the first indexed axis, scatter in front
+    # torch puts the axes of the indices at the first indexed axis, scatter puts them in front
     wanted = [*rest[:front], *shape, *rest[front:]]
     updates = importer.broadcast(importer.tensor(values, tensor.dtype), wanted)
     if front and shape:

@@ -1,4 +1,4 @@
-"""Overloads that view, move, convert or create."""
+"""Handlers for overloads that view, move, convert or create."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import handles
 
 
 def axis(dim: int, rank: int) -> int:
-    """An axis counted from the front."""
+    """Counts an axis from the front."""
     return dim + rank if dim < 0 else dim
 
 
@@ -32,7 +32,7 @@ def axis(dim: int, rank: int) -> int:
     "aten.view_as.default",
 )
 def _reshape(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
-    """Elements in row-major order in the shape that torch states."""
+    """Reads elements in row-major order in the shape that torch states."""
     tensor = importer.tensor(x)
     return tensor if list(tensor.shape) == importer.shape else tensor.reshape(*importer.shape)
 
@@ -91,7 +91,7 @@ def _slice(
 
 
 def along(tensor: Tensor, dim: int, index: Any) -> Tensor:
-    """A part of one axis, or one element."""
+    """Selects a part of one axis, or one element."""
     key: list[Any] = [slice(None)] * tensor.ndim
     key[axis(dim, tensor.ndim)] = index
     return tensor[tuple(key)]
@@ -137,7 +137,7 @@ def _unbind(importer: Importer, x: Any, dim: int = 0) -> tuple[Tensor, ...]:
 
 @handles("aten.cat.default", "aten.concat.default")
 def _cat(importer: Importer, tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Skips empty tensors of one axis, as torch does."""
+    """Joins tensors; skips empty tensors of one axis, as torch does."""
     parts = [importer.tensor(part, importer.dtype) for part in tensors]
     kept = [part for part in parts if part.ndim == len(importer.shape) and not (part.ndim == 1 and part.shape[0] == 0)]
     if not kept:
@@ -157,7 +157,7 @@ def _stack(importer: Importer, tensors: Sequence[Any], dim: int = 0) -> Tensor:
 
 @handles("aten.repeat.default", "aten.tile.default")
 def _repeat(importer: Importer, x: Any, repeats: Sequence[int]) -> Tensor:
-    """Each axis becomes [repeat, extent] by a broadcast, then one axis again."""
+    """Repeats: each axis becomes [repeat, extent] by a broadcast, then one axis again."""
     tensor = importer.tensor(x)
     shape = [1] * (len(importer.shape) - tensor.ndim) + list(tensor.shape)
     times = [1] * (len(shape) - len(repeats)) + list(repeats)
@@ -205,7 +205,7 @@ def _pad(importer: Importer, x: Any, pads: Sequence[int], value: float = 0) -> T
 
 
 def _borders(tensor: Tensor, pads: Sequence[int]) -> dict[str, list[int]]:
-    """torch's pads, from the last axis on, as low and high pads of all axes."""
+    """Converts torch's pads, which start at the last axis, to low and high pads of all axes."""
     low, high = [0] * tensor.ndim, [0] * tensor.ndim
     for i in range(len(pads) // 2):
         low[-1 - i], high[-1 - i] = pads[2 * i], pads[2 * i + 1]
@@ -264,7 +264,7 @@ def _to(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
         return importer.apply("not_equal", tensor, importer.builder.scalar(0, tensor.dtype))
     if dtype == "f8e4m3fn" and tensor.dtype != "bool":
         return importer.op("convert", tensor, dtype=dtype, overflow="saturate")
-    if dtype == "f8e8m0fnu":  # powers of two only: torch drops the sign, and zero becomes the least power
+    if dtype == "f8e8m0fnu":  # only powers of two: torch drops the sign, and zero becomes the least power
         wide = importer.apply("abs", tensor.convert("f32"))
         tensor = importer.apply("maximum", wide, importer.builder.scalar(2.0**-127, "f32"))
     return importer.op("convert", tensor, dtype=dtype)
@@ -299,7 +299,7 @@ def _equal(importer: Importer, *_: Any, **__: Any) -> Tensor:
 
 @handles("aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default", "aten.empty_strided.default")
 def _empty(importer: Importer, *_: Any, **__: Any) -> Tensor:
-    """Zeros in the place of uninitialised memory."""
+    """Returns zeros instead of uninitialised memory."""
     return filled(importer, 0.0)
 
 

@@ -26,7 +26,7 @@ def _less(importer: Importer, x: Tensor, than: float) -> Tensor:
 
 @handles("aten.sign.default", "aten.sgn.default")
 def _sign(importer: Importer, x: Any) -> Tensor:
-    """(x > 0) - (x < 0), which is 0 for NaN as in torch; Tilesim's `sign` gives NaN."""
+    """Computes (x > 0) - (x < 0), which is 0 for NaN as in torch; Tilesim's `sign` gives NaN."""
     tensor = importer.tensor(x, importer.dtype)
     if tensor.dtype == "bool":
         return importer.op("copy", tensor)
@@ -36,7 +36,7 @@ def _sign(importer: Importer, x: Any) -> Tensor:
 
 
 def _negative(importer: Importer, x: Tensor) -> Tensor:
-    """Whether the sign bit is set, also for -0 and NaN."""
+    """Whether the sign bit is set, also in -0 and NaN."""
     bits = importer.op("bitcast", x, dtype=_BITS[x.dtype]) if x.dtype in _BITS else x
     return _less(importer, bits, 0)
 
@@ -56,10 +56,10 @@ def _copysign(importer: Importer, x: Any, y: Any) -> Tensor:
 
 @handles("aten.nextafter.default")
 def _nextafter(importer: Importer, x: Any, y: Any) -> Tensor:
-    """A step of the bits, which order numbers of one sign; zero steps to the least number of y's sign."""
+    """Steps the bits, which order numbers of one sign; zero steps to the least number of y's sign."""
     a, b = importer.tensor(x, importer.dtype), importer.tensor(y, importer.dtype)
     whole = _BITS[a.dtype]
-    lowest = importer.op("bitcast", _number(importer, -0.0, a), dtype=whole)  # the sign bit
+    lowest = importer.op("bitcast", _number(importer, -0.0, a), dtype=whole)  # only the sign bit is set
     one, bits = importer.builder.scalar(1, whole), importer.op("bitcast", a, dtype=whole)
     zero = _number(importer, 0, a)
     away = importer.apply("equal", importer.apply("less", a, b), importer.apply("greater", a, zero))
@@ -74,7 +74,7 @@ def _nextafter(importer: Importer, x: Any, y: Any) -> Tensor:
 
 @handles("aten.fmax.default", "aten.fmin.default")
 def _without_nan(importer: Importer, x: Any, y: Any) -> Tensor:
-    """The other operand where one is NaN."""
+    """Replaces NaN in one operand by the other operand."""
     a, b = importer.tensor(x, importer.dtype), importer.tensor(y, importer.dtype)
     function = "maximum" if "fmax" in str(importer.node.target) else "minimum"
     both = importer.apply(function, a, b)
@@ -86,7 +86,7 @@ def _without_nan(importer: Importer, x: Any, y: Any) -> Tensor:
 
 @handles("aten.hypot.default")
 def _hypot(importer: Importer, x: Any, y: Any) -> Tensor:
-    """large * sqrt(1 + (small / large)^2), so that squares neither overflow nor underflow."""
+    """Computes large * sqrt(1 + (small / large)^2), so that squares neither overflow nor underflow."""
     a, b = (importer.apply("abs", importer.tensor(one, importer.dtype)) for one in (x, y))
     large, small = importer.apply("maximum", a, b), importer.apply("minimum", a, b)
     zero, one = _number(importer, 0, a), _number(importer, 1, a)
@@ -105,7 +105,7 @@ def _with_sign_of(importer: Importer, size: Tensor, x: Tensor) -> Tensor:
 
 @handles("aten.asinh.default")
 def _asinh(importer: Importer, x: Any) -> Tensor:
-    """sign(x) log1p(a + a^2 / (1 + sqrt(1 + a^2))), a = |x|; log(a) + log(2) where a^2 is large."""
+    """Computes sign(x) log1p(a + a^2 / (1 + sqrt(1 + a^2))), a = |x|, or log(a) + log(2) where a^2 is large."""
     tensor = importer.tensor(x, importer.dtype)
     a = importer.apply("abs", tensor)
     square = importer.apply("multiply", a, a)
@@ -118,7 +118,7 @@ def _asinh(importer: Importer, x: Any) -> Tensor:
 
 @handles("aten.acosh.default")
 def _acosh(importer: Importer, x: Any) -> Tensor:
-    """log1p(t + sqrt(2t + t^2)), t = x - 1; log(x) + log(2) where t^2 is large."""
+    """Computes log1p(t + sqrt(2t + t^2)), t = x - 1, or log(x) + log(2) where t^2 is large."""
     tensor = importer.tensor(x, importer.dtype)
     t = tensor - 1.0
     near = importer.apply("log1p", t + importer.apply("sqrt", t * 2.0 + importer.apply("multiply", t, t)))
@@ -130,7 +130,7 @@ def _acosh(importer: Importer, x: Any) -> Tensor:
 
 @handles("aten.atanh.default")
 def _atanh(importer: Importer, x: Any) -> Tensor:
-    """(log1p(a) - log1p(-a)) / 2 with the sign of x, a = |x|."""
+    """Computes (log1p(a) - log1p(-a)) / 2 with the sign of x, a = |x|."""
     tensor = importer.tensor(x, importer.dtype)
     a = importer.apply("abs", tensor)
     size = (importer.apply("log1p", a) - importer.apply("log1p", importer.apply("negate", a))) * 0.5
@@ -179,7 +179,7 @@ def _right(importer: Importer, x: Any, y: Any) -> Tensor:
 
 
 def _middle(importer: Importer, x: Tensor, at: int) -> tuple[Tensor, Tensor]:
-    """The lower median along an axis (kept with extent 1) and its index; NaN if the data contain NaN."""
+    """Finds the lower median along an axis (kept with extent 1) and its index; NaN if the data contain NaN."""
     places = importer.op("iota", shape=list(x.shape), dtype="i64", dim=at)
     values, order = importer.op("sort", x, places, results=2, dim=at)
     size = x.shape[at]
@@ -216,7 +216,7 @@ def _median_dim(importer: Importer, x: Any, dim: int, keep: bool = False) -> tup
 
 @handles("aten.cummax.default", "aten.cummin.default")
 def _cumulative_extreme(importer: Importer, x: Any, dim: int) -> tuple[Tensor, Tensor]:
-    """Running extremes, and the highest index of the elements that equal them."""
+    """Computes running extremes, and the highest index of the elements that equal them."""
     tensor = importer.tensor(x)
     combiner = "maximum" if "cummax" in str(importer.node.target) else "minimum"
     if tensor.ndim == 0:

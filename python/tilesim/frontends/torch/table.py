@@ -1,4 +1,4 @@
-"""The table of ATen overloads: the function that builds each overload."""
+"""The table of ATen overloads, with the function that builds each overload."""
 
 from __future__ import annotations
 

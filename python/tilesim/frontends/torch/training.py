@@ -43,7 +43,7 @@ def _decompositions() -> dict[Any, Any]:
 
 
 def training(module: Any, inputs: Sequence[Any], runner: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
-    """A differentiable function whose forward and backward graphs run as separate programs."""
+    """Returns a differentiable function whose forward and backward graphs run as separate programs."""
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.aot_autograd import make_boxed_func
 

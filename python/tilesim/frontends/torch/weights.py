@@ -1,4 +1,4 @@
-"""Parameters, buffers and constants of a torch program as weights of the graph, by reference; ties shared storage."""
+"""Adds parameters, buffers and constants of a torch program as weights, by reference; ties shared storage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WeightStore:
             self.ties[name] = first
 
     def tensor(self, name: str) -> Tensor:
-        """The weight of that path."""
+        """The weight registered under a path."""
         name = self.ties.get(name, name)
         value, trainable = self._values[name]
         dtype = dtype_name(value.dtype, name)
@@ -42,7 +42,7 @@ class WeightStore:
         if not is_real(value) and value.device.type in ("meta", "cpu"):
             if value.is_floating_point() or value.is_complex() or trainable:
                 return self.builder.weight(name, list(value.shape), dtype, trainable=trainable)
-            value = torch.zeros(value.shape, dtype=value.dtype)  # positions, masks: 0 is always a valid index
+            value = torch.zeros(value.shape, dtype=value.dtype)  # as positions or masks, 0 is always valid
         array = elements_of(value)
         return Tensor(self.builder, core.weight(name, data=array, trainable=trainable, share=True))
 
@@ -66,7 +66,7 @@ class WeightStore:
 
 def _narrow(array: np.ndarray[Any, Any]) -> str | None:
     """The 4-bit type that holds all elements of a large integer array, or None."""
-    few = 4096  # elements
+    few = 4096  # arrays of at most this many elements keep their dtype
     if array.size <= few or array.dtype == np.bool_:
         return None
     low, high = int(array.min()), int(array.max())

@@ -1,4 +1,4 @@
-"""A result as HTML page and as notebook view."""
+"""Shows a result as HTML page and in notebooks."""
 
 from .sections import page, picture
 

@@ -1,4 +1,4 @@
-"""The baseline of a page: each operation's time there and the difference."""
+"""Adds a baseline to a page: each operation's time there, and the difference."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..result_calls import ASKED
 
 __all__ = ["Baseline", "against"]
 
-_ONLY = 200  # operations only in the baseline that a page lists
+_ONLY = 200  # most operations that only the baseline has and a page lists
 
 
 class Baseline:
     """A result and its baseline, operation by operation."""
 
     def __init__(self, result: Any, baseline: Any) -> None:
-        """Matches their operations."""
+        """Matches the operations of both."""
         self.comparison = found = ASKED["compare"](baseline, result, names=["baseline", "this result"])
         self._form = "count" if found.unit == "cycles" else "duration"
         self._times, self.joined_kernels, self._alone = self._matched(result)
@@ -30,7 +30,7 @@ class Baseline:
         return cycles if own.unit == "cycles" else cycles / own.a.data["hertz"]
 
     def _matched(self, result: Any) -> tuple[dict[int, float | None], int, int]:
-        """Baseline times by index of the result's operations; number matched in groups; number unmatched."""
+        """Baseline times by index of the result's operations; how many match in groups, and how many do not match."""
         places = {id(row): place for place, row in enumerate(result.data["operations"])}
         times: dict[int, float | None] = {}
         joined = alone = 0
@@ -48,7 +48,7 @@ class Baseline:
         return times, joined, alone
 
     def columns(self) -> list[Column]:
-        """Columns of baseline time, difference and change."""
+        """The columns of baseline time, difference and change."""
         return [
             Column("before", "baseline", self._form),
             Column("difference", "difference", f"+{self._form}"),
@@ -56,7 +56,7 @@ class Baseline:
         ]
 
     def joined(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of the table of operations with these columns."""
+        """Adds these columns to the rows of the table of operations."""
         second = 1.0 if self.comparison.unit == "cycles" else 1 / self.comparison.b.data["hertz"]
         found = []
         for row in rows:
@@ -77,7 +77,7 @@ class Baseline:
         return said
 
     def sections(self) -> list[Section]:
-        """Headline, totals, differences, and operations only in the baseline."""
+        """Headline, totals, differences, and the operations that only the baseline has."""
         own = self.comparison
         parts: list[Any] = [Notes([own.headline(), *own.notes]), totals_table(own, "totals")]
         if (differ := differences_table(own, "differences")) is not None:
@@ -98,5 +98,5 @@ class Baseline:
 
 
 def against(result: Any, baseline: Any) -> Baseline:
-    """A result and its baseline."""
+    """Compares a result with its baseline."""
     return Baseline(result, baseline)

@@ -1,4 +1,4 @@
-"""The graph of kernels with repeated layers folded, coloured by share of time."""
+"""Draws the graph of kernels with repeated layers folded, coloured by share of time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Cluster:
     def __init__(self, name: str) -> None:
         self.name = name
         self.cycles: dict[str, int] = {}
-        self.members: dict[str, list[int]] = {}  # indices of the result's operations
+        self.members: dict[str, list[int]] = {}  # node -> indices of the result's operations
         self.arrows: set[tuple[str, str]] = set()
 
     def add(self, node: str, cycles: int, places: Sequence[int] = ()) -> None:
@@ -35,7 +35,7 @@ class _Cluster:
         self.members.setdefault(node, []).extend(places)
 
     def ranks(self) -> dict[str, int]:
-        """Longest path to each node along forward arrows; backward ones close a loop of layers."""
+        """The longest path to each node along forward arrows; backward arrows close a loop of layers."""
         order = {node: i for i, node in enumerate(self.cycles)}
         rank = dict.fromkeys(order, 0)
         into: dict[str, list[str]] = {}
@@ -48,7 +48,7 @@ class _Cluster:
 
 
 def _kernels(result: Any, program: Any) -> Iterable[tuple[str, int, tuple[str, ...]]]:
-    """Function, index in the result's operations, and operations of every executed kernel."""
+    """Yields function, index in the result's operations, and operations of every executed kernel."""
     rows: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for place, row in enumerate(result.data["operations"]):
         rows.setdefault((row["name"], tuple(row["operation"])), []).append(place)
@@ -100,7 +100,7 @@ def _clusters(result: Any, program: Any) -> list[_Cluster]:
 
 
 def _read(functions: Sequence[Mapping[str, Any]]) -> list[_Cluster]:
-    """Clusters from the data of `graph_data`."""
+    """Reads clusters from the data of `graph_data`."""
     found = []
     for function in functions:
         cluster = _Cluster(function["name"])
@@ -113,7 +113,7 @@ def _read(functions: Sequence[Mapping[str, Any]]) -> list[_Cluster]:
 
 
 def graph_data(result: Any, program: Any) -> dict[str, Any]:
-    """Data of the drawn graph: repeated layers are one box."""
+    """Collects the data of the drawn graph; repeated layers are one box."""
     if program is None or getattr(program, "graph", None) is None:
         return {"why": NO_GRAPH}
     if program.placement.rows:
@@ -138,7 +138,7 @@ def graph_data(result: Any, program: Any) -> dict[str, Any]:
 
 
 def _boxes(cluster: _Cluster, whole: int, left: float, places_of: Sequence[int]) -> tuple[list[str], float, float]:
-    """Boxes and arrows of a cluster, its width and height."""
+    """Draws the boxes and arrows of a cluster; returns its width and height."""
     rows: dict[int, list[str]] = {}
     for node, rank in cluster.ranks().items():
         rows.setdefault(rank, []).append(node)
@@ -174,7 +174,7 @@ def _boxes(cluster: _Cluster, whole: int, left: float, places_of: Sequence[int])
 
 
 def graph_section(result: Any, data: Mapping[str, Any], places: Sequence[int]) -> Section:
-    """The graph of kernels."""
+    """Draws the graph of kernels."""
     if result.data["source"] != "engine":
         return Section("", [])
     if "why" in data:

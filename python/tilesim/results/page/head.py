@@ -1,4 +1,4 @@
-"""Headline figures, and tables that only some results have."""
+"""Shows headline figures, and tables that only some results have."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def dtype_of(program: Any) -> str:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """A dict of a file; empty for other values, which the schema allows."""
+    """Returns a dict of a file; other values, which the schema allows, become an empty dict."""
     return value if isinstance(value, dict) else {}
 
 
 def subtitle(result: Any) -> str:
-    """Machine, lowering and source of the figures."""
+    """Names the machine, the lowering and the source of the figures."""
     configuration = mapping(result.data.get("configuration"))
     about = configuration.get("description") or mapping(configuration.get("device")).get("description", "")
     source = "estimated by closed forms" if result.estimated else "simulated"
@@ -41,7 +41,7 @@ def subtitle(result: Any) -> str:
 
 
 def cards(result: Any, program: Any) -> Cards:
-    """Time, cycles, bottleneck, bytes, bytes over the bound, utilisation, dtype."""
+    """Shows time, cycles, bottleneck, bytes, bytes over the bound, utilisation, dtype."""
     bound = result.bounds
     how = "estimated, " if result.estimated else ""
     found = [
@@ -72,7 +72,7 @@ def cards(result: Any, program: Any) -> Cards:
 
 
 def parts_section(result: Any) -> list[Section]:
-    """Cores, jobs, cache, energy and accuracy, of results that have them."""
+    """Shows cores, jobs, cache, energy and accuracy if the result has them."""
     found = _terms(result)
     shares = dict.fromkeys(("array", "vector", "load", "store"), "percent")
     sizes = dict.fromkeys(("load_bytes", "store_bytes", "send_bytes"), "size")
@@ -97,7 +97,7 @@ _NOT_TERMS = ("operation", "kind", "scheme", "model", "ms", "bound", "occupancy"
 
 
 def _terms(result: Any) -> list[Section]:
-    """Terms of an estimate's operations, longest first."""
+    """Shows the terms of an estimate's operations, longest first."""
     if not hasattr(result, "terms") or not (rows := result.terms().rows):
         return []
     names = [name for name in rows[0] if name not in _NOT_TERMS]

@@ -1,4 +1,4 @@
-"""The page's sections of advice, approximations and sources."""
+"""Shows advice, approximations and sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORTH = 1.01
 
 
 def advice_section(result: Any, advice: Sequence[Any] | None, left_out: str) -> Section:
-    """Simulated changes, best first."""
+    """Shows simulated changes, best first."""
     again = "estimated" if result.estimated else "simulated"
     title = f"Advice: {again} changes"
     if not advice:
@@ -46,7 +46,7 @@ def _sources(configuration: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def modelled_section(result: Any) -> Section:
-    """Approximations, fidelities, options, data sources, and sources of the machine's numbers."""
+    """Shows approximations, fidelities, options, data sources, and sources of the machine's numbers."""
     data = result.data
     parts: list[Any] = [Notes(result.approximations or ["Nothing was approximated."])]
     facts = [("fidelity of " + name, text) for name, text in mapping(data.get("fidelity")).items()]

@@ -1,4 +1,4 @@
-"""Time by operation and unit, and the table of all operations."""
+"""Shows time by operation and unit, and the table of all operations."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..names import Names
 __all__ = ["folded", "longest", "operation_rows", "operations_section", "time_section"]
 
 _LONGEST = 14
-_UNITS = 8  # equal units, beyond which their mean is shown
-_NAMED = 400_000  # characters of fused operations' names in a page
+_UNITS = 8  # if there are more equal units, their mean is shown
+_NAMED = 400_000  # most characters of fused operations' names in a page
 
 
 def operation_rows(result: Any) -> list[dict[str, Any]]:
-    """Rows of all kernels for table, roofline and plots, longest first."""
+    """Collects rows of all kernels for table, roofline and plots, longest first."""
     rows = [
         {
             "operation": name,
@@ -44,7 +44,7 @@ def operation_rows(result: Any) -> list[dict[str, Any]]:
 
 
 def folded(result: Any) -> list[tuple[int, str, str]]:
-    """Operations with repeated layers folded by bound, longest first."""
+    """Folds repeated layers of operations by bound, longest first."""
     groups = fold(operation_rows(result), lambda row: str(row["operation"]), lambda row: str(row["bound"]))
     found = [
         (sum(row["cycles"] for row in rows), f"{name} ({len(rows)})" if len(rows) > 1 else rows[0]["operation"], bound)
@@ -54,7 +54,7 @@ def folded(result: Any) -> list[tuple[int, str, str]]:
 
 
 def longest(result: Any, most: int = _LONGEST) -> Bars:
-    """The longest operations with repeated layers folded, in the colour of their bound."""
+    """Draws the longest operations with repeated layers folded, in the colour of their bound."""
     total = max(1, result.cycles)
     groups = folded(result)
     bars = [
@@ -70,7 +70,7 @@ def longest(result: Any, most: int = _LONGEST) -> Bars:
 
 
 def _units(result: Any) -> Bars:
-    """Each unit's share of time per state; the mean of many equal units."""
+    """Draws each unit's share of time per state; for many equal units, the mean."""
     total = max(1, result.cycles)
     groups: dict[str, list[dict[str, Any]]] = {}
     for unit in result.data["units"]:
@@ -87,7 +87,7 @@ def _units(result: Any) -> Bars:
 
 
 def time_section(result: Any, every: bool) -> Section:
-    """Bars of operations and of units."""
+    """Shows bars of operations and of units."""
     parts: list[Any] = [longest(result)] if result.data["operations"] else []
     if result.data["units"]:
         parts.append(_units(result))
@@ -95,7 +95,7 @@ def time_section(result: Any, every: bool) -> Section:
 
 
 def operations_section(result: Any, reasons: Sequence[Any] = (), compared: Any = None) -> Section:
-    """The table of all operations."""
+    """Shows the table of all operations."""
     rows = operation_rows(result)
     total, second = max(1, result.cycles), result.data["hertz"]
     columns = [

@@ -1,4 +1,4 @@
-"""The memory plan over time: addresses of tensors, and bytes in use."""
+"""Draws the memory plan over time: addresses of tensors, and bytes in use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOXES, STEPS = 4_000, 2_000
 
 
 def plan_of(program: Any) -> tuple[Any, str]:
-    """The memory plan of a program, or None and the reason."""
+    """The memory plan of a program; None and the reason if there is no plan."""
     if program is None:
         return (
             None,
@@ -34,7 +34,7 @@ def tensor_rows(plan: Any, level: str) -> list[dict[str, Any]]:
 
 
 def live_bytes(rows: list[dict[str, Any]], kernels: int) -> list[int]:
-    """Bytes in use during each kernel."""
+    """Counts the bytes in use during each kernel."""
     change = [0] * (kernels + 1)
     for row in rows:
         first, last = min(max(0, row["first"]), kernels), min(max(0, row["last"]), kernels - 1)
@@ -53,7 +53,7 @@ def _stays(row: dict[str, Any], kernels: int) -> bool:
 
 
 def plan_data(program: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, Any]:
-    """Data of the drawn memory plan."""
+    """Collects the data of the drawn memory plan."""
     plan, why = plan_of(program)
     if plan is None:
         return {"why": why}
@@ -61,7 +61,7 @@ def plan_data(program: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, 
     if not rows or not plan.kernels:
         return {"why": "No tensor lies in memory."}
     passing = [row for row in rows if not _stays(row, plan.kernels)]
-    shown = passing or rows  # weights would hide temporary tensors
+    shown = passing or rows  # weights would hide the temporary tensors
     ranked = sorted(shown, key=lambda row: -row["bytes"] * (row["last"] - row["first"] + 1))[:most]
     live = live_bytes(shown, plan.kernels)
     each = -(-len(live) // steps)
@@ -82,7 +82,7 @@ def plan_data(program: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, 
 
 
 def plan_section(result: Any, data: Mapping[str, Any]) -> Section:
-    """Tensors over kernels and addresses; bytes in use."""
+    """Draws tensors over kernels and addresses, and the bytes in use."""
     if result.data["source"] != "engine":
         return Section("", [])
     if "why" in data:
@@ -112,7 +112,7 @@ def plan_section(result: Any, data: Mapping[str, Any]) -> Section:
 
 
 def _plan_text(data: Mapping[str, Any]) -> str:
-    """The plan in words."""
+    """Describes the plan in words."""
     said = f"{data['tensors']:,} tensors, {figures.size(data['peak_bytes'])} at the peak; kernels: "
     said += f"{data['kernels']:,}."
     if data["kept_bytes"]:

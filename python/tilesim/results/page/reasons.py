@@ -1,4 +1,4 @@
-"""Explanations of each operation's time, shown on a click."""
+"""Shows the explanation of an operation's time when it is clicked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MISSING = "The page has terms only for the longest operations."
 
 
 def reasons_of(result: Any, recorded: Any, order: Sequence[int]) -> list[Any]:
-    """Elements of the section of operations."""
+    """The elements that explain operations, for the section of operations."""
     if not order:
         return []
-    try:  # a file's configuration may have another version
+    try:  # a file's configuration may come from another version
         found: Mapping[str, Any] = ASKED["reasons"](result, recorded)
     except (_core.Error, AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
         return [Notes(["Operations are not explained because this version cannot read the configuration."])]

@@ -1,4 +1,4 @@
-"""The roofline of a result: attained and attainable rates of operations."""
+"""Draws the roofline of a result: attained and attainable rates of operations."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["ceilings", "lines", "merged", "roof_points", "roof_section"]
 
 def ceilings(result: Any) -> tuple[dict[str, float], float]:
     """Peak rates by name (FLOP per second), and memory bandwidth (bytes per second)."""
-    try:  # a file's configuration may be of another version, or of anybody's making
+    try:  # a file's configuration may come from another version or program
         rates, memory = _ceilings(result.data.get("configuration", {}))
-        own = Rates(result.data)  # attainable bandwidth, as in `Result.why`
+        own = Rates(result.data)  # the attainable bandwidth, as `Result.why` uses it
         return rates, own.memory * own.hertz or memory
     except (_core.Error, AttributeError, IndexError, KeyError, TypeError, ValueError):
         return {}, 0.0
@@ -40,7 +40,7 @@ def _ceilings(configuration: dict[str, Any]) -> tuple[dict[str, float], float]:
 
 
 def merged(rates: dict[str, float]) -> dict[str, float]:
-    """Rates by name, with dtypes of equal rate joined."""
+    """Joins the names of dtypes with equal rates."""
     names: dict[float, list[str]] = {}
     for name, rate in rates.items():
         names.setdefault(rate, []).append(name)
@@ -48,7 +48,7 @@ def merged(rates: dict[str, float]) -> dict[str, float]:
 
 
 def roof_points(result: Any) -> tuple[list[dict[str, Any]], int]:
-    """Operations with FLOPs and memory traffic, and the number of the others."""
+    """Operations that have FLOPs and memory traffic, and the number of other operations."""
     rows = operation_rows(result)
     found = [
         {
@@ -66,7 +66,7 @@ def roof_points(result: Any) -> tuple[list[dict[str, Any]], int]:
 def lines(
     rates: dict[str, float], memory: float, low: float, high: float
 ) -> list[tuple[str, list[float], list[float]]]:
-    """Ceilings between two intensities: the memory slope, and each rate from its ridge."""
+    """The ceilings between two intensities: the memory slope, and each rate from its ridge on."""
     rates = {name: rate for name, rate in rates.items() if 0 < rate < math.inf}
     if not rates or not 0 < memory < math.inf:
         return []
@@ -77,7 +77,7 @@ def lines(
 
 
 def roof_section(result: Any) -> Section:
-    """The roofline chart of all operations."""
+    """Draws the roofline chart of all operations."""
     points, left = roof_points(result)
     if not points:
         return Section("Roofline", [Notes(["No operation both computes and accesses memory."])], "roofline")

@@ -1,4 +1,4 @@
-"""The sections of a result's page."""
+"""Assembles the sections of a result's page."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ RECORDED = 300_000
 
 
 def picture(result: Any) -> str:
-    """The notebook view of a result, without scripts."""
+    """Draws the notebook view of a result, without scripts."""
     sections = [Section("", [cards(result, None)]), time_section(result, False)]
     return fragment(title_of(result), [*sections, operations_section(result), traffic_section(result)])
 
 
 def title_of(result: Any) -> str:
-    """Program and machine."""
+    """Names the program and the machine."""
     return f"{result.data['program']} on {result.data['machine']}"
 
 
 def _recorded(result: Any, again: Any) -> tuple[Any, str]:
-    """A result with a timeline and its origin, or None and the reason."""
+    """A result with a timeline, and how it was recorded; or None and the reason."""
     if result.data["intervals"]:
         return result, "recorded by this simulation"
     if result.data["source"] != "engine":
@@ -56,7 +56,7 @@ def _recorded(result: Any, again: Any) -> tuple[Any, str]:
 
 
 def page(result: Any, advice: Sequence[Any] | None = None, left_out: str = "", baseline: Any = None) -> str:
-    """A self-contained HTML page."""
+    """Writes a self-contained HTML page."""
     again = getattr(result, "_again", None)
     program = getattr(again, "program", None)
     recorded, word = _recorded(result, again if program is not None else None)

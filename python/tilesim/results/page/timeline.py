@@ -1,4 +1,4 @@
-"""The timeline: intervals of units, and memory bandwidth over time."""
+"""Draws the timeline: intervals of units, and memory bandwidth over time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SPANS = 12_000
 
 _UNITS = 48
 _STEPS = 2_000
-_SHORT = 0.002  # share of the whole below which adjacent intervals are one
+_SHORT = 0.002  # intervals with a smaller share of the total are merged with adjacent ones
 
 
 def spans(data: dict[str, Any], most: int = SPANS) -> tuple[list[tuple[int, int, int, int]], int]:
-    """Intervals of a result, merged until they are few: adjacent ones of a unit and operation, over growing gaps."""
+    """Merges the intervals of a result until they are few: adjacent ones of a unit and operation, over growing gaps."""
     rows: dict[tuple[int, int], list[list[int]]] = {}
     for unit, label, start, finish in data["intervals"]:
         rows.setdefault((unit, label), []).append([start, finish])
@@ -97,7 +97,7 @@ def _boxes(data: dict[str, Any], places: dict[str, list[int]]) -> tuple[Boxes, l
 
 
 def timeline_section(result: Any, word: str, places: dict[str, list[int]]) -> Section:
-    """Intervals of units and bandwidth, which zoom together."""
+    """Draws intervals of units and bandwidth, which zoom together."""
     if result is None:
         return Section("Timeline", [Notes([word])], "timeline")
     data = result.data

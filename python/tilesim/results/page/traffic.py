@@ -1,4 +1,4 @@
-"""Bytes by level: useful bytes, padding, and the lower bound."""
+"""Draws bytes by memory level: useful bytes, padding, and the lower bound."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLOURS = {
 
 
 def level_rows(result: Any) -> list[tuple[str, dict[str, float]]]:
-    """Bytes of each level by category."""
+    """The bytes of each level, by category."""
     data = result.data
     found: list[tuple[str, dict[str, float]]] = [
         ("memory, requested", {"read": data["memory_read_bytes"], "written": data["memory_written_bytes"]})
@@ -55,7 +55,7 @@ def level_rows(result: Any) -> list[tuple[str, dict[str, float]]]:
 
 
 def traffic_section(result: Any) -> Section:
-    """A bar for each level."""
+    """Draws a bar for each level."""
     rows = level_rows(result)
     bars = [Bar(name, parts, figures.size(sum(parts.values()))) for name, parts in rows]
     if not any(bar.parts and sum(bar.parts.values()) for bar in bars):

@@ -1,1 +1,1 @@
-"""Pages and notebook views of `why` and `play`."""
+"""HTML pages and notebook views of `why` and `play`."""

@@ -18,7 +18,7 @@ _ROWS = 8
 
 
 def page(before: Result, now: Result, error: str, took: float, notes: Sequence[str] = ()) -> str:
-    """An HTML fragment."""
+    """Draws the view as an HTML fragment."""
     change = ratio(before.seconds / now.seconds) if now.seconds else "–"
     cards = [
         Card("time", duration(now.seconds), f"simulated in {duration(took)}"),

@@ -1,4 +1,4 @@
-"""Explanations of all operations of a result for its page; simulates nothing."""
+"""Explains all operations of a result for its page; simulates nothing."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ COUNTED = 20_000
 """Number of longest operations with terms."""
 READ = 2_000
 """Largest number of kernels for which a program's statements are read."""
-_TILES = 300_000  # characters of tiles
+_TILES = 300_000  # most characters of tile texts
 _FEW = "this page uses them only for the longest operations; `Result.why` uses them for each"
 
 
-_SINGLE = ("name", "operation", "start", "finish")  # figures of a single kernel
+_SINGLE = ("name", "operation", "start", "finish")  # figures that only a single kernel has
 
 
 class _SharedTexts:
-    """Terms and texts, shared between rows."""
+    """Terms and texts that rows share."""
 
     def __init__(self, result: Result, recorded: Result | None) -> None:
         self.result = result
@@ -44,7 +44,7 @@ class _SharedTexts:
         self._known: dict[Any, dict[str, Any]] = {}
 
     def row(self, rows: Sequence[dict[str, Any]], measured: bool) -> dict[str, Any]:
-        """The reason of kernels with one name; kernels with equal counts share it."""
+        """The explanation of all kernels with one name; kernels with equal counts share it."""
         if measured or self.ground.operands is not None or len(rows) > 1 or self.ground.closed:
             return self._row(rows, measured)
         (row,) = rows
@@ -84,7 +84,7 @@ class _SharedTexts:
 
 
 def _remedy(result: Result) -> list[tuple[str, str, str]]:
-    """Commands that simulate alternatives."""
+    """Lists commands that simulate alternatives."""
     machine, program = str(result.data["machine"]), str(result.data["program"])
     target = f" --machine {machine}" if machine in (*Machine.names(), *Device.names()) else " --machine FILE"
     model = program if program in models.names() else "MODEL"
@@ -96,7 +96,7 @@ def _remedy(result: Result) -> list[tuple[str, str, str]]:
 
 
 def reasons(result: Result, recorded: Result | None = None) -> dict[str, Any]:
-    """Terms of every operation."""
+    """Lists the terms of every operation."""
     operations = result.data["operations"]
     told = _SharedTexts(result, recorded)
     by_name: dict[str, list[int]] = {}

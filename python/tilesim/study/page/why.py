@@ -1,4 +1,4 @@
-"""The answer of `why` as HTML page and notebook view."""
+"""Shows the answer of `why` as an HTML page and in notebooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..why_text import head_lines, roofline_text, speed_text, tiles_text
 __all__ = ["page", "picture"]
 
 _TILES = 40
-_NEVER = 10**9  # a table that never sorts or filters
+_NEVER = 10**9  # number of rows from which a table sorts and filters: never
 
 
 def _cards(data: Mapping[str, Any]) -> Cards:
@@ -63,10 +63,10 @@ def _sections(data: Mapping[str, Any]) -> list[Section]:
 
 
 def picture(data: Mapping[str, Any]) -> str:
-    """The notebook view."""
+    """Draws the notebook view."""
     return fragment(f"Why: {data['operation']}", _sections(data))
 
 
 def page(data: Mapping[str, Any]) -> str:
-    """A self-contained HTML page."""
+    """Draws a self-contained HTML page."""
     return document(f"Why: {data['operation']}", _sections(data), f"{data['program']} on {data['machine']}")
