@@ -33,7 +33,7 @@ class Session {
   std::unique_ptr<State> state_;
 };
 
-/// Simulates one job, on cores 0..n-1 unless `cores` is given. Long programs are replayed if the options allow it.
+/// Simulates one job, on cores 0..n-1 unless `cores` is given. If allowed, long ones are extrapolated.
 Result simulate(const program::Program& program, const Machine& machine, const SimulateOptions& options = {},
                 std::vector<std::int64_t> cores = {});
 

@@ -8,7 +8,7 @@
 namespace tilesim {
 
 TileLatency array_latency(const Share& machine, const Descriptor& descriptor, const History& history);
-/// Multiply-adds of the array's cells for the product, including ragged rows, columns and depths.
+/// Multiply-add slots of all cells of the array during the product, with cells that ragged tiles leave idle.
 double array_multiply_adds(const ArraySpec& array, const Descriptor& descriptor);
 /// Latency of the kernel of a vector compute with known moves; empty: no kernel has enough registers.
 std::optional<TileLatency> kernel_latency(const Share& machine, const Descriptor& descriptor);

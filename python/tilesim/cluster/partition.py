@@ -61,7 +61,7 @@ def partition(
 
         return partition_by_xla(graph, None if mesh is None else _mesh_text(mesh), named)
     if mesh is None and not named and not needs_partitioning(graph):
-        unused("the graph is partitioned already", "own, or a mesh and shardings", by=(by, "own"))
+        unused("the graph is partitioned already", "by='own', or with mesh= and shardings=", by=(by, "own"))
         return Spmd.from_partitioned(graph)
     core = graph.core.copy()
     if mesh is not None or named:

@@ -77,7 +77,7 @@ def _called(jobs: Sequence[Job]) -> str:
     """Names the programs in order, with the number of jobs of each name."""
     counts = Counter(job.program.core.name for job in jobs)
     names = [f"{count} of {name}" if count > 1 else name for name, count in counts.items()]
-    more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{len(jobs)} jobs ({', '.join(names[:_NAMED])}{more})"
 
 

@@ -180,7 +180,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ts.sweep(PRODUCT, "edge-8", {"memory.bandwith": ["1 GB/s"]}, on_error="row"),
         "memory.bandwidth",
     ),
-    "no values": (lambda: ts.sweep(PRODUCT, "edge-8", {"core.array.count": []}), "an empty list"),
+    "no values": (lambda: ts.sweep(PRODUCT, "edge-8", {"core.array.count": []}), "the list of values is empty"),
     "no graphs": (
         lambda: ts.sweep([], "edge-8", {"core.array.count": [1]}),
         "graph: the list is empty",

@@ -168,7 +168,7 @@ def test_what_is_wrong_with_a_declaration() -> None:
 
     refuse("unknown symbol", kernel=(program, "kernal"))
     refuse("dots", name="norm")
-    refuse("callable", reference=3)
+    refuse("not a function", reference=3)
     refuse("program", kernel=5)
     refuse("symbol", kernel=(program, 5))
     refuse("roundings", roundings=-1)

@@ -61,8 +61,8 @@ struct Kernel {
       if (part.product == op) return true;
     return op == anchor;
   }
-  /// Bytes that a separate kernel before a product would move in addition, if it stored the operands that the product
-  /// computes; and whether such a kernel would exist only for that.
+  /// A product that computes an operand: the bytes that a separate kernel would move to store the operand first, and
+  /// whether that kernel would have no other purpose.
   double spared_bytes = 0;
   bool spares_kernel = false;
   std::vector<Kernel> stages;  ///< chain: the consecutive products as separate kernels

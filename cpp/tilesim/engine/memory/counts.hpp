@@ -15,8 +15,8 @@ class Level;
 class MemoryCounts {
  public:
   virtual ~MemoryCounts() = default;
-  /// Busy cycles (core clock, rounded down) and bytes of each channel for all requests so far. With banks also the
-  /// difference from the requested bytes: bytes + merged + forwarded = bytes of requests + padding.
+  /// Busy cycles (core clock, rounded down) and bytes of each channel for all requests so far. Banks move other bytes
+  /// than were requested: bytes = requested + padding - merged - forwarded.
   struct Channel {
     std::int64_t busy = 0, bytes = 0;
     std::int64_t merged = 0;     ///< bytes of writes to a burst with a waiting write

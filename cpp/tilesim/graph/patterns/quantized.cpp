@@ -66,7 +66,7 @@ bool varies_along(Side& side, const Reader& reader, ValueId part, ValueId x) {
   return true;
 }
 
-/// Whether a value is known, and nothing but integers of 8 bits.
+/// Whether a value is a known constant of integers from -128 to 255.
 bool within_bytes(const Reader& reader, ValueId value) {
   constexpr double lowest = -128, highest = 255;
   const Weight* weight = reader.weight(reader.peeled(value));

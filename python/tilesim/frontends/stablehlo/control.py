@@ -25,7 +25,7 @@ def run_functions(
 
 @handles("func.call", "stablehlo.call")
 def call(scope: Scope, op: Any) -> Sequence[Value]:
-    """Inlines small functions and those with one call; calls the others."""
+    """Inlines functions that are small or called once; calls the others."""
     name = text(op, "callee")
     values = [scope.value(operand) for operand in op.operands]
     function = scope.module.function(name)
