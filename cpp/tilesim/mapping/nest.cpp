@@ -206,7 +206,7 @@ std::string wrong_sizes(const Problem& problem, const Nest& nest) {
   return {};
 }
 
-/// The error in the pieces of a nest with valid sizes; empty if there is no error.
+/// The error in the pieces of a nest with valid sizes; empty if the pieces are legal.
 std::string wrong_pieces(const Problem& problem, const Nest& nest, const LoopPlan& loops) {
   if (nest.sub.empty()) return {};
   const OwnDims own = own_dims(problem);

@@ -59,7 +59,7 @@ struct VectorStage {
   enum class Rows : std::uint8_t { any, whole, streamed };
   Functions functions{};
   VectorPattern pattern{};  ///< over axes of the space, then taps of the window
-  /// Pattern of the first tile of a row if it differs, because there is no earlier result to combine.
+  /// Pattern of the first tile of a row if it differs, because it combines with nothing earlier.
   std::optional<Functions> first;
   VectorPattern first_pattern{};
   ComputeKind kind = ComputeKind::vector;

@@ -50,7 +50,7 @@ def unreadable(name: str, error: OSError) -> Exception:
 
 def check_regular(path: str | os.PathLike[str], missing: bool = False) -> None:
     """A `UserError` for a directory, pipe or device: a pipe would wait, a device never ends; if `missing`, also where
-    there is no file."""
+    the file is missing."""
     text = path_text(path)
     if missing and not os.path.exists(text):
         raise user_error("no such file", place=text)

@@ -1,4 +1,4 @@
-"""Reports progress of long calls to a listener, which shows it; by default there is no listener."""
+"""Reports progress of long calls to a listener, which shows it; by default nobody listens."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ struct ZeroTiles {
   std::string before, beside;  ///< names of graph weights
 };
 ZeroTiles zero_tiles_of(const Op& op);
-/// The counts of an operation; empty if the operand is no longer the examined matrix.
+/// The counts of an operation; empty once the operand differs from the examined matrix.
 ZeroTiles zero_tiles_of(const Graph& graph, const GraphFunction& function, const Op& op);
 
 /// Finds contracts of the entry function with a weight matrix that has zero tiles, and adds the counts to the graph's

@@ -69,7 +69,7 @@ class Memory {
   void remove(Address begin, Address end);                        ///< removes the range, splitting regions
   void protect(Address begin, Address end, std::uint8_t access);  ///< regions are cut
   void grow(Address begin, Address end);                          ///< the region that holds `begin`, to a later end
-  const Region* find(Address address) const;                      ///< null if there is no region
+  const Region* find(Address address) const;                      ///< null outside all regions
   const std::vector<Region>& regions() const { return regions_; }
   /// Limits the bytes of allocated pages over all regions; a page beyond traps.
   void limit(std::uint64_t bytes);

@@ -35,7 +35,7 @@ class Layout:
 
 @lru_cache(256)
 def layout(schedule: str, stages: int, virtual: int = 1) -> Layout:
-    """The places of a named schedule. A pass without a send (the next part is on the same stage, or there is no next
+    """The places of a named schedule. A pass without a send (its next part is on the same stage, or it is the last
     part) is as long as one that sends over the border by which the micro-batch came.
     """
     placed = Placement(PLACED[schedule], stages, chunks_of(schedule, virtual))

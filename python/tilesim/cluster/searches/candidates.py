@@ -145,7 +145,7 @@ def canonical(plan: Plan, w: Layered) -> Plan:
     plan = plan.filled(w)
     batches = w.global_batch // (plan.data * plan.micro_batch)
     if plan.recompute == "selective" and w.attention == "flash":
-        changes["recompute"] = "none"  # fused attention stores no scores, so there are none to recompute
+        changes["recompute"] = "none"  # fused attention stores no scores, so recomputing them is unnecessary
     if plan.recompute == "offload" and plan.offload != "optimizer":
         changes |= {"recompute": "full", "offload": "activations"}
     one_order = plan.schedule == "gpipe" and (batches == 1 or w.phase != "train")
