@@ -45,9 +45,6 @@ Placement MovementLowering::clamp_scalar(const Placement& from, std::int64_t las
   const Placement result = temporary("start", DType::i64 == from.dtype ? DType::i64 : DType::i32, {});
   const int suffix = steps_++;
   const Region r = region({}, 2 * (host_bytes(from.dtype) + host_bytes(result.dtype)), suffix);
-  program::Scope step;
-  add_slot(step, "index", from.dtype, 1, {"vector"});
-  add_slot(step, "start", result.dtype, 1, {"store0"});
   program::VectorOp compute;
   compute.extents = {Expr(1)};
   compute.lane_dim = 0;
@@ -59,17 +56,10 @@ Placement MovementLowering::clamp_scalar(const Placement& from, std::int64_t las
   compute.nodes.push_back(
       {{.op = VectorNode::Op::function, .function = Function::clamp, .arguments = {0, 1, 2}, .dtype = DType::i64}, 0});
   compute.outputs.push_back({3, {"start", 0, 0, {{Expr(1), Expr(1)}}}, {}, Combiner::add, 0});
-  Block body;
-  body.push_back(on("", program::Acquire{"index", {"load0"}}));
-  body.push_back(on("load0", program::Load{region_transfer(from, {}, {}, {}, "index")}));
-  body.push_back(on("load0", program::Commit{"index", 0, 1}));
-  body.push_back(on("vector", program::Wait{"index", 0, {}, 0, 1}));
-  body.push_back(on("", program::Acquire{"start", {"vector"}}));
-  body.push_back(on("vector", std::move(compute)));
-  body.push_back(on("vector", program::Commit{"start", 0, 1}));
-  body.push_back(on("vector", program::Release{"index", 0}));
-  store(r, "start", result, body);
-  add_step(r, std::move(step), std::move(body), suffix);
+  add_step(r, {ring("index", from.dtype, 1), ring("start", result.dtype, 1)},
+           {statement(program::Load{region_transfer(from, {}, {}, {}, "index")}), statement(std::move(compute)),
+            store(r, "start", result)},
+           suffix);
   return result;
 }
 
@@ -78,9 +68,7 @@ void MovementLowering::move_box(const Placement& from, const Placement& to, cons
                                 const std::vector<Start>& starts, bool starts_of_source) {
   const int suffix = steps_++;
   const Region r = region(box, 2 * host_bytes(from.dtype), suffix, {from, to}, &starts);
-  program::Scope step;
   const Shuffle lanes = shuffle(r, from, to, &starts);
-  add_slots(step, lanes.plan);
   program::Transfer load = region_transfer(from, r.start, r.extent, lanes.loaded, "x"),
                     store = region_transfer(to, r.start, r.extent, lanes.stored, "x");
   const Placement& moved = starts_of_source ? from : to;
@@ -95,8 +83,8 @@ void MovementLowering::move_box(const Placement& from, const Placement& to, cons
     }
   Block body;
   MovementLowering::load(r, std::move(load), lanes, body);
-  MovementLowering::store(lanes.plan.buffers.back().name, std::move(store), lanes.plan.pieces(), body);
-  add_step(r, std::move(step), std::move(body), suffix);
+  body.push_back(statement(program::Store{std::move(store), {}, 0}));
+  add_step(r, rings(lanes.plan), std::move(body), suffix);
 }
 
 void MovementLowering::dynamic_slice() {

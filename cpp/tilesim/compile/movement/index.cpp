@@ -183,10 +183,8 @@ Placement MovementLowering::box_starts(const Gather& g) {
   const std::int64_t bytes = 2 * (count * host_bytes(from.dtype) + host_bytes(result.dtype));
   const Region r = region(space, bytes, suffix, {of_boxes(from, batch_rank), seen_through(result, write)});
   std::swap(main, main_);
-  program::Scope step;
   const std::int64_t tile = element_count(r.tiles);
-  add_slot(step, "index", from.dtype, tile * count, {"vector"});
-  add_slot(step, "start", result.dtype, tile, {"store0"});
+  std::vector<Ring> rings{ring("start", result.dtype, tile)};
   std::vector<Expr> start = r.start, extent = r.extent;
   std::vector<std::int64_t> strides = r.strides;
   start.push_back(g.component);
@@ -194,18 +192,12 @@ Placement MovementLowering::box_starts(const Gather& g) {
   strides.push_back(tile);
   Block body;
   if (components > 0) {
-    body.push_back(on("", program::Acquire{"index", {"load0"}}));
-    body.push_back(on("load0", program::Load{region_transfer(from, start, extent, strides, "index")}));
-    body.push_back(on("load0", program::Commit{"index", 0, 1}));
-    body.push_back(on("vector", program::Wait{"index", 0, {}, 0, 1}));
+    rings.insert(rings.begin(), ring("index", from.dtype, tile * count));
+    body.push_back(statement(program::Load{region_transfer(from, start, extent, strides, "index")}));
   }
-  body.push_back(on("", program::Acquire{"start", {"vector"}}));
-  body.push_back(on("vector", starts_of(g, r, from.dtype)));
-  body.push_back(on("vector", program::Commit{"start", 0, 1}));
-  if (components > 0) body.push_back(on("vector", program::Release{"index", 0}));
-  store(r, "start", seen_through(result, write), body);
-  if (components == 0) step.slots.erase(step.slots.begin());
-  add_step(r, std::move(step), std::move(body), suffix);
+  body.push_back(statement(starts_of(g, r, from.dtype)));
+  body.push_back(store(r, "start", seen_through(result, write)));
+  add_step(r, rings, std::move(body), suffix);
   return result;
 }
 
@@ -262,23 +254,12 @@ void MovementLowering::load_boxes(const Gather& g, const std::vector<Placement>&
   for (std::size_t i = 0; i < g.batch_axes.size(); ++i)
     if (i != g.along || !g.apart.empty()) rows_apart_->push_back(static_cast<int>(g.batch_axes[i]));
   const Region r = region(shape_, 2 * host_bytes(dtype), suffix);
-  program::Scope step;
-  add_slot(step, "x", dtype, element_count(r.tiles), {"store0"});
   std::vector<std::size_t> loops;
   program::Transfer load = load_of(g, starts, r, loops);
-  Block inner;
-  inner.push_back(on("load0", program::Load{std::move(load)}));
-  for (std::size_t i = loops.size(); i-- > 0;) {
-    Block body = std::move(inner);
-    inner.clear();
-    inner.push_back(loop("j" + std::to_string(loops[i]), r.extent[loops[i]], std::move(body)));
-  }
-  Block body;
-  body.push_back(on("", program::Acquire{"x", {"load0"}}));
-  std::move(inner.begin(), inner.end(), std::back_inserter(body));
-  body.push_back(on("load0", program::Commit{"x", 0, 1}));
-  store(r, "x", placement(y_), body);
-  add_step(r, std::move(step), std::move(body), suffix);
+  program::Statement loads = statement(program::Load{std::move(load)});
+  for (std::size_t i = loops.size(); i-- > 0;)
+    loads = loop("j" + std::to_string(loops[i]), r.extent[loops[i]], {std::move(loads)});
+  add_step(r, {ring("x", dtype, element_count(r.tiles))}, {std::move(loads), store(r, "x", placement(y_))}, suffix);
 }
 
 /// Rows of the table, fetched through the ids; rows of the padding index are replaced by zeros on the vector unit.
@@ -294,8 +275,7 @@ void MovementLowering::embedding() {
   for (std::size_t axis = 0; axis + 1 < ids_rank; ++axis) rows_apart_->push_back(static_cast<int>(axis));
   masked_ = padding >= 0;
   const Region r = region(shape_, bytes, suffix);
-  program::Scope step;
-  add_slot(step, "x", dtype, element_count(r.tiles), {padding < 0 ? "store0" : "vector"});
+  std::vector<Ring> rings{ring("x", dtype, element_count(r.tiles))};
   program::Transfer load;
   load.tensor = table.tensor;
   load.at = {Expr(0), r.start[rank - 1]};
@@ -310,24 +290,17 @@ void MovementLowering::embedding() {
   const Expr rows = ids_rank > 0 ? r.extent[ids_rank - 1] : Expr(1);
   load.dims.push_back({rows, 0, 1, Expr(ids_rank > 0 ? r.strides[ids_rank - 1] : 0), ids.tensor, through_at});
   load.dims.push_back({r.extent[rank - 1], 1, 1, Expr(r.strides[rank - 1]), {}, {}});
-  Block inner;
-  inner.push_back(on("load0", program::Load{std::move(load)}));
-  for (std::size_t axis = ids_rank > 0 ? ids_rank - 1 : 0; axis-- > 0;) {
-    Block body = std::move(inner);
-    inner.clear();
-    inner.push_back(loop("j" + std::to_string(axis), r.extent[axis], std::move(body)));
-  }
-  Block body;
-  body.push_back(on("", program::Acquire{"x", {"load0"}}));
-  std::move(inner.begin(), inner.end(), std::back_inserter(body));
-  body.push_back(on("load0", program::Commit{"x", 0, 1}));
+  program::Statement loads = statement(program::Load{std::move(load)});
+  for (std::size_t axis = ids_rank > 0 ? ids_rank - 1 : 0; axis-- > 0;)
+    loads = loop("j" + std::to_string(axis), r.extent[axis], {std::move(loads)});
+  Block body{std::move(loads)};
   if (padding >= 0) {
-    add_slot(step, "y", dtype, element_count(r.tiles), {"store0"});
-    add_slot(step, "ids", ids.dtype, element_count(r.tiles) / std::max<std::int64_t>(1, r.tiles[rank - 1]), {"vector"});
+    rings.push_back(ring("y", dtype, element_count(r.tiles)));
+    rings.push_back(ring("ids", ids.dtype, element_count(r.tiles) / std::max<std::int64_t>(1, r.tiles[rank - 1])));
     mask_rows(r, ids, padding, dtype, body);
   }
-  store(r, padding < 0 ? "x" : "y", placement(y_), body);
-  add_step(r, std::move(step), std::move(body), suffix);
+  body.push_back(store(r, padding < 0 ? "x" : "y", placement(y_)));
+  add_step(r, rings, std::move(body), suffix);
 }
 
 /// y = ids == padding ? 0 : x
@@ -355,16 +328,8 @@ void MovementLowering::mask_rows(const Region& r, const Placement& ids, std::int
   const int result = nodes.add(
       {.op = VectorNode::Op::function, .function = Function::select, .arguments = {padded, zero, row}, .dtype = dtype});
   compute.outputs.push_back({result, y, {}, Combiner::add, 0});
-  body.push_back(on("", program::Acquire{"ids", {"load0"}}));
-  body.push_back(on("load0", program::Load{region_transfer(ids, start, extent, strides, "ids")}));
-  body.push_back(on("load0", program::Commit{"ids", 0, 1}));
-  body.push_back(on("vector", program::Wait{"x", 0, {}, 0, 1}));
-  body.push_back(on("vector", program::Wait{"ids", 0, {}, 0, 1}));
-  body.push_back(on("", program::Acquire{"y", {"vector"}}));
-  body.push_back(on("vector", std::move(compute)));
-  body.push_back(on("vector", program::Commit{"y", 0, 1}));
-  body.push_back(on("vector", program::Release{"x", 0}));
-  body.push_back(on("vector", program::Release{"ids", 0}));
+  body.push_back(statement(program::Load{region_transfer(ids, start, extent, strides, "ids")}));
+  body.push_back(statement(std::move(compute)));
 }
 
 }  // namespace tilesim::lower

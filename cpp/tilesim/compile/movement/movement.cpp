@@ -65,27 +65,16 @@ std::string MovementLowering::index(std::size_t axis, int suffix) {
   return "i" + std::to_string(suffix) + "_" + std::to_string(axis);
 }
 
-void MovementLowering::add_slot(program::Scope& scope, const std::string& name, DType dtype, std::int64_t elements,
-                                const std::vector<std::string>& consumers) const {
-  program::Slot slot;
-  slot.name = name;
-  slot.dtype = dtype;
-  slot.elements = std::max<std::int64_t>(1, elements);
-  slot.depth = depth_;
-  slot.consumers = consumers;
-  scope.slots.push_back(std::move(slot));
-}
-
-void MovementLowering::add_step(const Region& r, program::Scope step, Block body, int suffix) {
+void MovementLowering::add_step(const Region& r, const std::vector<Ring>& rings, Block body, int suffix) {
   for (auto turn = r.loops.rbegin(); turn != r.loops.rend(); ++turn) {
     Block inner = std::move(body);
     body.clear();
     body.push_back(loop(index(turn->axis, suffix), Expr(turn->trips), std::move(inner)));
   }
-  step.body = std::move(body);
+  program::Scope step;
   step.barrier = !scope_.body.empty();  // the kernel's own, if any, orders the first step
   step.operation = scope_.operation;
-  scope_.body.push_back(on("", std::move(step)));
+  scope_.body.push_back(on("", write_kernel(std::move(step), rings, std::move(body))));
 }
 
 namespace {
@@ -107,26 +96,19 @@ void MovementLowering::copy(const Shape& space, const Placement& from, const std
   const Placement source = seen_through(from, read), target = seen_through(to, write);
   const std::int64_t bytes = 2 * host_bytes(from.dtype) + (converts ? 2 * host_bytes(to.dtype) : 0);
   const Region r = region(space, bytes, suffix, {source, target});
-  program::Scope step;
   const Shuffle lanes = shuffle(r, source, target);
-  add_slots(step, lanes.plan);
   Block body;
   program::Transfer transfer =
       region_transfer(source, r.start, distinct(r.extent, lanes.loaded, lanes.plan.permuted), lanes.loaded, "x");
   if (fill) transfer.fill = fill;
   load(r, std::move(transfer), lanes, body);
-  std::int64_t pieces = lanes.plan.pieces();
-  if (converts) {
-    emit_convert(r, lanes.stored, from.dtype, pieces, body);
-    pieces = 1;
-  }
+  if (converts) body.push_back(statement(convert(r, lanes.stored, from.dtype)));
   const char* last = converts ? "y" : "x";
-  store(last, region_transfer(target, r.start, r.extent, lanes.stored, last), pieces, body);
-  add_step(r, std::move(step), std::move(body), suffix);
+  body.push_back(statement(program::Store{region_transfer(target, r.start, r.extent, lanes.stored, last), {}, 0}));
+  add_step(r, rings(lanes.plan), std::move(body), suffix);
 }
 
-void MovementLowering::emit_convert(const Region& r, const std::vector<std::int64_t>& strides, DType from,
-                                    std::int64_t pieces, Block& body) {
+program::VectorOp MovementLowering::convert(const Region& r, const std::vector<std::int64_t>& strides, DType from) {
   program::VectorOp compute;
   compute.extents = r.extent;
   compute.lane_dim = static_cast<int>(r.extent.size()) - 1;
@@ -140,29 +122,17 @@ void MovementLowering::emit_convert(const Region& r, const std::vector<std::int6
   compute.inputs.push_back(in);
   compute.nodes.push_back({{.op = VectorNode::Op::input, .dtype = from}, 0});
   compute.outputs.push_back({0, out, {}, Combiner::add, 0});
-  body.push_back(on("vector", program::Wait{"x", 0, {}, 0, pieces}));
-  body.push_back(on("", program::Acquire{"y", {"vector"}}));
-  body.push_back(on("vector", std::move(compute)));
-  body.push_back(on("vector", program::Commit{"y", 0, 1}));
-  body.push_back(on("vector", program::Release{"x", 0}));
+  return compute;
 }
 
-void MovementLowering::store(const Region& r, const std::string& slot, const Placement& to, Block& body) {
-  store(slot, region_transfer(to, r.start, r.extent, r.strides, slot), 1, body);
-}
-
-void MovementLowering::store(const std::string& slot, program::Transfer transfer, std::int64_t pieces, Block& body) {
-  body.push_back(on("store0", program::Wait{slot, 0, {}, 0, pieces}));
-  body.push_back(on("store0", program::Store{std::move(transfer), {}, 0}));
-  body.push_back(on("store0", program::Release{slot, 0}));
+program::Statement MovementLowering::store(const Region& r, const std::string& slot, const Placement& to) {
+  return statement(program::Store{region_transfer(to, r.start, r.extent, r.strides, slot), {}, 0});
 }
 
 void MovementLowering::fill(double value) {
   const int suffix = steps_++;
   const DType dtype = placement(y_).dtype;
   const Region r = region(shape_, 2 * host_bytes(dtype), suffix);
-  program::Scope step;
-  add_slot(step, "y", dtype, element_count(r.tiles), {"store0"});
   program::VectorOp compute;
   compute.extents = r.extent;
   compute.lane_dim = static_cast<int>(r.extent.size()) - 1;
@@ -171,12 +141,8 @@ void MovementLowering::fill(double value) {
   program::View out{"y", 0, 0, {}};
   for (std::size_t axis = 0; axis < r.extent.size(); ++axis) out.dims.push_back({r.extent[axis], r.strides[axis]});
   compute.outputs.push_back({0, out, {}, Combiner::add, 0});
-  Block body;
-  body.push_back(on("", program::Acquire{"y", {"vector"}}));
-  body.push_back(on("vector", std::move(compute)));
-  body.push_back(on("vector", program::Commit{"y", 0, 1}));
-  store(r, "y", placement(y_), body);
-  add_step(r, std::move(step), std::move(body), suffix);
+  add_step(r, {ring("y", dtype, element_count(r.tiles))}, {statement(std::move(compute)), store(r, "y", placement(y_))},
+           suffix);
 }
 
 void MovementLowering::emit() {
@@ -352,10 +318,8 @@ bool MovementLowering::copy_shifted(const std::vector<std::size_t>& parts, const
     load.dims.push_back({reached(axis, r.extent), static_cast<int>(axis), 1, Expr(strides[axis]), {}, {}});
   }
   Block body;
-  body.push_back(on("", program::Acquire{"x", {"load0"}}));
-  body.push_back(on("load0", program::Load{std::move(load)}));
-  body.push_back(on("load0", program::Commit{"x", 0, 1}));
-  std::vector<std::string> readers;
+  body.push_back(statement(program::Load{std::move(load)}));
+  bool permuted = false;
   for (const std::size_t part : parts) {
     const Placement& source = placement(op_.operands[part]);
     std::vector<AxisAccess> to = plain_axes(shape_.size());
@@ -369,15 +333,10 @@ bool MovementLowering::copy_shifted(const std::vector<std::size_t>& parts, const
         steps[at(term.dim)] += term.coefficient * strides[axis];
     }
     const Shuffle lanes = shuffle(r, source, target);
-    const std::string reader = lanes.plan.permuted ? "cross_lane" : "store0";
-    if (std::ranges::find(readers, reader) == readers.end()) {
-      readers.push_back(reader);
-      body.push_back(on(reader, program::Wait{"x", 0, {}, 0, 1}));
-    }
     if (!lanes.plan.permuted) {
       program::Transfer moved = region_transfer(target, r.start, r.extent, steps, "x");
       moved.offset = offset;
-      body.push_back(on("store0", program::Store{std::move(moved), {}, 0}));
+      body.push_back(statement(program::Store{std::move(moved), {}, 0}));
       continue;
     }
     program::View in{"x", 0, offset, {}}, out{"y", 0, 0, {}};
@@ -385,18 +344,15 @@ bool MovementLowering::copy_shifted(const std::vector<std::size_t>& parts, const
       in.dims.push_back({r.extent[axis], steps[axis]});
       out.dims.push_back({r.extent[axis], lanes.stored[axis]});
     }
-    body.push_back(on("", program::Acquire{"y", {"cross_lane"}}));
-    body.push_back(on("cross_lane", program::PermuteOp{std::move(in), std::move(out)}));
-    body.push_back(on("cross_lane", program::Commit{"y", 0, 1}));
-    store("y", region_transfer(target, r.start, r.extent, lanes.stored, "y"), 1, body);
+    permuted = true;
+    body.push_back(statement(program::PermuteOp{std::move(in), std::move(out)}));
+    body.push_back(statement(program::Store{region_transfer(target, r.start, r.extent, lanes.stored, "y"), {}, 0}));
   }
-  for (const std::string& reader : readers) body.push_back(on(reader, program::Release{"x", 0}));
-  program::Scope step;
-  add_slot(step, "x", first.dtype, elements, readers);
+  std::vector<Ring> rings{ring("x", first.dtype, elements)};
   // As many parts as fit are on their way to memory.
   depth_ = std::clamp((capacity / ring_bytes(first.dtype) - region) * 2 / tile - 1, std::int64_t{2}, std::ssize(parts));
-  if (std::ranges::find(readers, "cross_lane") != readers.end()) add_slot(step, "y", first.dtype, tile, {"store0"});
-  add_step(r, std::move(step), std::move(body), suffix);
+  if (permuted) rings.push_back(ring("y", first.dtype, tile));
+  add_step(r, rings, std::move(body), suffix);
   return true;
 }
 

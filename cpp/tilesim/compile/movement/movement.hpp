@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tilesim/compile/plan/plan.hpp"
+#include "tilesim/compile/writer/kernel_writer.hpp"
 #include "tilesim/mapping/vector/movement.hpp"
 
 namespace tilesim::lower {
@@ -43,9 +44,11 @@ class MovementLowering {
   mapping::VectorProblem problem(std::int64_t bytes, const std::vector<Placement>& tensors,
                                  const std::vector<Start>* starts) const;
   static std::string index(std::size_t axis, int suffix);
-  void add_slot(program::Scope& scope, const std::string& name, DType dtype, std::int64_t elements,
-                const std::vector<std::string>& consumers) const;
-  void add_step(const Region& r, program::Scope step, program::Block body, int suffix);
+  Ring ring(const std::string& name, DType dtype, std::int64_t elements) const {
+    return {name, dtype, elements, depth_};
+  }
+  /// Adds a step: loops over the tiles of `r` around `body`, whose buffers are `rings`.
+  void add_step(const Region& r, const std::vector<Ring>& rings, program::Block body, int suffix);
   /// Adds the operands of a step and its lane axis to the problem; `starts` move the region in one of the two tensors.
   void lay(mapping::VectorProblem& problem, const Placement& source, const Placement& target,
            const std::vector<Start>* starts) const;
@@ -60,14 +63,11 @@ class MovementLowering {
   };
   Shuffle shuffle(const Region& r, const Placement& source, const Placement& target,
                   const std::vector<Start>* starts = nullptr) const;
-  /// Adds a slot for each buffer of the plan: each is read by the next, the last one is stored.
-  void add_slots(program::Scope& scope, const mapping::MovePlan& plan) const;
+  std::vector<Ring> rings(const mapping::MovePlan& plan) const;
   /// Loads a tile and permutes it if necessary.
   static void load(const Region& r, program::Transfer transfer, const Shuffle& shuffle, program::Block& body);
-  static void emit_convert(const Region& r, const std::vector<std::int64_t>& strides, DType from, std::int64_t pieces,
-                           program::Block& body);
-  static void store(const Region& r, const std::string& slot, const Placement& to, program::Block& body);
-  static void store(const std::string& slot, program::Transfer transfer, std::int64_t pieces, program::Block& body);
+  static program::VectorOp convert(const Region& r, const std::vector<std::int64_t>& strides, DType from);
+  static program::Statement store(const Region& r, const std::string& slot, const Placement& to);
   /// Sets y to a constant.
   void fill(double value);
   void emit();

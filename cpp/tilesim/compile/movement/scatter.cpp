@@ -150,11 +150,9 @@ void MovementLowering::combine_held(const Gather& g, const Placement& starts, co
   const TiledSpace t = tiled_space(space, tiles, "i" + std::to_string(suffix) + "_");
   const Shape strides = row_major_strides(Shape(tiles.begin(), tiles.end() - 1));
   const std::int64_t row = strides[0], rows = tiles[0];
-  program::Scope step;
-  add_slot(step, "old", dtype, (rows + 1) * row, {"store0"});
-  add_slot(step, "u", dtype, tiles[last] * row, {"vector"});
-  add_slot(step, "start", starts.dtype, tiles[last], {"vector"});
-  add_slot(step, "place", DType::i32, tiles[last], {"vector"});
+  std::vector<Ring> rings{ring("old", dtype, (rows + 1) * row), ring("u", dtype, tiles[last] * row),
+                          ring("start", starts.dtype, tiles[last]), ring("place", DType::i32, tiles[last])};
+  rings[0].carried = t.stem + std::to_string(last);
   std::vector<Expr> from, size, update_from{t.start[last]}, update_size{t.extent[last]};
   Shape from_strides, update_strides{row};
   for (std::size_t axis = 0, next = 1; axis < whole.size(); ++axis) {
@@ -174,14 +172,8 @@ void MovementLowering::combine_held(const Gather& g, const Placement& starts, co
     for (std::size_t dim = 1; dim < last; ++dim) result.dims.push_back({t.extent[dim], strides[dim]});
     return result;
   };
-  const auto loaded = [&](const std::string& slot, program::Transfer transfer, Block& body) {
-    body.push_back(on("", program::Acquire{slot, {"load0"}}));
-    body.push_back(on("load0", program::Load{std::move(transfer)}));
-    body.push_back(on("load0", program::Commit{slot, 0, 1}));
-    body.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
-  };
   Block inner;
-  loaded("start", region_transfer(starts, {t.start[last]}, {t.extent[last]}, {1}, "start"), inner);
+  inner.push_back(statement(program::Load{region_transfer(starts, {t.start[last]}, {t.extent[last]}, {1}, "start")}));
   program::VectorOp places;
   places.extents = {t.extent[last]};
   places.lane_dim = 0;
@@ -207,19 +199,15 @@ void MovementLowering::combine_held(const Gather& g, const Placement& starts, co
     place = apply(Function::select, {inside, place, none}, DType::i64);
   }
   places.outputs.push_back({place, {"place", 0, 0, {{t.extent[last], 1}}}, {}, Combiner::add, 0});
-  inner.push_back(on("", program::Acquire{"place", {"vector"}}));
-  inner.push_back(on("vector", std::move(places)));
-  inner.push_back(on("vector", program::Commit{"place", 0, 1}));
-  inner.push_back(on("vector", program::Wait{"place", 0, {}, 0, 1}));
-  loaded("u", region_transfer(updates, update_from, update_size, update_strides, "u"), inner);
-  inner.push_back(on("vector", program::IndexedOp{view("u", t.extent[last]),
-                                                  {"place", 0, 0, {{t.extent[last], 1}}},
-                                                  view("old", rows + (g.fill ? 1 : 0)),
-                                                  true,
-                                                  parse_combiner(op_.attributes.text("combiner"))}));
-  for (const char* slot : {"start", "place", "u"}) inner.push_back(on("vector", program::Release{slot, 0}));
+  inner.push_back(statement(std::move(places)));
+  inner.push_back(statement(program::Load{region_transfer(updates, update_from, update_size, update_strides, "u")}));
+  inner.push_back(statement(program::IndexedOp{view("u", t.extent[last]),
+                                               {"place", 0, 0, {{t.extent[last], 1}}},
+                                               view("old", rows + (g.fill ? 1 : 0)),
+                                               true,
+                                               parse_combiner(op_.attributes.text("combiner"))}));
   Block body;
-  loaded("old", region_transfer(g.source, from, size, from_strides, "old"), body);
+  body.push_back(statement(program::Load{region_transfer(g.source, from, size, from_strides, "old")}));
   if (g.fill) {
     program::VectorOp none;
     View behind = view("old", 1);
@@ -228,7 +216,7 @@ void MovementLowering::combine_held(const Gather& g, const Placement& starts, co
     none.lane_dim = static_cast<int>(none.extents.size()) - 1;
     none.nodes.push_back({{.op = VectorNode::Op::constant, .number = 0, .dtype = dtype}, 0});
     none.outputs.push_back({0, std::move(behind), {}, Combiner::add, 0});
-    body.push_back(on("vector", std::move(none)));
+    body.push_back(statement(std::move(none)));
   }
   if (t.trips(last) > 1) {
     Block each;
@@ -236,9 +224,8 @@ void MovementLowering::combine_held(const Gather& g, const Placement& starts, co
     inner = std::move(each);
   }
   std::move(inner.begin(), inner.end(), std::back_inserter(body));
-  body.push_back(on("vector", program::Commit{"old", 0, 1}));
-  store("old", region_transfer(g.source, from, size, from_strides, "old"), 2, body);
-  add_step(Region{}, std::move(step), wrap_loops(t, std::move(body), last), suffix);
+  body.push_back(statement(program::Store{region_transfer(g.source, from, size, from_strides, "old"), {}, 0}));
+  add_step(Region{}, rings, wrap_loops(t, std::move(body), last), suffix);
 }
 
 /// new = what was there combined with the updates in slot "u", of type `added`.
@@ -249,9 +236,7 @@ void MovementLowering::combine(program::Transfer old, const std::vector<Expr>& e
     for (std::size_t axis = 0; axis < extent.size(); ++axis) result.dims.push_back({extent[axis], strides[axis]});
     return result;
   };
-  body.push_back(on("", program::Acquire{"old", {"load0"}}));
-  body.push_back(on("load0", program::Load{std::move(old)}));
-  body.push_back(on("load0", program::Commit{"old", 0, 1}));
+  body.push_back(statement(program::Load{std::move(old)}));
   program::VectorOp compute;
   compute.extents = extent;
   compute.lane_dim = static_cast<int>(extent.size()) - 1;
@@ -264,11 +249,7 @@ void MovementLowering::combine(program::Transfer old, const std::vector<Expr>& e
                             .dtype = dtype},
                            0});
   compute.outputs.push_back({2, view("new"), {}, Combiner::add, 0});
-  for (const char* slot : {"u", "old"}) body.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
-  body.push_back(on("", program::Acquire{"new", {"vector"}}));
-  body.push_back(on("vector", std::move(compute)));
-  body.push_back(on("vector", program::Commit{"new", 0, 1}));
-  for (const char* slot : {"u", "old"}) body.push_back(on("vector", program::Release{slot, 0}));
+  body.push_back(statement(std::move(compute)));
 }
 
 /// A box at a time where elements meet; otherwise as many as fit, the later ones over the earlier.
@@ -285,10 +266,7 @@ void MovementLowering::store_boxes(const Gather& g, const Placement& starts, con
   Shape tiles = r.tiles;
   if (combines) tiles[0] = 1;
   const Shape strides = row_major_strides(tiles);
-  program::Scope turn;  // after all before it: a later box may lie over an earlier one
-  turn.operation = scope_.operation;
-  turn.barrier = true;
-  add_slot(turn, "u", updates.dtype, element_count(tiles), {combines ? "vector" : "store0"});
+  std::vector<Ring> rings{ring("u", updates.dtype, element_count(tiles))};
   const Expr first = r.start[0] + (combines ? Expr::symbol("box") : Expr(0));
   std::vector<Expr> start = r.start, extent = r.extent;
   start[0] = first;
@@ -307,27 +285,18 @@ void MovementLowering::store_boxes(const Gather& g, const Placement& starts, con
     }
     return transfer;
   };
-  Block& body = turn.body;
-  body.push_back(on("", program::Acquire{"u", {"load0"}}));
-  body.push_back(on("load0", program::Load{region_transfer(updates, start, extent, strides, "u")}));
-  body.push_back(on("load0", program::Commit{"u", 0, 1}));
+  Block body{statement(program::Load{region_transfer(updates, start, extent, strides, "u")})};
   if (combines) {
-    add_slot(turn, "old", dtype, element_count(tiles), {"vector"});
-    add_slot(turn, "new", dtype, element_count(tiles), {"store0"});
+    for (const char* name : {"old", "new"}) rings.push_back(ring(name, dtype, element_count(tiles)));
     combine(boxed("old"), extent, strides, dtype, updates.dtype, body);
   }
-  const std::string last = combines ? "new" : "u";
-  body.push_back(on("store0", program::Wait{last, 0, {}, 0, 1}));
-  body.push_back(on("store0", program::Store{boxed(last), {}, 0}));
-  body.push_back(on("store0", program::Release{last, 0}));
-  Block turns;
-  turns.push_back(on("", std::move(turn)));
-  if (combines) {
-    Block each;
-    each.push_back(loop("box", r.extent[0], std::move(turns)));
-    turns = std::move(each);
-  }
-  add_step(r, program::Scope{}, std::move(turns), suffix);
+  body.push_back(statement(program::Store{boxed(combines ? "new" : "u"), {}, 0}));
+  program::Scope turn;  // begins after all before it: a later box may lie over an earlier one
+  turn.operation = scope_.operation;
+  turn.barrier = true;
+  program::Statement turns = on("", write_kernel(std::move(turn), rings, std::move(body)));
+  if (combines) turns = loop("box", r.extent[0], {std::move(turns)});
+  add_step(r, {}, {std::move(turns)}, suffix);
 }
 
 }  // namespace tilesim::lower

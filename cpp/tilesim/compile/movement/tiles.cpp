@@ -112,25 +112,23 @@ MovementLowering::Shuffle MovementLowering::shuffle(const Region& r, const Place
   return result;
 }
 
-void MovementLowering::add_slots(program::Scope& scope, const mapping::MovePlan& plan) const {
-  for (const mapping::SlotRing& buffer : plan.buffers) {
-    const bool last = &buffer == &plan.buffers.back();
-    add_slot(scope, buffer.name, buffer.dtype, buffer.elements, {last ? "store0" : "vector"});
-  }
+std::vector<Ring> MovementLowering::rings(const mapping::MovePlan& plan) const {
+  std::vector<Ring> rings;
+  for (const mapping::SlotRing& buffer : plan.buffers)
+    rings.push_back(ring(buffer.name, buffer.dtype, buffer.elements));
+  return rings;
 }
 
 void MovementLowering::load(const Region& r, program::Transfer transfer, const Shuffle& shuffle, program::Block& body) {
   const std::string slot = transfer.slot;
-  body.push_back(on("", program::Acquire{slot, {"load0"}}));
-  body.push_back(on("load0", program::Load{std::move(transfer)}));
-  body.push_back(on("load0", program::Commit{slot, 0, 1}));
+  body.push_back(statement(program::Load{std::move(transfer)}));
   if (!shuffle.plan.permuted) return;
   program::View in{slot, 0, 0, {}}, out = in;
   for (std::size_t axis = 0; axis < r.space.size(); ++axis) {
     in.dims.push_back({r.extent[axis], shuffle.loaded[axis]});
     out.dims.push_back({r.extent[axis], shuffle.stored[axis]});
   }
-  permute_in_place(std::move(in), std::move(out), body);
+  body.push_back(statement(program::PermuteOp{std::move(in), std::move(out)}));
 }
 
 /// Rows come from where indices say: each separately, in whole bursts, and many transfers to a tile.

@@ -89,8 +89,10 @@ class Writer {
         for (const program::VectorOutputSpec& output : vector->outputs) written(output.view);
       }
       if (const auto* permute = std::get_if<program::PermuteOp>(&s.action)) read(permute->in), written(permute->out);
-      if (const auto* indexed = std::get_if<program::IndexedOp>(&s.action))
+      if (const auto* indexed = std::get_if<program::IndexedOp>(&s.action)) {
         read(indexed->in), read(indexed->index), written(indexed->out);
+        if (indexed->scatter) read(indexed->out);
+      }
       if (const auto* sort = std::get_if<program::SortOp>(&s.action))
         read(sort->in), written(sort->keys), written(sort->positions);
       if (const auto* opaque = std::get_if<program::OpaqueOp>(&s.action)) {
@@ -193,7 +195,8 @@ class Writer {
       const std::vector<Use> uses = uses_of(block[i]);
       const auto* loop = std::get_if<program::For>(&block[i].action);
       for (const Use& use : uses)
-        if (use.reads && open_.contains(use.ring) && !late_.contains(use.ring) && !(loop && writes(uses, use.ring)))
+        if (use.reads && open_.contains(use.ring) && !late_.contains(use.ring) &&
+            (!loop || !writes(uses, use.ring) || finishes(*loop, uses, use.ring)))
           wait(use.ring, use.queue, out);
       for (const Use& use : uses)
         if (const auto found = first.find(use.ring); found != first.end() && found->second == i) {
@@ -255,7 +258,9 @@ class Writer {
 }  // namespace
 
 program::Scope write_kernel(program::Scope scope, const std::vector<Ring>& rings, Block body) {
-  return Writer(rings).write(std::move(scope), std::move(body));
+  if (!rings.empty()) return Writer(rings).write(std::move(scope), std::move(body));
+  scope.body = std::move(body);
+  return scope;
 }
 
 Statement statement(program::Action action) { return {std::move(action), {}, {}}; }
