@@ -34,12 +34,19 @@ namespace {
 using lower::Context;
 using lower::Kernel;
 
+/// The machine for which kernels are lowered. The graph is prepared for the machine itself: a program's weights are
+/// those of `prepared_graph`.
+Share with_slower_memory(Share machine, std::int64_t times) {
+  machine.memory.bytes_per_second = std::max<std::int64_t>(1, machine.memory.bytes_per_second / times);
+  return machine;
+}
+
 class Compiler {
  public:
   /// `machine`: with a context's share of each core's memories.
   Compiler(const Graph& graph, const Share& machine, const CompileOptions& options, std::int64_t contexts,
            const Compiler* known = nullptr)
-      : machine_(machine),
+      : machine_(with_slower_memory(machine, options.slower_memory)),
         options_(options),
         contexts_(contexts),
         user_record_(options.record),
@@ -77,7 +84,8 @@ class Compiler {
     check_vectors();
     lower::note_lane_changes(program_);
     program_.tensors = lower::owners_first(std::move(program_.tensors));
-    lower::Lowering lowering{std::move(program_), whole, machine_, std::move(facts_)};
+    lower::Lowering lowering{std::move(program_), with_slower_memory(whole, options_.slower_memory), machine_,
+                             std::move(facts_)};
     for (const Alias& alias : graph.entry().aliases)
       lowering.states.emplace_back(
           graph.entry().value(graph.entry().outputs[static_cast<std::size_t>(alias.output)]).name,
@@ -361,7 +369,7 @@ class Compiler {
     std::map<ValueId, Expr> counters;
   };
 
-  const Share& machine_;
+  const Share machine_;
   CompileOptions options_;     ///< which record into what follows
   std::int64_t contexts_ = 1;  ///< of a core, that the program has
   std::vector<ProductChoice>* user_record_;
@@ -401,7 +409,7 @@ namespace {
 class MakingOf : public Making {
  public:
   MakingOf(const Graph& graph, const Machine& machine, const CompileOptions& options, const MakingOf* known)
-      : share_(shared(machine, options)),
+      : share_(lower::shared_by(machine, options.cores)),
         contexts_(lower::contexts_of(share_, options)),
         part_(lower::with_part_of_memories(share_, contexts_)),
         given_(options),
@@ -422,12 +430,6 @@ class MakingOf : public Making {
   }
 
  private:
-  static Share shared(const Machine& machine, const CompileOptions& options) {
-    Share share = lower::shared_by(machine, options.cores);
-    share.memory.bytes_per_second = std::max<std::int64_t>(1, share.memory.bytes_per_second / options.slower_memory);
-    return share;
-  }
-
   /// What is said of this program; it may be another one that is taken.
   CompileOptions told_here(CompileOptions options) {
     if (options.record_fusion) options.record_fusion = &groups_;

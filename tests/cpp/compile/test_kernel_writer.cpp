@@ -46,7 +46,9 @@ void listed(const Block& block, std::string& text) {
       listed(loop->body, text);
       text += "}\n";
     } else if (const auto* acquire = std::get_if<Acquire>(&s.action)) {
-      line("acquire " + acquire->slot + " for " + acquire->queues.at(0));
+      std::string queues;
+      for (const std::string& queue : acquire->queues) queues += " " + queue;
+      line("acquire " + acquire->slot + " for" + queues);
     } else if (const auto* wait = std::get_if<Wait>(&s.action)) {
       line("wait " + wait->slot + " " + wait->pieces.text());
     } else if (const auto* commit = std::get_if<Commit>(&s.action)) {
@@ -83,26 +85,27 @@ BOOST_AUTO_TEST_CASE(a_tile_that_is_permuted_in_place) {
 }
 
 BOOST_AUTO_TEST_CASE(a_carry_is_handed_over_after_its_loop) {
-  Block tile{load("x"), vector({"x", "carry"}, "carry")};
+  Block tile{load("x"), vector({"x"}, "carry"), vector({"carry"}, "carry")};
   BOOST_TEST(written({ring("x"), ring("carry", "k")}, {repeat("k", Expr::symbol("trips"), std::move(tile))}) ==
              "- acquire carry for vector\n"
              "k {\n"
-             "- acquire x for load0\nload0 works\nload0 commit x\nvector wait x 1\nvector works\nvector release x\n"
+             "- acquire x for load0\nload0 works\nload0 commit x\nvector wait x 1\nvector works\nvector release "
+             "x\nvector works\n"
              "}\n"
              "vector commit carry\nvector wait carry 1\nvector release carry\n");
 }
 
 BOOST_AUTO_TEST_CASE(each_step_waits_for_those_before) {
-  BOOST_TEST(written({ring("x"), ring("w"), ring("y")},
-                     {load("x"), vector({"x"}, "w"), repeat("s", 4, {vector({"w"}, "w"), vector({"w"}, "w")}),
+  BOOST_TEST(written({ring("x"), ring("v"), ring("w"), ring("y")},
+                     {load("x"), vector({"x"}, "w"), repeat("s", 4, {vector({"w"}, "v"), vector({"v"}, "w")}),
                       vector({"w"}, "y"), store("y")}) ==
              "- acquire x for load0\nload0 works\nload0 commit x\n"
              "vector wait x 1\n- acquire w for vector\nvector works\nvector commit w\nvector release x\n"
              "s {\n"
-             "vector wait w 2*s + 1\nvector works\nvector commit w\n"
-             "vector wait w 2*s + 2\nvector works\nvector commit w\n"
+             "vector wait w s + 1\n- acquire v for vector\nvector works\nvector commit v\n"
+             "vector wait v 1\nvector works\nvector commit w\nvector release v\n"
              "}\n"
-             "vector wait w 9\n- acquire y for vector\nvector works\nvector commit y\nvector release w\n"
+             "vector wait w 5\n- acquire y for vector\nvector works\nvector commit y\nvector release w\n"
              "store0 wait y 1\nstore0 works\nstore0 release y\n");
 }
 
@@ -114,6 +117,47 @@ BOOST_AUTO_TEST_CASE(a_loop_of_unknown_trips_that_only_writes) {
              "r {\nvector works\n}\n"
              "vector commit y\nvector release x\n"
              "store0 wait y 1\nstore0 works\nstore0 release y\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_tile_that_comes_and_goes_in_pieces) {
+  lower::Ring x = ring("x"), y = ring("y");
+  x.pieces = y.pieces = {"s"};
+  BOOST_TEST(written({x, y}, {repeat("s", 4, {load("x")}), repeat("s", 4, {vector({"x"}, "y"), store("y")})}) ==
+             "- acquire x for load0\n"
+             "s {\nload0 works\nload0 commit x\n}\n"
+             "- acquire y for vector\n"
+             "s {\n"
+             "vector wait x s + 1\nvector works\nvector commit y\nstore0 wait y s + 1\nstore0 works\n"
+             "}\n"
+             "vector release x\nstore0 release y\n");
+}
+
+BOOST_AUTO_TEST_CASE(two_passes_over_the_same_rows) {
+  Block first{load("x"), vector({"x"}, "sum")}, second{load("x"), vector({"x", "sum"}, "y"), store("y")};
+  BOOST_TEST(written({ring("x"), ring("sum"), ring("y")},
+                     {repeat("i", 3, std::move(first)), repeat("i", 3, std::move(second))}) ==
+             "- acquire sum for vector\n"
+             "i {\n"
+             "- acquire x for load0\nload0 works\nload0 commit x\nvector wait x 1\nvector works\nvector release x\n"
+             "}\n"
+             "vector commit sum\nvector wait sum 1\n"
+             "i {\n"
+             "- acquire x for load0\nload0 works\nload0 commit x\n"
+             "vector wait x 1\n- acquire y for vector\nvector works\nvector commit y\nvector release x\n"
+             "store0 wait y 1\nstore0 works\nstore0 release y\n"
+             "}\n"
+             "vector release sum\n");
+}
+
+BOOST_AUTO_TEST_CASE(an_update_waits_for_other_queues_alone) {
+  BOOST_TEST(written({ring("x")}, {load("x"), vector({"x"}, "x"), vector({"x"}, "x"), store("x")}) ==
+             "- acquire x for load0\nload0 works\nload0 commit x\n"
+             "vector wait x 1\nvector works\nvector commit x\nvector works\nvector commit x\n"
+             "store0 wait x 3\nstore0 works\nstore0 release x\n");
+  BOOST_TEST(written({ring("x")}, {load("x"), vector({}, "x"), vector({"x"}, "x"), store("x")}) ==
+             "- acquire x for load0 vector\nload0 works\nload0 commit x\n"
+             "vector works\nvector commit x\nvector wait x 2\nvector works\nvector commit x\n"
+             "store0 wait x 3\nstore0 works\nstore0 release x\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_ring_that_is_not_declared) {

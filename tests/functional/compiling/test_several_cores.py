@@ -120,3 +120,18 @@ def test_loops_of_the_graph_run_on_all_cores(cores: int, trips: int) -> None:
 @pytest.mark.parametrize("cores", [2, 3, 4, 16])
 def test_many_random_graphs_equal_the_reference(cores: int) -> None:
     check_random_graphs(cores, 10_000 * cores, 150)
+
+
+def test_the_chosen_program_has_the_weights_of_its_graph() -> None:
+    """A small graph takes the fastest of several programs, some of which are lowered for a slower memory."""
+    torch = pytest.importorskip("torch")
+
+    class Sampled(torch.nn.Module):
+        def forward(self, x, grid):  # type: ignore[no-untyped-def]
+            return torch.nn.functional.grid_sample(x, grid, "nearest", "border", False)
+
+    graph = ts.from_torch(Sampled(), (torch.randn(2, 3, 4, 11), torch.randn(2, 7, 5, 2)))
+    for cores in (None, 1):
+        program = ts.compile(graph, "chiplet-2", cores=cores)
+        assert set(program.weights()) == {row["name"] for row in program.core.tensors() if row["role"] == "weight"}
+        assert ts.verify(program).ok

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "tilesim/compile/attention/lowering.hpp"
-#include "tilesim/compile/vector/tiling.hpp"
+#include "tilesim/compile/writer/kernel_writer.hpp"
 #include "tilesim/graph/attention.hpp"
 
 namespace tilesim::lower {
@@ -46,16 +46,10 @@ std::string AttentionLowering::copied(ValueId value, const char* stem, program::
         strides.insert(strides.begin(), 0);
   program::Scope step;
   step.operation = scope_.operation;
-  step.slots = {ring_slot("integers", from.dtype, tile, "store0", 2)};
-  Block block;
-  acquire("integers", {load_queue(0)}, block);
-  block.push_back(on(load_queue(0), program::Load{region_transfer(from, start, extent, strides, "integers")}));
-  block.push_back(on(load_queue(0), program::Commit{"integers", 0, 1}));
-  wait("integers", 1, "store0", block);
-  block.push_back(on("store0", program::Store{region_transfer(to, start, extent, strides, "integers"), {}, 0}));
-  block.push_back(on("store0", program::Release{"integers", 0}));
-  step.body = around(row.c_str(), rows, around(column.c_str(), trips, std::move(block)));
-  steps_.push_back(on("", std::move(step)));
+  Block block{statement(program::Load{region_transfer(from, start, extent, strides, "integers")}),
+              statement(program::Store{region_transfer(to, start, extent, strides, "integers"), {}, 0})};
+  block = around(row.c_str(), rows, around(column.c_str(), trips, std::move(block)));
+  steps_.push_back(on("", write_kernel(std::move(step), {{"integers", from.dtype, tile}}, std::move(block))));
   return to.tensor;
 }
 

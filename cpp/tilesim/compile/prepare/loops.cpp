@@ -158,36 +158,25 @@ program::Scope copy_step(const Context& context, const std::string& operation, c
   program::Scope step;
   step.operation = {operation};
   step.barrier = true;
-  step.slots = {ring_slot("x", to.dtype, element_count(t.tiles), "store0", tiles.depth)};
-  Block body;
-  body.push_back(on("", program::Acquire{"x", {"load0"}}));
-  body.push_back(on("load0", program::Load{region_transfer(from, t.start, t.extent, strides, "x")}));
-  body.push_back(on("load0", program::Commit{"x", 0, 1}));
-  body.push_back(on("store0", program::Wait{"x", 0, {}, 0, 1}));
-  body.push_back(on("store0", program::Store{region_transfer(to, t.start, t.extent, strides, "x"), {}, 0}));
-  body.push_back(on("store0", program::Release{"x", 0}));
-  step.body = wrap_loops(t, std::move(body));
-  return step;
+  Block body{statement(program::Load{region_transfer(from, t.start, t.extent, strides, "x")}),
+             statement(program::Store{region_transfer(to, t.start, t.extent, strides, "x"), {}, 0})};
+  return write_kernel(std::move(step), {{"x", to.dtype, element_count(t.tiles), tiles.depth}},
+                      wrap_loops(t, std::move(body)));
 }
 
 program::Scope number_step(const Op& op, std::int64_t number, const Placement& to) {
   program::Scope step;
   step.operation = {op.name};
   step.barrier = true;
-  step.slots = {ring_slot("count", to.dtype, 1, "store0")};
   program::VectorOp compute;
   compute.extents = {Expr(1)};
   compute.lane_dim = 0;
   compute.nodes.push_back(
       {{.op = VectorNode::Op::constant, .number = static_cast<double>(number), .dtype = to.dtype}, 0});
   compute.outputs.push_back({0, {"count", 0, 0, {{Expr(1), Expr(1)}}}, {}, Combiner::add, 0});
-  step.body.push_back(on("", program::Acquire{"count", {"vector"}}));
-  step.body.push_back(on("vector", std::move(compute)));
-  step.body.push_back(on("vector", program::Commit{"count", 0, 1}));
-  step.body.push_back(on("store0", program::Wait{"count", 0, {}, 0, 1}));
-  step.body.push_back(on("store0", program::Store{region_transfer(to, {}, {}, {}, "count"), {}, 0}));
-  step.body.push_back(on("store0", program::Release{"count", 0}));
-  return step;
+  return write_kernel(
+      std::move(step), {{"count", to.dtype, 1}},
+      {statement(std::move(compute)), statement(program::Store{region_transfer(to, {}, {}, {}, "count"), {}, 0})});
 }
 
 namespace {

@@ -199,8 +199,6 @@ program::Scope ProductLowering::ragged_offsets() {
   const std::int64_t groups = domain_.extents[ragged_group];
   program::Scope step;
   step.operation = scope_.operation;
-  step.slots = {ring_slot("sizes", sizes.dtype, groups, "vector"), ring_slot("counts", DType::i32, groups, "store0"),
-                ring_slot("offsets", DType::i32, groups, "store0")};
   const auto line = [&](const char* slot) { return View{slot, 0, 0, {{Expr(groups), Expr(1)}}}; };
   program::VectorOp compute;
   compute.extents = {Expr(groups)};
@@ -217,26 +215,19 @@ program::Scope ProductLowering::ragged_offsets() {
                            0});
   compute.outputs.push_back({1, line("counts"), {}, Combiner::add, 0});
   compute.outputs.push_back({2, line("offsets"), {}, Combiner::add, 0});
-  Block& body = step.body;
-  body.push_back(on("", program::Acquire{"sizes", {"load0"}}));
-  body.push_back(on("load0", program::Load{region_transfer(sizes, {Expr(0)}, {Expr(groups)}, {1}, "sizes")}));
-  body.push_back(on("load0", program::Commit{"sizes", 0, 1}));
-  body.push_back(on("vector", program::Wait{"sizes", 0, {}, 0, 1}));
-  for (const char* slot : {"counts", "offsets"}) body.push_back(on("", program::Acquire{slot, {"vector"}}));
-  body.push_back(on("vector", std::move(compute)));
-  body.push_back(on("vector", program::Release{"sizes", 0}));
+  Block body{statement(program::Load{region_transfer(sizes, {Expr(0)}, {Expr(groups)}, {1}, "sizes")}),
+             statement(std::move(compute))};
   for (const char* slot : {"counts", "offsets"}) {
     program::Transfer store;
     store.tensor = slot == std::string("counts") ? counts_ : offsets_;
     store.at = {Expr(0)};
     store.dims.push_back({Expr(groups), 0, 1, 1, {}, {}});
     store.slot = slot;
-    body.push_back(on("vector", program::Commit{slot, 0, 1}));
-    body.push_back(on("store0", program::Wait{slot, 0, {}, 0, 1}));
-    body.push_back(on("store0", program::Store{std::move(store), {}, 0}));
-    body.push_back(on("store0", program::Release{slot, 0}));
+    body.push_back(statement(program::Store{std::move(store), {}, 0}));
   }
-  return step;
+  return write_kernel(std::move(step),
+                      {{"sizes", sizes.dtype, groups}, {"counts", DType::i32, groups}, {"offsets", DType::i32, groups}},
+                      std::move(body));
 }
 
 /// Rows beyond the groups are zeros.
@@ -253,24 +244,17 @@ program::Scope ProductLowering::ragged_rest() {
   const std::vector<Expr> extent{min(Expr(height), Expr(all) - row), min(Expr(width), Expr(columns) - column)};
   program::Scope step;
   step.operation = scope_.operation;
-  step.slots = {ring_slot("zeros", y.dtype, height * width, "store0")};
   program::VectorOp compute;
   compute.extents = extent;
   compute.lane_dim = 1;
   compute.nodes.push_back({{.op = VectorNode::Op::constant, .dtype = y.dtype}, 0});
   compute.outputs.push_back(
       {0, {"zeros", 0, 0, {{extent[0], Expr(width)}, {extent[1], Expr(1)}}}, {}, Combiner::add, 0});
-  Block body;
-  body.push_back(on("", program::Acquire{"zeros", {"vector"}}));
-  body.push_back(on("vector", std::move(compute)));
-  body.push_back(on("vector", program::Commit{"zeros", 0, 1}));
-  body.push_back(on("store0", program::Wait{"zeros", 0, {}, 0, 1}));
-  body.push_back(on("store0", program::Store{region_transfer(y, {row, column}, extent, {width, 1}, "zeros"), {}, 0}));
-  body.push_back(on("store0", program::Release{"zeros", 0}));
-  Block tiles;
-  tiles.push_back(loop("i_n", Expr(ceil_div(columns, width)), std::move(body)));
-  step.body.push_back(loop("i_m", ceil_div(Expr(all) - rows, height), std::move(tiles)));
-  return step;
+  Block body{statement(std::move(compute)),
+             statement(program::Store{region_transfer(y, {row, column}, extent, {width, 1}, "zeros"), {}, 0})};
+  body = {loop("i_n", Expr(ceil_div(columns, width)), std::move(body))};
+  return write_kernel(std::move(step), {{"zeros", y.dtype, height * width}},
+                      {loop("i_m", ceil_div(Expr(all) - rows, height), std::move(body))});
 }
 
 /// The kernel in three steps.

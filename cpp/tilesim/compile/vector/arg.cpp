@@ -152,10 +152,7 @@ void VectorLowering::arg_of_tile(Block& block) const {
   extreme.combiner = largest ? Combiner::maximum : Combiner::minimum;
   first.op.outputs.push_back(extreme);
   finish(first);
-  block.push_back(on("", program::Acquire{sums_[0].slot, {"vector"}}));
-  block.push_back(on("vector", std::move(first.op)));
-  block.push_back(on("vector", program::Commit{sums_[0].slot, 0, 1}));
-  block.push_back(on("vector", program::Wait{sums_[0].slot, 0, {}, 0, 1}));
+  block.push_back(statement(std::move(first.op)));
   Compute second = begin(false, {});
   Nodes n{second.dag.nodes()};
   const int x = second.dag.node_of(reduce.operands[0], ops_);
@@ -169,10 +166,7 @@ void VectorLowering::arg_of_tile(Block& block) const {
   second.op.outputs.push_back(output);
   if (!streamed_) return store_outputs(second, {&outputs_[0]}, block);
   finish(second);
-  block.push_back(on("", program::Acquire{target.slot, {"vector"}}));
-  block.push_back(on("vector", std::move(second.op)));
-  block.push_back(on("vector", program::Commit{target.slot, 0, 1}));
-  block.push_back(on("vector", program::Wait{target.slot, 0, {}, 0, 1}));
+  block.push_back(statement(std::move(second.op)));
 }
 
 void VectorLowering::merge_arg(Block& block) const {
@@ -195,44 +189,33 @@ void VectorLowering::merge_arg(Block& block) const {
   finish(merge);
   finish(copy);
   program::If first{equal(tiles_before(), Expr(0)), {}, {}};
-  first.then.push_back(on("vector", std::move(copy.op)));
-  first.otherwise.push_back(on("vector", std::move(merge.op)));
-  block.push_back(on("", std::move(first)));
+  first.then.push_back(statement(std::move(copy.op)));
+  first.otherwise.push_back(statement(std::move(merge.op)));
+  block.push_back(statement(std::move(first)));
 }
 
 Block VectorLowering::arg_body() {
   const ValueId result = op(reduces_[0]).results[0];
   std::size_t operand = kernel_.inputs.size() + kernel_.outputs.size();
   for (const char* name : {"best", "found", "row_best", "row_found"}) {
-    if (plan_.buffers[operand].there) sums_.push_back(hold(result, operand, name, "vector"));
+    if (plan_.buffers[operand].there) sums_.push_back(hold(result, operand, name));
+    if (sums_.size() > 2) rings_.back().carried = "i" + std::to_string(plan_.columns.front().axis);
     ++operand;
   }
-  const std::vector<int>& wanted = plan_.phases[0].loads;
   Block body;
-  load_inputs(wanted, body);
+  load_inputs(plan_.phases[0].loads, body);
   arg_of_tile(body);
-  release_inputs(wanted, body);
-  if (streamed_) {
-    merge_arg(body);
-    body.push_back(on("vector", program::Release{sums_[1].slot, 0}));
-  }
-  body.push_back(on("vector", program::Release{sums_[0].slot, 0}));
   if (!streamed_) return body;
+  merge_arg(body);
   body = wrap_loops(plan_.columns, "i", std::move(body));
-  Block block;
-  for (int i = 2; i < 4; ++i) block.push_back(on("", program::Acquire{sums_[at(i)].slot, {"vector"}}));
-  std::move(body.begin(), body.end(), std::back_inserter(block));
-  block.push_back(on("vector", program::Commit{sums_[3].slot, 0, 1}));  // written together with row_best
-  block.push_back(on("vector", program::Wait{sums_[3].slot, 0, {}, 0, 1}));
   Compute last = begin(true, {});
   last.op.inputs = {view(sums_[3], true)};
   last.dag.nodes().clear();
   add_node(last.dag.nodes(), {.op = VectorNode::Op::input, .index = 0, .dtype = DType::i64});
   View out = view(outputs_[0], true);
   last.op.outputs.push_back({0, out, {}, Combiner::add, 0});
-  store_outputs(last, {&outputs_[0]}, block);
-  for (int i = 2; i < 4; ++i) block.push_back(on("vector", program::Release{sums_[at(i)].slot, 0}));
-  return block;
+  store_outputs(last, {&outputs_[0]}, body);
+  return body;
 }
 
 }  // namespace tilesim::lower

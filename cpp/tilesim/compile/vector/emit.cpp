@@ -35,16 +35,9 @@ std::vector<ValueId> VectorLowering::inputs_of(const std::vector<ValueId>& value
 void VectorLowering::load_inputs(const std::vector<int>& wanted, Block& block, bool points) const {
   for (int i : wanted) {
     const Held& held = inputs_[at(i)];
-    block.push_back(on("", program::Acquire{held.slot, {load_queue(held)}}));
-    block.push_back(on(load_queue(held), program::Load{transfer(held)}));
-    block.push_back(on(load_queue(held), program::Commit{held.slot, 0, 1}));
+    block.push_back(statement(program::Load{transfer(held)}));
     if (held.shuffled) permute(held, true, points, block);
-    block.push_back(on("vector", program::Wait{held.slot, 0, {}, 0, held.shuffled ? 2 : 1}));
   }
-}
-
-void VectorLowering::release_inputs(const std::vector<int>& wanted, Block& block) const {
-  for (int i : wanted) block.push_back(on("vector", program::Release{inputs_[at(i)].slot, 0}));
 }
 
 VectorLowering::Compute VectorLowering::begin(bool points, const std::set<int>& finished) const {
@@ -117,7 +110,7 @@ void VectorLowering::emit_reduce(std::size_t index, const std::set<int>& finishe
   output.accumulate = accumulate;
   compute.op.outputs.push_back(output);
   finish(compute);
-  block.push_back(on("vector", std::move(compute.op)));
+  block.push_back(statement(std::move(compute.op)));
 }
 
 /// One compute gives all these outputs, which are stored.
@@ -138,15 +131,11 @@ void VectorLowering::emit_outputs(Compute& compute, const std::vector<ValueId>& 
 }
 
 void VectorLowering::store_outputs(Compute& compute, const std::vector<const Held*>& targets, Block& block) const {
-  for (const Held* held : targets) block.push_back(on("", program::Acquire{held->slot, {"vector"}}));
   finish(compute);
-  block.push_back(on("vector", std::move(compute.op)));
+  block.push_back(statement(std::move(compute.op)));
   for (const Held* held : targets) {
-    block.push_back(on("vector", program::Commit{held->slot, 0, 1}));
     if (held->shuffled) permute(*held, false, !spans_rows(held->spans), block);
-    block.push_back(on("store0", program::Wait{held->slot, 0, {}, 0, held->shuffled ? 2 : 1}));
-    block.push_back(on("store0", program::Store{transfer(*held), {}, 0}));
-    block.push_back(on("store0", program::Release{held->slot, 0}));
+    block.push_back(statement(program::Store{transfer(*held), {}, 0}));
   }
 }
 
@@ -170,23 +159,18 @@ bool VectorLowering::divides_rows(std::size_t index) const {
          std::any_of(kernel_.outputs.begin(), kernel_.outputs.end(), whole);
 }
 
-/// A sum is complete: those that read it may, once it is divided.
-void VectorLowering::await_sum(std::size_t index, Block& block) const {
-  const Held& sum = sums_[index];
-  if (divides_rows(index)) {  // an update, which stands behind the sum in its queue
-    const DType held = sum_dtype(context_.value(op(reduces_[index]).operands[0]).type.dtype);
-    program::VectorOp divide;
-    View place = view(sum, true);
-    for (const program::Dim& dim : place.dims) divide.extents.push_back(dim.extent);
-    divide.lane_dim = lane_;
-    divide.inputs.push_back(place);
-    const int node = add_node(divide.nodes, {.op = VectorNode::Op::input, .index = 0, .dtype = held});
-    divide.outputs.push_back(
-        {mean_node(divide.nodes, node, row_count(), held), std::move(place), {}, Combiner::add, 0});
-    block.push_back(on("vector", std::move(divide)));
-  }
-  block.push_back(on("vector", program::Commit{sum.slot, 0, 1}));
-  block.push_back(on("vector", program::Wait{sum.slot, 0, {}, 0, 1}));
+/// Divides a complete sum, in place, if it is a mean that is divided once per row.
+void VectorLowering::divide_sum(std::size_t index, Block& block) const {
+  if (!divides_rows(index)) return;
+  const DType held = sum_dtype(context_.value(op(reduces_[index]).operands[0]).type.dtype);
+  program::VectorOp divide;
+  View place = view(sums_[index], true);
+  for (const program::Dim& dim : place.dims) divide.extents.push_back(dim.extent);
+  divide.lane_dim = lane_;
+  divide.inputs.push_back(place);
+  const int node = add_node(divide.nodes, {.op = VectorNode::Op::input, .index = 0, .dtype = held});
+  divide.outputs.push_back({mean_node(divide.nodes, node, row_count(), held), std::move(place), {}, Combiner::add, 0});
+  block.push_back(statement(std::move(divide)));
 }
 
 /// Turns a finished sum into the reduction's own result (mean, rounding), in its slot's node.

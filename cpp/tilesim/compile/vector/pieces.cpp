@@ -14,13 +14,6 @@ Expr VectorLowering::piece_start(std::size_t axis) const {
   return piece_trips(axis) == 1 ? Expr(0) : Expr::symbol("s" + std::to_string(axis)) * Expr(sub_[axis]);
 }
 
-Expr VectorLowering::piece_number() const {
-  Expr number = 0;
-  for (std::size_t axis = 0; axis < space_.size(); ++axis)
-    if (piece_trips(axis) > 1) number = number * Expr(piece_trips(axis)) + Expr::symbol("s" + std::to_string(axis));
-  return number;
-}
-
 program::Statement VectorLowering::piece_loops(Block body) const {
   for (std::size_t axis = space_.size(); axis-- > 0;) {
     if (piece_trips(axis) == 1) continue;
@@ -60,20 +53,10 @@ void VectorLowering::load_in_pieces(Block& block) {
   for (int i : plan_.phases[0].loads) {
     const Held& held = inputs_[at(i)];
     if (!arrives_in_pieces(held)) continue;
-    block.push_back(on("", program::Acquire{held.slot, {load_queue(held)}}));
-    Block load;
-    load.push_back(on(load_queue(held), program::Load{transfer(held)}));
-    only_elements(std::move(load), pieces);
-    pieces.push_back(on(load_queue(held), program::Commit{held.slot, 0, 1}));
+    only_elements({statement(program::Load{transfer(held)})}, pieces);
   }
   at_piece_ = false;
   if (!pieces.empty()) block.push_back(piece_loops(std::move(pieces)));
-}
-
-void VectorLowering::await_pieces(Block& block) const {
-  for (const Held& held : inputs_)
-    if (arrives_in_pieces(held))
-      block.push_back(on("vector", program::Wait{held.slot, 0, {}, 0, piece_number() + Expr(1)}));
 }
 
 /// Each piece of the results is stored once it is computed.
@@ -83,9 +66,7 @@ void VectorLowering::outputs_in_pieces(const std::vector<ValueId>& values, const
   for (ValueId value : values)
     for (const Held& held : outputs_)
       if (held.value == value) targets.push_back(&held);
-  Block pieces, computed;
-  for (const Held* held : targets) block.push_back(on("", program::Acquire{held->slot, {"vector"}}));
-  await_pieces(pieces);
+  Block pieces;
   at_piece_ = true;
   Compute compute = begin(false, finished);
   for (const Held* held : targets) {
@@ -95,19 +76,10 @@ void VectorLowering::outputs_in_pieces(const std::vector<ValueId>& values, const
     compute.op.outputs.push_back(std::move(output));
   }
   finish(compute);
-  computed.push_back(on("vector", std::move(compute.op)));
-  only_elements(std::move(computed), pieces);
-  for (const Held* held : targets) {
-    pieces.push_back(on("vector", program::Commit{held->slot, 0, 1}));
-    // Also for a piece without elements: its commit must have shown before the tile is free.
-    pieces.push_back(on("store0", program::Wait{held->slot, 0, {}, 0, piece_number() + Expr(1)}));
-    Block stored;
-    stored.push_back(on("store0", program::Store{transfer(*held), {}, 0}));
-    only_elements(std::move(stored), pieces);
-  }
+  only_elements({statement(std::move(compute.op))}, pieces);
+  for (const Held* held : targets) only_elements({statement(program::Store{transfer(*held), {}, 0})}, pieces);
   at_piece_ = false;
   block.push_back(piece_loops(std::move(pieces)));
-  for (const Held* held : targets) block.push_back(on("store0", program::Release{held->slot, 0}));
 }
 
 /// As `resident_body`, piece by piece.
@@ -127,23 +99,18 @@ Block VectorLowering::body_in_pieces() {
       finished.insert(source.reduce);
     }
   }
-  release_inputs(plan_.phases[0].loads, block);
-  for (const Held& held : sums_) block.push_back(on("vector", program::Release{held.slot, 0}));
   return block;
 }
 
 void VectorLowering::reduce_in_pieces(int reduce, const std::set<int>& finished, Block& block) {
-  const std::string& slot = sums_[at(reduce)].slot;
-  block.push_back(on("", program::Acquire{slot, {"vector"}}));
   Block piece, sum;
-  await_pieces(piece);
   at_piece_ = true;
   const Expr before = pieces_before();
   emit_reduce(at(reduce), finished, before.is_constant() ? Expr(0) : less(Expr(0), before), sum);
   only_elements(std::move(sum), piece);
   at_piece_ = false;
   block.push_back(piece_loops(std::move(piece)));
-  await_sum(at(reduce), block);
+  divide_sum(at(reduce), block);
 }
 
 }  // namespace tilesim::lower

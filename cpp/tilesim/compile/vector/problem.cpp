@@ -59,7 +59,7 @@ void VectorLowering::permute(const Held& held, bool loaded, bool points, program
     memory.dims.push_back({all, held.memory_strides[axis]});
     tile.dims.push_back({all, held.strides[axis]});
   }
-  permute_in_place(loaded ? memory : tile, loaded ? tile : memory, block);
+  block.push_back(statement(loaded ? program::PermuteOp{memory, tile} : program::PermuteOp{tile, memory}));
 }
 
 /// An input or output, by the axes of the space.

@@ -31,12 +31,10 @@ Lowered VectorLowering::lower() {
                     {},
                     {}}};
   choose();
-  scope_ = named_scope(context_, kernel_);
-  make_slots();
+  make_rings();
   const bool arg = !reduces_.empty() && is_arg(reduces_[0]);
-  scope_.body = arg ? arg_body() : streamed_ ? streamed_body() : plan_.in_pieces() ? body_in_pieces() : resident_body();
-  scope_.body = wrap_loops(plan_.rows, "i", std::move(scope_.body));
-  return std::move(scope_);
+  Block body = arg ? arg_body() : streamed_ ? streamed_body() : plan_.in_pieces() ? body_in_pieces() : resident_body();
+  return write_kernel(named_scope(context_, kernel_), rings_, wrap_loops(plan_.rows, "i", std::move(body)));
 }
 
 void VectorLowering::find_space() {
@@ -133,24 +131,24 @@ Expr VectorLowering::tile_extent(std::size_t axis) const {
                                           : min(Expr(tiles_[axis]), Expr(space_[axis]) - tile_start(axis));
 }
 
-VectorLowering::Held VectorLowering::hold(ValueId value, std::size_t operand, const std::string& slot,
-                                          const std::string& consumer) {
+VectorLowering::Held VectorLowering::hold(ValueId value, std::size_t operand, const std::string& slot) {
   const mapping::VectorPlan::OperandRing& buffer = plan_.buffers[operand];
-  scope_.slots.push_back(ring_slot(slot, problem_.operands[operand].dtype, buffer.elements, consumer, buffer.depth));
+  rings_.push_back(planned_ring(slot, problem_, plan_, operand));
+  for (std::size_t axis = 0; axis < space_.size(); ++axis)
+    if (buffer.in_pieces && piece_trips(axis) > 1) rings_.back().pieces.push_back("s" + std::to_string(axis));
   Held held{value, operand, slot, spans(value), buffer.strides, buffer.turned};
   find_shuffle(held);
   return held;
 }
 
-void VectorLowering::make_slots() {
+void VectorLowering::make_rings() {
   const std::size_t inputs = kernel_.inputs.size(), outputs = kernel_.outputs.size();
-  for (std::size_t i = 0; i < inputs; ++i)
-    inputs_.push_back(hold(kernel_.inputs[i], i, "x" + std::to_string(i), "vector"));
+  for (std::size_t i = 0; i < inputs; ++i) inputs_.push_back(hold(kernel_.inputs[i], i, "x" + std::to_string(i)));
   std::size_t operand = inputs + outputs;
   for (int i : reduces_)
-    if (!is_arg(i)) sums_.push_back(hold(op(i).results[0], operand++, "r" + std::to_string(sums_.size()), "vector"));
+    if (!is_arg(i)) sums_.push_back(hold(op(i).results[0], operand++, "r" + std::to_string(sums_.size())));
   for (std::size_t i = 0; i < outputs; ++i)
-    outputs_.push_back(hold(kernel_.outputs[i], inputs + i, "y" + std::to_string(i), "store0"));
+    outputs_.push_back(hold(kernel_.outputs[i], inputs + i, "y" + std::to_string(i)));
 }
 
 int VectorLowering::level_of(ValueId value) const {
@@ -189,10 +187,6 @@ program::Transfer VectorLowering::transfer(const Held& held) const {
   return result;
 }
 
-std::string VectorLowering::load_queue(const Held& held) const {
-  return "load" + std::to_string(plan_.buffers[held.operand].queue);
-}
-
 std::vector<int> VectorLowering::reduced_dims() const {
   std::vector<int> dims;
   for (std::size_t axis = 0; axis < space_.size(); ++axis)
@@ -226,14 +220,10 @@ Block VectorLowering::resident_body() {
       emit_outputs(compute, source.values, block);
       continue;
     }
-    const Held& sum = sums_[at(source.reduce)];
-    block.push_back(on("", program::Acquire{sum.slot, {"vector"}}));
     emit_reduce(at(source.reduce), finished, 0, block);
-    await_sum(at(source.reduce), block);
+    divide_sum(at(source.reduce), block);
     finished.insert(source.reduce);
   }
-  release_inputs(phase.loads, block);
-  for (const Held& held : sums_) block.push_back(on("vector", program::Release{held.slot, 0}));
   return block;
 }
 
@@ -258,16 +248,14 @@ Block VectorLowering::streamed_body() {
       Compute compute = begin(true, finished);
       emit_outputs(compute, sources_[at(s)].values, block);
     }
-    release_inputs(phase.loads, block);
   }
-  for (const Held& held : sums_) block.push_back(on("vector", program::Release{held.slot, 0}));
   return block;
 }
 
 /// Reductions of one level, and values of the whole space that need those of the levels below, which are finished.
 Block VectorLowering::stream_pass(const mapping::VectorPhase& phase, std::set<int>& finished) {
   std::vector<int> now;
-  Block block, body;
+  Block body;
   load_inputs(phase.loads, body);
   for (int s : phase.stages) {
     const Source& source = sources_[at(s)];
@@ -279,13 +267,10 @@ Block VectorLowering::stream_pass(const mapping::VectorPhase& phase, std::set<in
     emit_reduce(at(source.reduce), finished, less(Expr(0), tiles_before()), body);
     now.push_back(source.reduce);
   }
-  release_inputs(phase.loads, body);
   body = wrap_loops(plan_.columns, "i", std::move(body));
-  for (int i : now) block.push_back(on("", program::Acquire{sums_[at(i)].slot, {"vector"}}));
-  std::move(body.begin(), body.end(), std::back_inserter(block));
-  for (int i : now) await_sum(at(i), block);
+  for (int i : now) divide_sum(at(i), body);
   finished.insert(now.begin(), now.end());
-  return block;
+  return body;
 }
 
 Lowered lower_vector(Context& context, const Kernel& kernel) {

@@ -11,6 +11,7 @@
 
 #include "tilesim/compile/plan/plan.hpp"
 #include "tilesim/compile/plan/row_bytes.hpp"
+#include "tilesim/compile/writer/kernel_writer.hpp"
 #include "tilesim/mapping/vector/plan.hpp"
 
 namespace tilesim::lower {
@@ -69,16 +70,15 @@ class VectorLowering {
   Expr tile_start(std::size_t axis) const;  ///< start and extent of the whole tile
   Expr tile_extent(std::size_t axis) const;
   bool cut(std::size_t axis) const { return tiles_[axis] < space_[axis]; }
-  Held hold(ValueId value, std::size_t operand, const std::string& slot, const std::string& consumer);
+  Held hold(ValueId value, std::size_t operand, const std::string& slot);
   /// Computes strides before and after a permutation in the slot.
   void find_shuffle(Held& held) const;
   void permute(const Held& held, bool loaded, bool points, program::Block& block) const;
-  void make_slots();
+  void make_rings();
   /// Number of dependent reductions that must finish before the value is computed.
   int level_of(ValueId value) const;
   program::View view(const Held& held, bool points = false) const;
   program::Transfer transfer(const Held& held) const;
-  std::string load_queue(const Held& held) const;
   std::vector<int> reduced_dims() const;
   std::int64_t row_count() const;
   /// Positive from the second tile of a row on.
@@ -92,13 +92,12 @@ class VectorLowering {
 
   // vector_emit.cpp
   void load_inputs(const std::vector<int>& wanted, program::Block& block, bool points = false) const;
-  void release_inputs(const std::vector<int>& wanted, program::Block& block) const;
   std::vector<ValueId> inputs_of(const std::vector<ValueId>& values) const;
   Compute begin(bool points, const std::set<int>& finished) const;
   void bind_result(Compute& compute, std::size_t index) const;
   int result_node(std::vector<program::VectorNodeSpec>& nodes, std::size_t index, int sum) const;
   bool divides_rows(std::size_t index) const;
-  void await_sum(std::size_t index, program::Block& block) const;
+  void divide_sum(std::size_t index, program::Block& block) const;
   static void finish(Compute& compute);
   void emit_reduce(std::size_t index, const std::set<int>& finished, const Expr& accumulate,
                    program::Block& block) const;
@@ -108,7 +107,6 @@ class VectorLowering {
   // vector_pieces.cpp
   std::int64_t piece_trips(std::size_t axis) const { return plan_.pieces[axis]; }
   Expr piece_start(std::size_t axis) const;
-  Expr piece_number() const;
   bool arrives_in_pieces(const Held& held) const { return plan_.buffers[held.operand].in_pieces; }
   program::Statement piece_loops(program::Block body) const;
   void only_elements(program::Block body, program::Block& block) const;
@@ -116,7 +114,6 @@ class VectorLowering {
   program::Block body_in_pieces();
   void reduce_in_pieces(int reduce, const std::set<int>& finished, program::Block& block);
   void load_in_pieces(program::Block& block);
-  void await_pieces(program::Block& block) const;
   void outputs_in_pieces(const std::vector<ValueId>& values, const std::set<int>& finished, program::Block& block);
 
   // vector_arg.cpp
@@ -145,7 +142,7 @@ class VectorLowering {
   bool tiles_fit_ = false, streamed_ = false;
   int lane_ = -1;               ///< lane axis
   std::int64_t overfetch_ = 1;  ///< least memory transfer, over the tile's contents
-  program::Scope scope_;
+  std::vector<Ring> rings_;
   std::vector<int> reduces_;
   std::set<ValueId> dropped_;                ///< results of reductions that drop their axes
   std::unordered_map<ValueId, int> levels_;  ///< cache of `level_of`, for the kernel's values

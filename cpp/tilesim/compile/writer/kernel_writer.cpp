@@ -16,27 +16,45 @@ using program::Statement;
 
 namespace {
 
-/// What a statement does to a ring, on one queue.
+/// Accesses of a statement to a ring, on one queue.
 struct Use {
   std::size_t ring;
   std::string queue;
   bool reads, writes;
+  bool loads;    ///< the first access is a load
+  bool begins;   ///< the first access only writes
+  bool updates;  ///< each access writes
+};
+
+/// A version of a ring, and the statements of a block that use it.
+struct Version {
+  std::size_t ring, first, last;
+  bool read = false;
+  std::vector<std::string> writers;         ///< queues whose first access only writes
+  std::map<std::string, std::size_t> uses;  ///< last statement by queue
 };
 
 class Writer {
  public:
-  explicit Writer(const std::vector<Ring>& rings) : rings_(rings), commits_(rings.size()) {}
+  explicit Writer(const std::vector<Ring>& rings)
+      : rings_(rings),
+        consumers_(rings.size()),
+        commits_(rings.size()),
+        waited_(rings.size()),
+        changed_(rings.size()),
+        filled_(rings.size()) {
+    for (std::size_t i = 0; i < rings.size(); ++i) numbers_.emplace(rings[i].name, i);
+  }
 
   program::Scope write(program::Scope scope, Block body) {
     assign_queues(body);
+    find_consumers(body);
     for (std::size_t i = 0; i < rings_.size(); ++i) {
-      levels_.push_back(level_of(i, body));
-      consumers_.push_back(consumers_of(i, body));
       const Ring& ring = rings_[i];
       program::Slot slot;
       slot.name = ring.name, slot.dtype = ring.dtype, slot.depth = ring.depth;
       slot.elements = std::max<std::int64_t>(1, ring.elements);
-      slot.consumers = consumers_.back();
+      slot.consumers = consumers_[i];
       scope.slots.push_back(std::move(slot));
     }
     scope.body = write(body);
@@ -45,9 +63,9 @@ class Writer {
 
  private:
   std::size_t ring_of(const std::string& name) const {
-    const auto found = std::ranges::find(rings_, name, &Ring::name);
-    require(found != rings_.end(), "the kernel uses a ring that it has not declared");
-    return static_cast<std::size_t>(found - rings_.begin());
+    const auto found = numbers_.find(name);
+    require(found != numbers_.end(), "the kernel uses a ring that it has not declared");
+    return found->second;
   }
 
   void assign_queues(Block& block) const {
@@ -66,38 +84,56 @@ class Writer {
     });
   }
 
-  void add(std::vector<Use>& uses, const std::string& slot, const std::string& queue, bool writes) const {
-    const std::size_t ring = ring_of(slot);
-    const auto found =
-        std::ranges::find_if(uses, [&](const Use& use) { return use.ring == ring && use.queue == queue; });
-    if (found == uses.end())
-      uses.push_back({ring, queue, !writes, writes});
-    else
-      (writes ? found->writes : found->reads) = true;
+  /// Accesses of one load, store or compute.
+  std::vector<Use> accesses(const Statement& s) const {
+    std::vector<Use> found;
+    const auto access = [&](const std::string& slot, bool writes) {
+      const std::size_t ring = ring_of(slot);
+      const auto known = std::ranges::find(found, ring, &Use::ring);
+      Use& use =
+          known == found.end() ? found.emplace_back(Use{ring, s.queue, false, false, false, false, false}) : *known;
+      (writes ? use.writes : use.reads) = true;
+      use.begins = !use.reads;
+      use.updates = use.writes;
+      use.loads = std::holds_alternative<program::Load>(s.action);
+    };
+    const auto read = [&](const program::View& view) { access(view.slot, false); };
+    const auto written = [&](const program::View& view) { access(view.slot, true); };
+    if (const auto* load = std::get_if<program::Load>(&s.action)) access(load->transfer.slot, true);
+    if (const auto* store = std::get_if<program::Store>(&s.action)) access(store->transfer.slot, false);
+    if (const auto* vector = std::get_if<program::VectorOp>(&s.action)) {
+      std::ranges::for_each(vector->inputs, read);
+      for (const program::VectorOutputSpec& output : vector->outputs) written(output.view);
+    }
+    if (const auto* permute = std::get_if<program::PermuteOp>(&s.action)) read(permute->in), written(permute->out);
+    if (const auto* indexed = std::get_if<program::IndexedOp>(&s.action)) {
+      read(indexed->in), read(indexed->index), written(indexed->out);
+      if (indexed->scatter) read(indexed->out);
+    }
+    if (const auto* sort = std::get_if<program::SortOp>(&s.action))
+      read(sort->in), written(sort->keys), written(sort->positions);
+    if (const auto* opaque = std::get_if<program::OpaqueOp>(&s.action)) {
+      std::ranges::for_each(opaque->reads, read);
+      std::ranges::for_each(opaque->writes, written);
+    }
+    return found;
   }
 
-  /// Uses by a statement and by all inside of it, in text order.
+  /// Accesses of a statement and of all statements inside of it, in text order.
   std::vector<Use> uses_of(const Statement& whole) const {
     std::vector<Use> uses;
+    std::map<std::pair<std::size_t, std::string>, std::size_t> known;
     const auto of = [&](const Statement& s) {
-      const auto read = [&](const program::View& view) { add(uses, view.slot, s.queue, false); };
-      const auto written = [&](const program::View& view) { add(uses, view.slot, s.queue, true); };
-      if (const auto* load = std::get_if<program::Load>(&s.action)) add(uses, load->transfer.slot, s.queue, true);
-      if (const auto* store = std::get_if<program::Store>(&s.action)) add(uses, store->transfer.slot, s.queue, false);
-      if (const auto* vector = std::get_if<program::VectorOp>(&s.action)) {
-        std::ranges::for_each(vector->inputs, read);
-        for (const program::VectorOutputSpec& output : vector->outputs) written(output.view);
-      }
-      if (const auto* permute = std::get_if<program::PermuteOp>(&s.action)) read(permute->in), written(permute->out);
-      if (const auto* indexed = std::get_if<program::IndexedOp>(&s.action)) {
-        read(indexed->in), read(indexed->index), written(indexed->out);
-        if (indexed->scatter) read(indexed->out);
-      }
-      if (const auto* sort = std::get_if<program::SortOp>(&s.action))
-        read(sort->in), written(sort->keys), written(sort->positions);
-      if (const auto* opaque = std::get_if<program::OpaqueOp>(&s.action)) {
-        std::ranges::for_each(opaque->reads, read);
-        std::ranges::for_each(opaque->writes, written);
+      for (Use& use : accesses(s)) {
+        const auto [place, fresh] = known.try_emplace({use.ring, use.queue}, uses.size());
+        if (fresh) {
+          uses.push_back(std::move(use));
+          continue;
+        }
+        Use& other = uses[place->second];
+        other.reads |= use.reads;
+        other.writes |= use.writes;
+        other.updates &= use.updates;
       }
     };
     of(whole);
@@ -105,34 +141,45 @@ class Writer {
     return uses;
   }
 
-  bool uses(const Statement& statement, std::size_t ring) const {
-    return std::ranges::any_of(uses_of(statement), [&](const Use& use) { return use.ring == ring; });
+  bool in_pieces(std::size_t ring, const program::For& loop) const {
+    return std::ranges::find(rings_[ring].pieces, loop.index) != rings_[ring].pieces.end();
   }
 
-  /// The block in each pass of which a version begins.
-  const Block* level_of(std::size_t ring, const Block& block) const {
-    const program::For* only = nullptr;
-    int count = 0;
-    for (const Statement& statement : block)
-      if (uses(statement, ring)) ++count, only = std::get_if<program::For>(&statement.action);
-    const bool deeper = count == 1 && only && only->index != rings_[ring].carried;
-    return deeper ? level_of(ring, only->body) : &block;
+  /// Versions that begin in a block, not in a loop inside of it, by ring. `uses`: of each statement.
+  std::multimap<std::size_t, Version> versions(const Block& block, const std::vector<std::vector<Use>>& uses) const {
+    std::multimap<std::size_t, Version> found;
+    std::map<std::size_t, Version*> latest;
+    for (std::size_t i = 0; i < block.size(); ++i)
+      for (const Use& use : uses[i]) {
+        if (open_.contains(use.ring)) continue;
+        Version*& version = latest[use.ring];
+        if (!version || (use.loads && version->read && version->last != i))
+          version = &found.emplace(use.ring, Version{use.ring, i, i, false, {}, {}})->second;
+        version->last = i;
+        version->read |= use.reads;
+        if (version->uses.insert_or_assign(use.queue, i).second && use.begins) version->writers.push_back(use.queue);
+      }
+    std::erase_if(found, [&](const auto& entry) {
+      const Version& v = entry.second;
+      const auto* loop = v.first == v.last ? std::get_if<program::For>(&block[v.first].action) : nullptr;
+      return loop && loop->index != rings_[v.ring].carried && !in_pieces(v.ring, *loop);
+    });
+    return found;
   }
 
   /// Queues that read and do not write; of a ring without such, the queue of its last use. An unused ring keeps its
   /// bytes.
-  std::vector<std::string> consumers_of(std::size_t ring, const Block& body) const {
-    std::vector<std::string> found;
-    std::string last = "vector";
+  void find_consumers(const Block& body) {
+    std::vector<std::string> last(rings_.size(), "vector");
     program::for_each(body, [&](const Statement& statement) {
-      if (statement.queue.empty()) return;
-      for (const Use& use : uses_of(statement)) {
-        if (use.ring != ring) continue;
-        last = use.queue;
-        if (!use.writes && std::ranges::find(found, use.queue) == found.end()) found.push_back(use.queue);
+      for (const Use& use : accesses(statement)) {
+        std::vector<std::string>& consumers = consumers_[use.ring];
+        last[use.ring] = use.queue;
+        if (!use.writes && std::ranges::find(consumers, use.queue) == consumers.end()) consumers.push_back(use.queue);
       }
     });
-    return found.empty() ? std::vector{last} : found;
+    for (std::size_t i = 0; i < rings_.size(); ++i)
+      if (consumers_[i].empty()) consumers_[i] = {last[i]};
   }
 
   static bool reads(const std::vector<Use>& uses, std::size_t ring) {
@@ -144,10 +191,10 @@ class Writer {
 
   /// Whether a loop hands a ring over once, after its last trip: nothing inside of it reads the ring, or it carries it.
   bool finishes(const program::For& loop, const std::vector<Use>& uses, std::size_t ring) const {
-    return open_.contains(ring) && (!reads(uses, ring) || loop.index == rings_[ring].carried);
+    return open_.contains(ring) && !in_pieces(ring, loop) && (!reads(uses, ring) || loop.index == rings_[ring].carried);
   }
 
-  /// How often a block commits a ring in one pass.
+  /// Number of commits of a ring in one pass of a block.
   std::int64_t commits_in(const Block& block, std::size_t ring) const {
     std::int64_t count = 0;
     for (const Statement& statement : block) {
@@ -164,95 +211,144 @@ class Writer {
   }
 
   void wait(std::size_t ring, const std::string& queue, Block& out) {
-    const auto found = waited_.find({ring, queue});
-    if (found != waited_.end() && found->second == commits_[ring]) return;
+    const auto found = waited_[ring].find(queue);
+    if (found != waited_[ring].end() && found->second == commits_[ring]) return;
     out.push_back({program::Wait{rings_[ring].name, 0, {}, 0, commits_[ring]}, queue, {}});
-    waited_.insert_or_assign({ring, queue}, commits_[ring]);
+    waited_[ring].insert_or_assign(queue, commits_[ring]);
+    changed_[ring].erase(queue);
   }
 
   void commit(const Use& use, Block& out) {
     out.push_back({program::Commit{rings_[use.ring].name, 0, 1}, use.queue, {}});
     commits_[use.ring] = commits_[use.ring] + Expr(1);
+    for (const auto& [other, last] : open_.at(use.ring)->uses)
+      if (other != use.queue) changed_[use.ring].insert(other);
   }
 
-  void forget_waits(std::size_t ring) {
-    std::erase_if(waited_, [&](const auto& entry) { return entry.first.first == ring; });
+  /// Whether a queue must wait before a statement reads a ring.
+  bool waits(const Use& use, const std::vector<Use>& uses, const program::For* loop) const {
+    if (!use.reads || !open_.contains(use.ring) || late_.contains(use.ring)) return false;
+    if (!loop) return !use.updates || changed_[use.ring].contains(use.queue);
+    return writes(uses, use.ring) ? finishes(*loop, uses, use.ring) : !in_pieces(use.ring, *loop);
+  }
+
+  /// Acquires a version for the queues that write it before they read it.
+  void acquire(const Version& version, Block& out) {
+    require(!version.writers.empty(), "a ring is read before it is written");
+    out.push_back({program::Acquire{rings_[version.ring].name, version.writers}, {}, {}});
+    commits_[version.ring] = 0;
+    open_.emplace(version.ring, &version);
+    waited_[version.ring].clear();
+    changed_[version.ring].clear();
   }
 
   Block write(const Block& block) {
-    // First and, by reading queue, last statement of the rings whose versions begin here.
-    std::map<std::size_t, std::size_t> first;
-    std::map<std::pair<std::size_t, std::string>, std::size_t> last;
-    for (std::size_t i = 0; i < block.size(); ++i)
-      for (const Use& use : uses_of(block[i])) {
-        if (levels_[use.ring] != &block) continue;
-        first.emplace(use.ring, i);
-        if (std::ranges::find(consumers_[use.ring], use.queue) != consumers_[use.ring].end())
-          last.insert_or_assign({use.ring, use.queue}, i);
-      }
+    std::vector<std::vector<Use>> all;
+    for (const Statement& statement : block) all.push_back(uses_of(statement));
+    const std::multimap<std::size_t, Version> begun = versions(block, all);
     Block out;
     for (std::size_t i = 0; i < block.size(); ++i) {
-      const std::vector<Use> uses = uses_of(block[i]);
+      const std::vector<Use>& uses = all[i];
       const auto* loop = std::get_if<program::For>(&block[i].action);
       for (const Use& use : uses)
-        if (use.reads && open_.contains(use.ring) && !late_.contains(use.ring) &&
-            (!loop || !writes(uses, use.ring) || finishes(*loop, uses, use.ring)))
-          wait(use.ring, use.queue, out);
-      for (const Use& use : uses)
-        if (const auto found = first.find(use.ring); found != first.end() && found->second == i) {
-          require(use.writes, "a ring is read before it is written");
-          out.push_back({program::Acquire{rings_[use.ring].name, {use.queue}}, {}, {}});
-          commits_[use.ring] = 0;
-          open_.insert(use.ring);
-          forget_waits(use.ring);
-          first.erase(found);
-        }
+        if (waits(use, uses, loop)) wait(use.ring, use.queue, out);
+      for (const Use& use : uses) {
+        const auto [first, last] = begun.equal_range(use.ring);
+        for (auto version = first; version != last && !open_.contains(use.ring); ++version)
+          if (version->second.first == i) acquire(version->second, out);
+      }
       if (loop)
         write_loop(*loop, uses, block[i].label, out);
       else
         out.push_back(block[i]);
       for (const Use& use : uses)
         if (use.writes && !late_.contains(use.ring) && (!loop || finishes(*loop, uses, use.ring))) commit(use, out);
-      for (const Use& use : uses)
-        if (const auto found = last.find({use.ring, use.queue}); found != last.end() && found->second == i) {
-          wait(use.ring, use.queue, out);
-          out.push_back({program::Release{rings_[use.ring].name, 0}, use.queue, {}});
-        }
+      release(begun, i, uses, out);
     }
-    std::erase_if(open_, [&](std::size_t ring) { return levels_[ring] == &block; });
     return out;
+  }
+
+  /// Releases versions, begun in this block, on the queues whose last use is in statement `i`.
+  void release(const std::multimap<std::size_t, Version>& begun, std::size_t i, const std::vector<Use>& uses,
+               Block& out) {
+    std::set<std::size_t> ended;
+    for (const Use& use : uses) {
+      const auto open = open_.find(use.ring);
+      if (open == open_.end() || !begun.contains(use.ring)) continue;
+      const Version& version = *open->second;
+      if (version.last == i) ended.insert(use.ring);
+      if (version.uses.at(use.queue) != i || !std::ranges::count(consumers_[use.ring], use.queue)) continue;
+      wait(use.ring, use.queue, out);
+      out.push_back({program::Release{rings_[use.ring].name, 0}, use.queue, {}});
+    }
+    for (const std::size_t ring : ended) open_.erase(ring);
+  }
+
+  /// Within a loop that reads pieces: the piece of each trip is waited for.
+  void enter_pieces(std::size_t ring, const program::For& loop) {
+    const auto fills = [&](const Statement& statement) {
+      const auto* inner = std::get_if<program::For>(&statement.action);
+      return inner && in_pieces(ring, *inner) && writes(uses_of(statement), ring);
+    };
+    Filled& filled = filled_[ring];
+    require(filled.by && filled.by->index == loop.index, "a loop reads pieces that no loop like it has filled");
+    const Block& body = filled.by->body;
+    if (loop.index == rings_[ring].pieces.front()) commits_[ring] = filled.before;
+    const auto inner = std::ranges::find_if(body, fills);
+    const Expr trips = Expr::symbol(loop.index) + Expr(inner == body.end() ? 1 : 0);
+    commits_[ring] = commits_[ring] + trips * Expr(commits_in(body, ring));
+    filled.by = inner == body.end() ? nullptr : &std::get<program::For>(inner->action);
+    waited_[ring].clear();
   }
 
   void write_loop(const program::For& loop, const std::vector<Use>& uses, const std::string& label, Block& out) {
     const std::vector<Expr> before = commits_;
-    std::map<std::size_t, std::int64_t> each;  ///< hand-overs of a trip
+    std::map<std::size_t, std::int64_t> each;  ///< commits in a trip
+    std::map<std::size_t, Filled> read;        ///< rings whose pieces the loop reads
     std::vector<std::size_t> late;
     for (const Use& use : uses) {
-      if (!use.writes || !open_.contains(use.ring)) continue;
-      if (finishes(loop, uses, use.ring)) {
-        if (late_.insert(use.ring).second) late.push_back(use.ring);
-      } else if (!late_.contains(use.ring)) {
-        each[use.ring] = commits_in(loop.body, use.ring);
-        commits_[use.ring] = before[use.ring] + Expr::symbol(loop.index) * Expr(each[use.ring]);
-        forget_waits(use.ring);
+      const std::size_t ring = use.ring;
+      if (!open_.contains(ring) || late_.contains(ring)) continue;
+      if (!writes(uses, ring)) {
+        if (in_pieces(ring, loop) && read.emplace(ring, filled_[ring]).second) enter_pieces(ring, loop);
+      } else if (finishes(loop, uses, ring)) {
+        late_.insert(ring), late.push_back(ring);
+      } else if (use.writes && !each.contains(ring)) {
+        each[ring] = commits_in(loop.body, ring);
+        commits_[ring] = before[ring] + Expr::symbol(loop.index) * Expr(each[ring]);
+        if (in_pieces(ring, loop) && loop.index == rings_[ring].pieces.front()) filled_[ring] = {&loop, before[ring]};
+        waited_[ring].clear();
       }
     }
     program::For written{loop.index, loop.extent, write(loop.body)};
     for (const std::size_t ring : late) late_.erase(ring);
     for (const auto& [ring, count] : each) {
       commits_[ring] = before[ring] + loop.extent * Expr(count);
-      forget_waits(ring);
+      waited_[ring].clear();
     }
+    for (const auto& [ring, filled] : read) filled_[ring] = filled, commits_[ring] = before[ring];
+    for (const Use& use : uses)  // the last trip has waited for the last piece
+      if (open_.contains(use.ring) && in_pieces(use.ring, loop) && !use.writes)
+        waited_[use.ring].insert_or_assign(use.queue, commits_[use.ring]);
     out.push_back({std::move(written), {}, label});
   }
 
+  /// The loop that fills a ring in pieces, and the number of commits before it.
+  struct Filled {
+    const program::For* by = nullptr;
+    Expr before = 0;
+  };
+
   const std::vector<Ring>& rings_;
-  std::vector<const Block*> levels_;
+  std::map<std::string, std::size_t> numbers_;  ///< of the rings, by name
   std::vector<std::vector<std::string>> consumers_;
-  std::vector<Expr> commits_;  ///< of the present version, up to the statement at hand
-  std::map<std::pair<std::size_t, std::string>, Expr> waited_;
-  std::set<std::size_t> open_;  ///< rings that have a version
-  std::set<std::size_t> late_;  ///< rings that a loop around the statement at hand finishes
+  // Of the present version of each ring, up to the statement at hand.
+  std::vector<Expr> commits_;
+  std::vector<std::map<std::string, Expr>> waited_;  ///< by queue
+  std::vector<std::set<std::string>> changed_;       ///< queues since whose last wait another one has written
+  std::vector<Filled> filled_;
+  std::map<std::size_t, const Version*> open_;  ///< rings that have a version
+  std::set<std::size_t> late_;                  ///< rings that a loop around the statement at hand finishes
 };
 
 }  // namespace

@@ -10,20 +10,22 @@
 
 namespace tilesim::lower {
 
-/// A ring of buffers. A version begins in each pass of the innermost block that holds all uses of the ring. A carried
-/// version begins before the loop whose trips read and update it.
+/// A ring of buffers. A version begins in each pass of the innermost block that holds all its uses. A load begins
+/// another version where the ring has been read before.
 struct Ring {
   std::string name;
   DType dtype = DType::f32;
   std::int64_t elements = 0, depth = 2;
   std::int64_t load_queue = 0;
-  std::string carried = {};  ///< index of the loop that carries a version; empty: none
+  std::string carried = {};              ///< index of the loop that reads and updates one version; empty: none
+  std::vector<std::string> pieces = {};  ///< indices of the loops, outermost first, each trip of which fills one piece
 };
 
 /// Completes a kernel. `body` has loads, stores, computes, loops and branches; a statement without a queue gets that of
 /// its unit. Each version of a ring is acquired once, committed after each write, waited for before each read (for all
-/// writes so far), and released by each reading queue after its last read. A branch counts as one statement; so does a
-/// loop that writes a ring and does not read it, or that carries it.
+/// writes so far), and released by each reading queue after its last read. A compute that updates what its own queue
+/// has written does not wait. A branch counts as one statement; so does a loop that writes a ring and does not read it,
+/// or that carries it. Loops that read pieces wait for one piece in each trip.
 program::Scope write_kernel(program::Scope scope, const std::vector<Ring>& rings, program::Block body);
 
 /// A statement for `write_kernel`, on the queue of its unit.
