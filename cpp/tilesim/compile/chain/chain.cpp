@@ -16,8 +16,6 @@ Expr chain_part(std::int64_t extent, std::int64_t tile, const Expr& start) {
 
 Expr chain_index(const char* name, std::int64_t trips) { return trips > 1 ? Expr::symbol(name) : Expr(0); }
 
-void append(Block from, Block& block) { std::move(from.begin(), from.end(), std::back_inserter(block)); }
-
 }  // namespace
 
 ChainStrides ChainStrides::of(const ChainAxes& axes, std::int64_t rows, std::int64_t columns, std::int64_t channels) {
@@ -39,7 +37,6 @@ ChainLowering::ChainLowering(Context& context, const Kernel& kernel, Chain chain
       chain_(std::move(chain)),
       p_(chain_.problem),
       plan_(std::move(plan)),
-      loads_(std::max<std::int64_t>(1, context.machine.core.dma.load_queues)),
       arrays_(std::max<std::int64_t>(1, context.machine.core.array.count)) {
   const std::int64_t rows = plan_.rows, hidden = plan_.hidden, span = p_.span_rows(rows), wide = p_.span_columns();
   columns_used_ = has(Stage::middle) ? std::min(p_.columns_in, wide - p_.column.pad) : p_.columns;
@@ -65,27 +62,16 @@ ChainLowering::ChainLowering(Context& context, const Kernel& kernel, Chain chain
   }
 }
 
-std::vector<std::string> ChainLowering::arrays() const {
-  std::vector<std::string> names;
-  for (std::int64_t i = 0; i < arrays_; ++i) names.push_back("mma" + std::to_string(i));
-  return names;
-}
-
-void ChainLowering::on_arrays(const program::Action& action, Block& block) const {
-  for (const std::string& queue : arrays()) block.push_back(on(queue, action));
-}
-
-void ChainLowering::add_slots() {
+std::vector<Ring> ChainLowering::rings() const {
+  std::vector<Ring> rings;
   for (const mapping::SlotRing& buffer : plan_.buffers) {
-    program::Slot slot = ring_slot(buffer.name, buffer.dtype, buffer.elements, "vector", buffer.depth);
-    const std::string& name = slot.name;
-    const bool to_array = name == "w0" || name == "w2" || name == "h1" || (name == "h0" && !has(Stage::middle)) ||
-                          (name == "x" && has(Stage::first));
-    if (to_array) slot.consumers = arrays();
-    if (name == "y") slot.consumers = {"store0"};
-    slot.accumulator = buffer.sums && context_.machine.core.scratchpad.accumulator_bytes > 0;
-    scope_.slots.push_back(std::move(slot));
+    Ring ring{buffer.name, buffer.dtype, buffer.elements, buffer.depth};
+    ring.load_queue = buffer.name == "x" || context_.machine.core.dma.load_queues < 2 ? 0 : 1;
+    ring.renewed = buffer.name != "s2";
+    ring.accumulator = buffer.sums && context_.machine.core.scratchpad.accumulator_bytes > 0;
+    rings.push_back(std::move(ring));
   }
+  return rings;
 }
 
 void ChainLowering::find_block() {
@@ -123,16 +109,13 @@ void ChainLowering::load_rows(Block& block) const {
                 p_.in};
   program::Transfer transfer = region(anchor(Stage::first).operands[0], ops(Stage::first).x, box, x_);
   if (p_.first_taps() > 1) transfer.fill = 0.0;
-  load("x", std::move(transfer), 0, arrays(), block);
+  block.push_back(statement(program::Load{std::move(transfer)}));
 }
 
 void ChainLowering::emit_first(Block& block) const {
   if (!has(Stage::first)) return;
   if (!plan_.holds(Stage::first)) load_weights(Stage::first, block);
-  block.push_back(on("", program::Acquire{"s0", arrays()}));
   multiply(Stage::first, x_, sums_[0], read_, p_.in, channels_, 0, block);
-  if (!plan_.holds(Stage::first)) on_arrays(program::Release{"w0", 0}, block);
-  on_arrays(program::Commit{"s0", 0, 1}, block);
 }
 
 /// What the vector unit does with a tile of hidden channels.
@@ -141,40 +124,30 @@ void ChainLowering::emit_vector(Block& block) const {
     const bool window = has(Stage::middle);
     ChainTile to = between_[0];
     if (window) to.offset = top_ * Expr(to.strides.row) + Expr(p_.column.pad * to.strides.column);
-    block.push_back(on("", program::Acquire{"h0", {"vector"}}));
     if (window) clear_borders(block);
-    finish(Stage::first, sums_[0], arrays_, to, {lead_, low_, 0, channel_, read_, columns_used_, channels_}, block);
-    block.push_back(on("vector", program::Commit{"h0", 0, 1}));
+    finish(Stage::first, sums_[0], to, {lead_, low_, 0, channel_, read_, columns_used_, channels_}, block);
   } else {
     const Box box{lead_, begin_, -p_.column.pad, channel_, span_, p_.span_columns(), channels_};
     program::Transfer transfer = region(anchor(Stage::middle).operands[0], ops(Stage::middle).x, box, x_);
     transfer.fill = 0.0;
-    load("x", std::move(transfer), 0, {"vector"}, block);
+    block.push_back(statement(program::Load{std::move(transfer)}));
   }
   if (!has(Stage::middle)) return;
   slide(block);
   const Box box{lead_, start_, 0, channel_, rows_, p_.columns, channels_};
-  const std::string slot = has(Stage::last) ? "h1" : "y";
-  block.push_back(on("", program::Acquire{slot, {"vector"}}));
-  finish(Stage::middle, sums_[1], 1, has(Stage::last) ? between_[1] : y_, box, block);
-  block.push_back(on("vector", program::Commit{slot, 0, 1}));
-  if (!has(Stage::last)) store(Stage::middle, box, block);
+  finish(Stage::middle, sums_[1], has(Stage::last) ? between_[1] : y_, box, block);
+  if (!has(Stage::last)) block.push_back(store(Stage::middle, box));
 }
 
 void ChainLowering::emit_last(Block& block) const {
   if (!has(Stage::last)) return;
   const ChainTile& from = between_[has(Stage::middle) ? 1 : 0];
   if (!plan_.holds(Stage::last)) load_weights(Stage::last, block);
-  on_arrays(program::Wait{from.slot, 0, {}, 0, 1}, block);
   multiply(Stage::last, from, sums_[2], rows_, channels_, p_.out, less(Expr(0), tile_), block);
-  on_arrays(program::Release{from.slot, 0}, block);
-  if (!plan_.holds(Stage::last)) on_arrays(program::Release{"w2", 0}, block);
 }
 
-void ChainLowering::store(Stage stage, const Box& box, Block& block) const {
-  block.push_back(on("store0", program::Wait{"y", 0, {}, 0, 1}));
-  block.push_back(on("store0", program::Store{region(ops(stage).result, ops(stage).y, box, y_), {}, 0}));
-  block.push_back(on("store0", program::Release{"y", 0}));
+program::Statement ChainLowering::store(Stage stage, const Box& box) const {
+  return statement(program::Store{region(ops(stage).result, ops(stage).y, box, y_), {}, 0});
 }
 
 /// A block of rows.
@@ -184,7 +157,6 @@ Block ChainLowering::block() {
   find_block();
   load_rows(all);
   load_held(all);
-  if (has(Stage::last)) all.push_back(on("", program::Acquire{"s2", arrays()}));
   find_tile(0);
   emit_first(all);
   const Expr number = Expr::symbol("hidden");
@@ -197,22 +169,15 @@ Block ChainLowering::block() {
   if (tiles > 1) all.push_back(loop("hidden", Expr(tiles - 1), std::move(each)));
   find_tile(tiles - 1);
   emit_vector(all);
-  if (has(Stage::first)) on_arrays(program::Release{"x", 0}, all);
   emit_last(all);
-  release_held(all);
   if (!has(Stage::last)) return all;
-  on_arrays(program::Commit{"s2", 0, 1}, all);
   const Box box{lead_, start_, 0, 0, rows_, p_.columns, p_.out};
-  all.push_back(on("", program::Acquire{"y", {"vector"}}));
-  finish(Stage::last, sums_[2], arrays_, y_, box, all);
-  all.push_back(on("vector", program::Commit{"y", 0, 1}));
-  store(Stage::last, box, all);
+  finish(Stage::last, sums_[2], y_, box, all);
+  all.push_back(store(Stage::last, box));
   return all;
 }
 
 program::Scope ChainLowering::lower() {
-  scope_ = named_scope(context_, kernel_);
-  add_slots();
   Block body = block();
   const auto around = [&](const char* name, std::int64_t trips) {
     if (trips == 1) return;
@@ -222,8 +187,7 @@ program::Scope ChainLowering::lower() {
   };
   around("rows", ceil_div(p_.rows, plan_.rows));
   around("image", p_.lead);
-  append(std::move(body), scope_.body);
-  return std::move(scope_);
+  return write_kernel(named_scope(context_, kernel_), rings(), std::move(body));
 }
 
 Lowered lower_chain(Context& context, const Kernel& kernel) {

@@ -30,14 +30,6 @@ std::vector<std::int64_t> ChainLowering::by_axes(const ChainAxes& axes, std::siz
   return values;
 }
 
-void ChainLowering::load(const std::string& slot, program::Transfer transfer, std::int64_t queue,
-                         const std::vector<std::string>& readers, Block& block) const {
-  block.push_back(on("", program::Acquire{slot, {load_queue(queue)}}));
-  block.push_back(on(load_queue(queue), program::Load{std::move(transfer)}));
-  block.push_back(on(load_queue(queue), program::Commit{slot, 0, 1}));
-  for (const std::string& reader : readers) block.push_back(on(reader, program::Wait{slot, 0, {}, 0, 1}));
-}
-
 program::Transfer ChainLowering::region(ValueId value, const ChainAxes& axes, const Box& box,
                                         const ChainTile& tile) const {
   const std::size_t rank = context_.value(value).type.shape.size();
@@ -67,9 +59,8 @@ void ChainLowering::load_weights(Stage stage, Block& block) const {
     extent[at(hidden_axis(stage))] = channels_;
   }
   const std::string slot = numbered("w", stage);
-  const bool window = stage == Stage::middle;
-  load(slot, region_transfer(context_.placements[at(weights)], start, extent, weight_strides(stage), slot), 1,
-       window ? std::vector<std::string>{"vector"} : arrays(), block);
+  block.push_back(statement(
+      program::Load{region_transfer(context_.placements[at(weights)], start, extent, weight_strides(stage), slot)}));
 }
 
 /// The arrays share the columns.
@@ -148,7 +139,7 @@ void ChainLowering::zeros(const ChainTile& tile, const ChainAxes& axes, const Ex
   for (std::size_t axis = 0; axis < rank; ++axis) view.dims.push_back({compute.extents[axis], strides[axis]});
   compute.outputs.push_back({0, std::move(view), {}, Combiner::add, 0});
   Block one;
-  one.push_back(on("vector", std::move(compute)));
+  one.push_back(statement(std::move(compute)));
   if (rows.is_constant())
     block.push_back(std::move(one[0]));
   else
@@ -201,7 +192,7 @@ void ChainLowering::bind_product(Stage stage, int bias, DagBuilder& dag) const {
 }
 
 /// Sums of a stage, their bias, what is computed behind them: rounded as if each were stored.
-void ChainLowering::finish(Stage stage, const ChainTile& sums, const Expr& pieces, const ChainTile& to, const Box& box,
+void ChainLowering::finish(Stage stage, const ChainTile& sums, const ChainTile& to, const Box& box,
                            Block& block) const {
   const ChainStageOps& own = ops(stage);
   const std::size_t rank = context_.value(own.result).type.shape.size();
@@ -238,11 +229,7 @@ void ChainLowering::finish(Stage stage, const ChainTile& sums, const Expr& piece
   output.node = dag.node_of(own.result, {own.ops.begin(), own.ops.end()});
   compute.outputs.push_back(std::move(output));
   compute.nodes = dag.nodes();
-  block.push_back(on("vector", program::Wait{sums.slot, 0, {}, 0, pieces}));
-  block.push_back(on("vector", std::move(compute)));
-  block.push_back(on("vector", program::Release{sums.slot, 0}));
-  for (std::size_t i = 0; i < own.leaves.size() && !holds_leaf(stage); ++i)
-    block.push_back(on("vector", program::Release{leaf_slot(stage, i), 0}));
+  block.push_back(statement(std::move(compute)));
 }
 
 /// Of the tile of a result that begins there.
@@ -260,7 +247,8 @@ void ChainLowering::load_leaf(Stage stage, std::size_t number, const std::vector
     strides.push_back(shape[axis] > 1 ? (leaf.whole ? whole[of] : 1) : 0);
   }
   const std::string slot = leaf_slot(stage, number);
-  load(slot, region_transfer(context_.placements[at(leaf.value)], from, size, strides, slot), 1, {"vector"}, block);
+  block.push_back(
+      statement(program::Load{region_transfer(context_.placements[at(leaf.value)], from, size, strides, slot)}));
 }
 
 /// What a block of rows has for all of its tiles.
@@ -272,17 +260,6 @@ void ChainLowering::load_held(Block& block) const {
     for (std::size_t i = 0; i < ops(stage).leaves.size() && holds_leaf(stage); ++i)
       load_leaf(stage, i, by_axes(ops(stage).y, rank, 0, 0, 0, 0), by_axes(ops(stage).y, rank, 1, 1, 1, p_.hidden),
                 block);
-  }
-}
-
-void ChainLowering::release_held(Block& block) const {
-  for (const Stage stage : {Stage::first, Stage::middle, Stage::last}) {
-    if (!has(stage)) continue;
-    const program::Release weights{numbered("w", stage), 0};
-    if (plan_.holds(stage) && stage == Stage::middle) block.push_back(on("vector", weights));
-    if (plan_.holds(stage) && stage != Stage::middle) on_arrays(weights, block);
-    for (std::size_t i = 0; i < ops(stage).leaves.size() && holds_leaf(stage); ++i)
-      block.push_back(on("vector", program::Release{leaf_slot(stage, i), 0}));
   }
 }
 
@@ -327,12 +304,7 @@ void ChainLowering::slide(Block& block) const {
   output.node = 2;
   output.view = std::move(sums);
   compute.outputs.push_back(std::move(output));
-  if (has(Stage::first)) block.push_back(on("vector", program::Wait{from.slot, 0, {}, 0, 1}));
-  block.push_back(on("", program::Acquire{"s1", {"vector"}}));
-  block.push_back(on("vector", std::move(compute)));
-  block.push_back(on("vector", program::Commit{"s1", 0, 1}));
-  if (!plan_.holds(Stage::middle)) block.push_back(on("vector", program::Release{"w1", 0}));
-  block.push_back(on("vector", program::Release{from.slot, 0}));
+  block.push_back(statement(std::move(compute)));
 }
 
 }  // namespace tilesim::lower

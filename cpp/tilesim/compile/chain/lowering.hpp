@@ -7,6 +7,7 @@
 
 #include "tilesim/compile/chain/chain.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
+#include "tilesim/compile/writer/kernel_writer.hpp"
 
 namespace tilesim::lower {
 
@@ -40,11 +41,7 @@ class ChainLowering {
   static std::string numbered(const char* stem, Stage stage) {
     return stem + std::to_string(static_cast<std::size_t>(stage));
   }
-  std::string load_queue(std::int64_t number) const { return "load" + std::to_string(number % loads_); }
-  std::vector<std::string> arrays() const;
-  void on_arrays(const program::Action& action, program::Block& block) const;
-
-  void add_slots();
+  std::vector<Ring> rings() const;
   void find_block();
   void find_tile(const Expr& number);
 
@@ -52,8 +49,6 @@ class ChainLowering {
   static std::vector<Expr> by_axes(const ChainAxes& axes, std::size_t rank, const Expr& lead, const Expr& row,
                                    const Expr& column, const Expr& channel);
   static std::vector<std::int64_t> by_axes(const ChainAxes& axes, std::size_t rank, const ChainStrides& strides);
-  void load(const std::string& slot, program::Transfer transfer, std::int64_t queue,
-            const std::vector<std::string>& readers, program::Block& block) const;
   program::Transfer region(ValueId value, const ChainAxes& axes, const Box& box, const ChainTile& tile) const;
   int hidden_axis(Stage stage) const { return stage == Stage::last ? ops(stage).in : ops(stage).out; }
   bool holds_leaf(Stage stage) const { return plan_.holds_leaves() && stage != Stage::last; }
@@ -65,7 +60,6 @@ class ChainLowering {
   void load_leaf(Stage stage, std::size_t number, const std::vector<Expr>& start, const std::vector<Expr>& extent,
                  program::Block& block) const;
   void load_held(program::Block& block) const;
-  void release_held(program::Block& block) const;
   std::vector<std::int64_t> weight_strides(Stage stage) const;
   void multiply(Stage stage, const ChainTile& from, const ChainTile& to, const Expr& rows, const Expr& depth,
                 const Expr& columns, const Expr& accumulate, program::Block& block) const;
@@ -75,8 +69,7 @@ class ChainLowering {
   void clear_borders(program::Block& block) const;
   program::View leaf_view(Stage stage, std::size_t number, const std::vector<Expr>& extent) const;
   void bind_product(Stage stage, int bias, DagBuilder& dag) const;
-  void finish(Stage stage, const ChainTile& sums, const Expr& pieces, const ChainTile& to, const Box& box,
-              program::Block& block) const;
+  void finish(Stage stage, const ChainTile& sums, const ChainTile& to, const Box& box, program::Block& block) const;
   void slide(program::Block& block) const;
 
   // chain.cpp
@@ -84,7 +77,7 @@ class ChainLowering {
   void emit_first(program::Block& block) const;
   void emit_vector(program::Block& block) const;
   void emit_last(program::Block& block) const;
-  void store(Stage stage, const Box& box, program::Block& block) const;
+  program::Statement store(Stage stage, const Box& box) const;
   program::Block block();
 
   Context& context_;
@@ -92,10 +85,9 @@ class ChainLowering {
   Chain chain_;
   const mapping::ChainProblem& p_;
   mapping::ChainPlan plan_;
-  std::int64_t loads_, arrays_;
+  std::int64_t arrays_;
   std::int64_t columns_used_ = 1;  ///< columns of the first product that the window reads
   ChainTile x_, sums_[mapping::chain_stages], between_[2], y_;
-  program::Scope scope_;
   Expr lead_, start_, rows_, begin_, low_, read_, top_, span_;  ///< ranges of the block of rows
   Expr tile_, channel_, channels_;                              ///< range of the tile of hidden channels
 };

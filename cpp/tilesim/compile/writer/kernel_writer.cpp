@@ -28,10 +28,14 @@ struct Use {
 
 /// A version of a ring, and the statements of a block that use it.
 struct Version {
-  std::size_t ring, first, last;
-  bool read = false;
-  std::vector<std::string> writers;         ///< queues whose first access only writes
-  std::map<std::string, std::size_t> uses;  ///< last statement by queue
+  enum class Begins : std::uint8_t { before_statement, in_loop, before_block };
+  std::size_t first;
+  Begins begins;
+  bool read = false, ends_in_loop = false;
+  std::vector<std::string> writers = {};         ///< queues whose first access only writes
+  std::map<std::string, std::size_t> uses = {};  ///< last statement by queue
+  std::vector<std::size_t> statements = {};
+  std::size_t last() const { return statements.empty() ? first : statements.back(); }
 };
 
 class Writer {
@@ -55,6 +59,7 @@ class Writer {
       slot.name = ring.name, slot.dtype = ring.dtype, slot.depth = ring.depth;
       slot.elements = std::max<std::int64_t>(1, ring.elements);
       slot.consumers = consumers_[i];
+      slot.accumulator = ring.accumulator;
       scope.slots.push_back(std::move(slot));
     }
     scope.body = write(body);
@@ -101,6 +106,7 @@ class Writer {
     const auto written = [&](const program::View& view) { access(view.slot, true); };
     if (const auto* load = std::get_if<program::Load>(&s.action)) access(load->transfer.slot, true);
     if (const auto* store = std::get_if<program::Store>(&s.action)) access(store->transfer.slot, false);
+    if (const auto* mma = std::get_if<program::MmaOp>(&s.action)) read(mma->a), read(mma->b), written(mma->c);
     if (const auto* vector = std::get_if<program::VectorOp>(&s.action)) {
       std::ranges::for_each(vector->inputs, read);
       for (const program::VectorOutputSpec& output : vector->outputs) written(output.view);
@@ -145,26 +151,50 @@ class Writer {
     return std::ranges::find(rings_[ring].pieces, loop.index) != rings_[ring].pieces.end();
   }
 
-  /// Versions that begin in a block, not in a loop inside of it, by ring. `uses`: of each statement.
-  std::multimap<std::size_t, Version> versions(const Block& block, const std::vector<std::vector<Use>>& uses) const {
-    std::multimap<std::size_t, Version> found;
-    std::map<std::size_t, Version*> latest;
-    for (std::size_t i = 0; i < block.size(); ++i)
+  /// Versions that a block begins or ends, by ring and in text order. `uses`: of each statement.
+  std::map<std::size_t, std::vector<Version>> versions(const Block& block,
+                                                       const std::vector<std::vector<Use>>& uses) const {
+    using Begins = Version::Begins;
+    std::map<std::size_t, std::vector<Version>> found;
+    std::vector<Use> all;
+    for (const std::vector<Use>& own : uses) all.insert(all.end(), own.begin(), own.end());
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      std::set<std::size_t> turned;
       for (const Use& use : uses[i]) {
-        if (open_.contains(use.ring)) continue;
-        Version*& version = latest[use.ring];
-        if (!version || (use.loads && version->read && version->last != i))
-          version = &found.emplace(use.ring, Version{use.ring, i, i, false, {}, {}})->second;
-        version->last = i;
-        version->read |= use.reads;
-        if (version->uses.insert_or_assign(use.queue, i).second && use.begins) version->writers.push_back(use.queue);
+        const bool renewed = rings_[use.ring].renewed, before = open_.contains(use.ring);
+        if ((before && !turns(all, use.ring)) || turned.contains(use.ring)) continue;
+        std::vector<Version>& own = found[use.ring];
+        if (own.empty())
+          own.push_back({i, before ? Begins::before_block : Begins::before_statement});
+        else if ((renewed ? use.begins : use.loads) && own.back().read && own.back().last() != i)
+          own.push_back({i, Begins::before_statement});
+        if (turns(uses[i], use.ring)) {
+          own.back().ends_in_loop = true;
+          own.push_back({i, Begins::in_loop});
+          turned.insert(use.ring);
+          continue;
+        }
+        Version& version = own.back();
+        if (version.statements.empty() || version.last() != i) version.statements.push_back(i);
+        version.read |= use.reads;
+        if (version.uses.insert_or_assign(use.queue, i).second && use.begins) version.writers.push_back(use.queue);
       }
-    std::erase_if(found, [&](const auto& entry) {
-      const Version& v = entry.second;
-      const auto* loop = v.first == v.last ? std::get_if<program::For>(&block[v.first].action) : nullptr;
-      return loop && loop->index != rings_[v.ring].carried && !in_pieces(v.ring, *loop);
-    });
+    }
+    for (auto& [number, own] : found)  // others lie in a loop of the block
+      std::erase_if(own, [&, ring = number](const Version& v) {
+        const auto* loop = std::get_if<program::For>(&block[v.first].action);
+        return loop && v.begins == Begins::before_statement && v.statements.size() == 1 &&
+               loop->index != rings_[ring].carried && !in_pieces(ring, *loop);
+      });
     return found;
+  }
+
+  /// Whether a loop of these accesses ends a version that began before it and begins another one.
+  bool turns(const std::vector<Use>& uses, std::size_t ring) const {
+    if (!rings_[ring].renewed) return false;
+    const auto first = std::ranges::find(uses, ring, &Use::ring);
+    return first != uses.end() && !first->begins &&
+           std::any_of(first, uses.end(), [&](const Use& use) { return use.ring == ring && use.begins; });
   }
 
   /// Queues that read and do not write; of a ring without such, the queue of its last use. An unused ring keeps its
@@ -221,7 +251,7 @@ class Writer {
   void commit(const Use& use, Block& out) {
     out.push_back({program::Commit{rings_[use.ring].name, 0, 1}, use.queue, {}});
     commits_[use.ring] = commits_[use.ring] + Expr(1);
-    for (const auto& [other, last] : open_.at(use.ring)->uses)
+    for (const auto& [other, last] : open_.at(use.ring).version.uses)
       if (other != use.queue) changed_[use.ring].insert(other);
   }
 
@@ -233,55 +263,86 @@ class Writer {
   }
 
   /// Acquires a version for the queues that write it before they read it.
-  void acquire(const Version& version, Block& out) {
+  void acquire(std::size_t ring, const Version& version, const Block& block, Block& out) {
     require(!version.writers.empty(), "a ring is read before it is written");
-    out.push_back({program::Acquire{rings_[version.ring].name, version.writers}, {}, {}});
-    commits_[version.ring] = 0;
-    open_.emplace(version.ring, &version);
-    waited_[version.ring].clear();
-    changed_[version.ring].clear();
+    out.push_back({program::Acquire{rings_[ring].name, version.writers}, {}, {}});
+    commits_[ring] = 0;
+    open(ring, version, block);
+  }
+
+  void open(std::size_t ring, const Version& version, const Block& block) {
+    open_.insert_or_assign(ring, Open{version, &block});
+    waited_[ring].clear();
+    changed_[ring].clear();
+  }
+
+  /// Whether the version of a ring belongs to a block, not to one around it.
+  bool owns(const Block& block, std::size_t ring) const {
+    const auto found = open_.find(ring);
+    return found != open_.end() && found->second.block == &block;
+  }
+
+  /// Whether the next statement that uses a version writes it on the queue of `use` as well, which then commits once.
+  bool goes_on(const Use& use, std::size_t i, const Block& block, const std::vector<std::vector<Use>>& all) const {
+    if (!owns(block, use.ring)) return false;
+    const std::vector<std::size_t>& statements = open_.at(use.ring).version.statements;
+    const auto found = std::ranges::find(statements, i);
+    if (found == statements.end() || found + 1 == statements.end()) return false;
+    const std::size_t next = found[1];
+    const auto* loop = std::get_if<program::For>(&block[next].action);
+    return (!loop || finishes(*loop, all[next], use.ring)) && std::ranges::all_of(all[next], [&](const Use& other) {
+             return other.ring != use.ring || (other.queue == use.queue && other.updates);
+           });
   }
 
   Block write(const Block& block) {
+    using Begins = Version::Begins;
     std::vector<std::vector<Use>> all;
     for (const Statement& statement : block) all.push_back(uses_of(statement));
-    const std::multimap<std::size_t, Version> begun = versions(block, all);
+    const std::map<std::size_t, std::vector<Version>> begun = versions(block, all);
+    std::map<std::pair<std::size_t, std::size_t>, const Version*> before, after;  ///< by first statement and ring
+    for (const auto& [ring, own] : begun)
+      for (const Version& version : own)
+        if (version.begins == Begins::before_block)
+          open(ring, version, block);
+        else
+          (version.begins == Begins::in_loop ? after : before)[{version.first, ring}] = &version;
     Block out;
     for (std::size_t i = 0; i < block.size(); ++i) {
       const std::vector<Use>& uses = all[i];
       const auto* loop = std::get_if<program::For>(&block[i].action);
       for (const Use& use : uses)
         if (waits(use, uses, loop)) wait(use.ring, use.queue, out);
-      for (const Use& use : uses) {
-        const auto [first, last] = begun.equal_range(use.ring);
-        for (auto version = first; version != last && !open_.contains(use.ring); ++version)
-          if (version->second.first == i) acquire(version->second, out);
-      }
+      for (const Use& use : uses)
+        if (const auto version = before.extract({i, use.ring})) acquire(use.ring, *version.mapped(), block, out);
       if (loop)
         write_loop(*loop, uses, block[i].label, out);
       else
         out.push_back(block[i]);
       for (const Use& use : uses)
-        if (use.writes && !late_.contains(use.ring) && (!loop || finishes(*loop, uses, use.ring))) commit(use, out);
-      release(begun, i, uses, out);
+        if (use.writes && !late_.contains(use.ring) && (!loop || finishes(*loop, uses, use.ring)) &&
+            !goes_on(use, i, block, all))
+          commit(use, out);
+      for (const Use& use : uses)
+        if (owns(block, use.ring)) release(use, i, out);
+      for (const Use& use : uses) {
+        if (const auto version = after.extract({i, use.ring})) open(use.ring, *version.mapped(), block);
+        if (!owns(block, use.ring)) continue;
+        const Version& version = open_.at(use.ring).version;
+        if (version.last() == i && version.begins != Begins::in_loop && !version.ends_in_loop) open_.erase(use.ring);
+      }
     }
     return out;
   }
 
-  /// Releases versions, begun in this block, on the queues whose last use is in statement `i`.
-  void release(const std::multimap<std::size_t, Version>& begun, std::size_t i, const std::vector<Use>& uses,
-               Block& out) {
-    std::set<std::size_t> ended;
-    for (const Use& use : uses) {
-      const auto open = open_.find(use.ring);
-      if (open == open_.end() || !begun.contains(use.ring)) continue;
-      const Version& version = *open->second;
-      if (version.last == i) ended.insert(use.ring);
-      if (version.uses.at(use.queue) != i || !std::ranges::count(consumers_[use.ring], use.queue)) continue;
-      wait(use.ring, use.queue, out);
-      out.push_back({program::Release{rings_[use.ring].name, 0}, use.queue, {}});
-    }
-    for (const std::size_t ring : ended) open_.erase(ring);
+  /// Releases a version on a queue behind its last use.
+  void release(const Use& use, std::size_t i, Block& out) {
+    const Version& version = open_.at(use.ring).version;
+    const auto last = version.uses.find(use.queue);
+    if (last == version.uses.end() || last->second != i) return;
+    if (!std::ranges::count(consumers_[use.ring], use.queue)) return;
+    wait(use.ring, use.queue, out);
+    out.push_back({program::Release{rings_[use.ring].name, 0}, use.queue, {}});
   }
 
   /// Within a loop that reads pieces: the piece of each trip is waited for.
@@ -308,7 +369,7 @@ class Writer {
     std::vector<std::size_t> late;
     for (const Use& use : uses) {
       const std::size_t ring = use.ring;
-      if (!open_.contains(ring) || late_.contains(ring)) continue;
+      if (!open_.contains(ring) || late_.contains(ring) || turns(uses, ring)) continue;
       if (!writes(uses, ring)) {
         if (in_pieces(ring, loop) && read.emplace(ring, filled_[ring]).second) enter_pieces(ring, loop);
       } else if (finishes(loop, uses, ring)) {
@@ -321,6 +382,9 @@ class Writer {
       }
     }
     program::For written{loop.index, loop.extent, write(loop.body)};
+    for (const Use& use : uses)
+      if (turns(uses, use.ring))
+        require(commits_[use.ring] == before[use.ring], "a trip writes a version as often as what is before its loop");
     for (const std::size_t ring : late) late_.erase(ring);
     for (const auto& [ring, count] : each) {
       commits_[ring] = before[ring] + loop.extent * Expr(count);
@@ -339,6 +403,12 @@ class Writer {
     Expr before = 0;
   };
 
+  /// A version, and the block that it belongs to.
+  struct Open {
+    Version version;
+    const Block* block;
+  };
+
   const std::vector<Ring>& rings_;
   std::map<std::string, std::size_t> numbers_;  ///< of the rings, by name
   std::vector<std::vector<std::string>> consumers_;
@@ -347,8 +417,8 @@ class Writer {
   std::vector<std::map<std::string, Expr>> waited_;  ///< by queue
   std::vector<std::set<std::string>> changed_;       ///< queues since whose last wait another one has written
   std::vector<Filled> filled_;
-  std::map<std::size_t, const Version*> open_;  ///< rings that have a version
-  std::set<std::size_t> late_;                  ///< rings that a loop around the statement at hand finishes
+  std::map<std::size_t, Open> open_;  ///< rings that have a version
+  std::set<std::size_t> late_;        ///< rings that a loop around the statement at hand finishes
 };
 
 }  // namespace

@@ -19,13 +19,17 @@ struct Ring {
   std::int64_t load_queue = 0;
   std::string carried = {};              ///< index of the loop that reads and updates one version; empty: none
   std::vector<std::string> pieces = {};  ///< indices of the loops, outermost first, each trip of which fills one piece
+  /// A compute that only writes begins another version where the ring has been read: a trip of a loop may read what the
+  /// trip before has written.
+  bool renewed = false;
+  bool accumulator = false;
 };
 
 /// Completes a kernel. `body` has loads, stores, computes, loops and branches; a statement without a queue gets that of
-/// its unit. Each version of a ring is acquired once, committed after each write, waited for before each read (for all
-/// writes so far), and released by each reading queue after its last read. A compute that updates what its own queue
-/// has written does not wait. A branch counts as one statement; so does a loop that writes a ring and does not read it,
-/// or that carries it. Loops that read pieces wait for one piece in each trip.
+/// its unit. Each version of a ring is acquired once, committed after each write that another queue reads, waited for
+/// before each read (for all writes so far), and released by each reading queue after its last read. A compute that
+/// updates what its own queue has written does not wait. A branch counts as one statement; so does a loop that writes a
+/// ring and does not read it, or that carries it. Loops that read pieces wait for one piece in each trip.
 program::Scope write_kernel(program::Scope scope, const std::vector<Ring>& rings, program::Block body);
 
 /// A statement for `write_kernel`, on the queue of its unit.
