@@ -1,5 +1,5 @@
 // Emits the statements of a chained-product kernel. For each block of rows, the array computes the next hidden channels
-// while the vector unit processes the previous ones; the last product accumulates.
+// while the vector unit processes the previous ones; the last product accumulates its sums.
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/chain/lowering.hpp"
@@ -110,7 +110,7 @@ void ChainLowering::find_tile(const Expr& number) {
   channels_ = chain_part(p_.hidden, plan_.hidden, channel_);
 }
 
-/// What the first product of the chain reads for the block.
+/// Loads the first product's input for the current block of rows.
 void ChainLowering::load_rows(Block& block) const {
   if (!has(Stage::first)) return;
   const auto &row = p_.first_row, &column = p_.first_column;
@@ -135,7 +135,7 @@ void ChainLowering::emit_first(Block& block) const {
   on_arrays(program::Commit{"s0", 0, 1}, block);
 }
 
-/// What the vector unit does with a tile of hidden channels.
+/// Emits the vector unit's work on a tile of hidden channels.
 void ChainLowering::emit_vector(Block& block) const {
   if (has(Stage::first)) {
     const bool window = has(Stage::middle);
@@ -177,7 +177,7 @@ void ChainLowering::store(Stage stage, const Box& box, Block& block) const {
   block.push_back(on("store0", program::Release{"y", 0}));
 }
 
-/// A block of rows.
+/// Emits the statements of one block of rows.
 Block ChainLowering::block() {
   const std::int64_t tiles = ceil_div(p_.hidden, plan_.hidden);
   Block all, each;
