@@ -1,4 +1,4 @@
-// Checks of a graph before lowering: empty operations, mappings that the user gave, and element types.
+// Checks of a graph before lowering: empty operations, user-given mappings, and element types.
 #pragma once
 
 #include "tilesim/compile/plan/options.hpp"
