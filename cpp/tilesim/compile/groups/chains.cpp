@@ -170,8 +170,7 @@ class ChainSearch {
     row.bytes_saved = apart.bytes - plan.bytes;
     row.cycles_saved = apart.cycles - plan.cycles;
     row.recomputed_flops = plan.recomputed_flops;
-    constexpr double behind_part =
-        0.5;  // weight of memory time that other work hides, as for groups
+    constexpr double behind_part = 0.5;  // weight of memory time that other work hides, as for groups
     choice.saved = row.cycles_saved + behind_part * price_.memory_cycles(row.bytes_saved);
     constexpr double certain = 0.95;  // both estimates have an error of about 5%
     row.decision = plan.cycles < certain * apart.cycles ? "taken" : "not worth it";

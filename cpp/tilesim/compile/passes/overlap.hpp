@@ -8,9 +8,8 @@ namespace tilesim::lower {
 
 /// For machines without a barrier between kernels (core.kernel_barrier): every kernel signals a semaphore of its core
 /// on each store queue when its stores are complete. Loads of tensors that earlier kernels stored, and stores over
-/// tensors that they read or stored, wait for the count. Weights and inputs need no wait. A kernel whose loops or
-/// addresses read a stored tensor keeps its barrier. A function receives the number of kernels before it as a
-/// parameter.
+/// tensors that they read or stored, wait for the count; weights and inputs do not. A kernel whose loops or addresses
+/// read a stored tensor keeps its barrier. A function receives the number of kernels before it as a parameter.
 ///
 /// For programs of several cores: every core signals all cores when its part of a kernel (or of a step of a kernel) is
 /// complete, with one counter per kernel, and each core waits for the signals of all cores. A barrier of the machine

@@ -20,8 +20,7 @@ Span longest_gap(std::vector<Span> taken, std::int64_t bytes);
 Span free_beside(const std::vector<Resident>& residents, const std::string& function, std::int64_t kernel,
                  std::int64_t held, std::int64_t bytes);
 
-/// Chooses the temporaries that stay on chip, their addresses in the scratchpad, and the kernels that get smaller
-/// tiles.
+/// Chooses the temporaries that stay on chip, their scratchpad addresses, and the kernels that get smaller tiles.
 ///
 /// A value may stay if all its accesses are in kernels of one body without a call between them; with several cores,
 /// each core must read only elements that it stored itself. Values are taken in order of memory bytes saved per byte

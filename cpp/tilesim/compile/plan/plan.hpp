@@ -115,8 +115,7 @@ struct Context {
   program::Program& program;              ///< notes, counters may be added
   std::vector<Placement> placements;      ///< by ValueId; an empty tensor name: not placed (lives only inside kernels)
   std::map<ValueId, double> scalars;      ///< values known to be a constant of one element, or in `counters`
-  std::int64_t contexts = 1;              ///< contexts per core that share the kernel: the machine counts each as a
-                                          ///< core
+  std::int64_t contexts = 1;              ///< per core, sharing the kernel: the machine counts each as a core
   std::map<ValueId, Expr> counters = {};  ///< loop counters: no bytes, known at dispatch
 
   const Value& value(ValueId id) const { return function.value(id); }

@@ -27,8 +27,7 @@ class MinCut {
     }
   }
 
-  /// By node: whether it cannot reach the sink in the residual graph: the minimum cut with most nodes on the source
-  /// side.
+  /// By node: whether it is on the source side of the minimum cut with the most nodes on this side.
   std::vector<bool> source_side(std::size_t source, std::size_t sink) {
     while (find_levels(source, sink)) {
       next_.assign(from_.size(), 0);
