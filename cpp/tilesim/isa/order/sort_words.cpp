@@ -359,7 +359,7 @@ void WordWriter::access(bool loads, const std::vector<Run>& runs) {
   const char* const name = plan_.word_bits == 64 ? (loads ? "vle64.v" : "vse64.v") : loads ? "vle32.v" : "vse32.v";
   words();
   const std::size_t parts = plan_.wide ? 2 : 1;
-  const std::size_t side = (1 + addresses.size() / 2) / parts;  // of two runs; a single one leaves half of them
+  const std::size_t side = (1 + addresses.size() / 2) / parts;  // words at a time for two runs; one run needs half
   for (std::size_t from = 0; from < runs[0].words.size(); from += side) {
     const std::size_t count = std::min(side, runs[0].words.size() - from);
     std::size_t next = 0;
