@@ -14,7 +14,7 @@ struct HaloMessage {
   std::int64_t rows() const { return need.to - need.from; }
 };
 
-/// What a device has itself becomes segments, the rest pieces of others.
+/// Turns a device's own elements into segments, and the others into messages.
 std::vector<HaloMessage> split(const std::vector<Source>& sources, const std::vector<std::vector<Need>>& needs,
                                Route& found) {
   std::vector<HaloMessage> pieces;
@@ -37,7 +37,7 @@ std::vector<HaloMessage> split(const std::vector<Source>& sources, const std::ve
   return pieces;
 }
 
-/// The first hop in which neither sender nor receiver has a piece yet, and which is no longer than the sender's part.
+/// The first hop in which neither sender nor receiver has a piece, and which is no longer than the sender's part.
 std::size_t hop_for(const HaloMessage& piece, std::int64_t part, std::size_t parts, std::vector<Hop>& hops) {
   const auto free = [&](const Hop& hop) {
     return hop.from[at(piece.receiver)] < 0 && hop.first[at(piece.sender)] < 0 && hop.rows <= part;
@@ -64,7 +64,7 @@ Route route(const std::vector<Source>& sources, const std::vector<std::vector<Ne
     const std::int64_t part = sources[piece.need.source].part;
     const std::size_t index = hop_for(piece, part, needs.size(), found.hops);
     Hop& hop = found.hops[index];
-    // A shorter piece comes with what is beside it.
+    // A shorter piece is sent together with adjacent elements.
     const std::int64_t first = std::min(piece.start, part - hop.rows);
     hop.from[at(piece.receiver)] = piece.sender;
     hop.first[at(piece.sender)] = first;
