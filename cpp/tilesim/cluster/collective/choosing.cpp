@@ -22,7 +22,7 @@ constexpr std::size_t few_devices = 1024;
 /// Limit on transfers of an algorithm that is only tried: this takes some milliseconds.
 constexpr int64_t most_tried = int64_t{1} << 14;
 constexpr int64_t most_first = int64_t{1} << 17;  ///< limit for the network's own algorithm, which is the default
-constexpr int64_t most_round = int64_t{1} << 16;  ///< of rings, which take less: up to 1,024 devices in 64 pieces
+constexpr int64_t most_round = int64_t{1} << 16;  ///< limit for rings, which take less time: 1,024 devices in 64 pieces
 constexpr int most_pieces = 64;
 
 bool grid(const Axis& axis) { return axis.kind == AxisKind::circle || axis.kind == AxisKind::line; }

@@ -83,7 +83,7 @@ std::optional<Closed> by_axes(Operation operation, const HierarchicalPlan& plan,
     devices *= axis.size;
     exact = exact && alone(axis);
     if (axis.kind != AxisKind::circle) continue;
-    exact = exact && (circle == nullptr || equal(*circle, axis));  // parts of other circles are done apart, and meet
+    exact = exact && (circle == nullptr || equal(*circle, axis));  // parts on unequal circles may share links
     circle = &axis;
   }
   const auto parts = static_cast<int64_t>(plan.parts.size());
@@ -117,7 +117,7 @@ std::optional<Closed> by_axes(Operation operation, const HierarchicalPlan& plan,
   return Closed{std::max(longest, *std::max_element(carried.begin(), carried.end())), exact};
 }
 
-/// Pieces behind one another round one circle, each way: a step takes what all pieces do, or one with its latency.
+/// Pieces follow each other around a circle, each way: a step takes the time of all pieces, or of one plus latency.
 Closed pieces_round(Operation operation, const Axis& axis, int64_t bytes, int64_t pieces) {
   const int64_t steps = (sum(operation) ? 2 : 1) * (axis.size - 1);
   const int64_t message = wire(bytes, 1, axis.size * default_rings(axis) * pieces, axis);

@@ -47,7 +47,7 @@ std::optional<Answers> price(const Network& network, std::vector<Request> reques
 /// The candidates of "auto" for a single request under `closed`, each with its time.
 std::vector<Answer> tried_of(const Network& network, Request request);
 
-/// Links that a request's messages use, and the seconds per byte of the request on each; lanes of a link are summed.
+/// Links that a request's messages use, and seconds per byte of the request on each, over all lanes of a link.
 struct LinkLoads {
   std::vector<int> links;  ///< ascending
   std::vector<double> seconds;

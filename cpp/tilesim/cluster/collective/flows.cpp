@@ -1,4 +1,4 @@
-// Times of messages that share links max-min fairly, from when they are ready; one at a time per source and target.
+// Times of messages that share links max-min fairly once they are ready; one at a time per source and target.
 #include <algorithm>
 #include <cmath>
 #include <limits>

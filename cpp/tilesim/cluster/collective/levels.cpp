@@ -73,7 +73,7 @@ int64_t direct_over(Operation operation, const std::vector<Axis>& axes, int64_t 
     free.emplace_back(axis.kind == AxisKind::full ? at(axis.size) : 1, 0);
   }
   int64_t end = 0;
-  const auto round = [&](bool back) {  // a scatter is the gather backwards, to the devices on the other side
+  const auto round = [&](bool back) {  // a scatter is the gather backwards, in the other direction
     const int64_t ready = end;
     for (int k = 1; k < n; ++k) {
       Taken taken(ready);

@@ -107,7 +107,7 @@ Schedule permute(int devices, const std::vector<std::pair<int, int>>& pairs);
 /// c / (chunks / n); chunk c of all_to_all goes from c / n to c mod n.
 void state_meaning(Schedule& schedule, bool blocks, int root = 0);
 
-/// Executes the schedule on sets of contributions. UserError if one is counted twice, a missing chunk is sent, or a
+/// Executes the schedule on sets of contributions. Throws UserError if one counts twice, a missing chunk is sent, or a
 /// value is missing at the end; exact up to about 10^8 bits of sets, beyond that by sums of random numbers.
 void check_on_sets(const Schedule& schedule);
 

@@ -14,7 +14,7 @@ void add(std::vector<Link>& links, int source, int target, std::int64_t rate, st
   links.push_back({source, target, rate, latency, lanes, hashed && lanes > 1});
 }
 
-/// Of member c, axis a: link (c * axes + a) * 2 leads to the next member, the one behind it to the one before.
+/// Links of a grid: (c * axes + a) * 2 leads from member c to the next one on axis a, the following one back.
 void grid_links(const Dimension& dimension, const std::vector<int>& members, std::vector<Link>& links) {
   for (int c = 0; c < size_of(dimension); ++c) {
     int stride = 1;

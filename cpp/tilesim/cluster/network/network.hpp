@@ -72,7 +72,7 @@ class Network {
   std::shared_ptr<const Network> healthy_;  ///< null: no faults
   int devices_ = 0, nodes_ = 0;
   bool searched_ = false;                                   ///< routes by search: a graph, or a failed link
-  std::vector<std::vector<int>> before_;                    ///< per source and node: link that reaches it, -1: none
+  std::vector<std::vector<int>> before_;                    ///< per source and node: link to the node; -1: none
   std::map<std::pair<int, int>, std::vector<int>> stated_;  ///< routes that the graph lists
 };
 

@@ -22,7 +22,7 @@ Attributes range(const Shape& shape, std::size_t axis, std::int64_t start, std::
   return attributes;
 }
 
-/// Each device of a group sends to the one `distance` after it (before it: negative); the ends have no source.
+/// Pairs from each device of a group to the one at `distance` (negative: before it); devices at the end get none.
 Integers shifted_pairs(const Integers& groups, std::int64_t size, std::int64_t distance) {
   Integers pairs;
   for (std::size_t start = 0; start < groups.size(); start += at(size))

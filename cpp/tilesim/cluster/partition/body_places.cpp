@@ -240,7 +240,7 @@ void Body::look_from_place(const Op& op, const Rule& rule, const Division& divis
   if (rules_of_kinds::sees_by_place(op)) {
     const ValueId key = placed(places(2, 1, keys), of_keys, keys);
     ValueId last = placed(places(2, 0, queries), of_queries, queries);
-    if (lengths != no_value && op.attributes.find("causal_offset") == nullptr) {  // the last ones of each row
+    if (lengths != no_value && op.attributes.find("causal_offset") == nullptr) {  // last positions of each row
       const ValueId rows = builder_.reshape(lengths, {builder_.type(lengths).shape[0], 1, 1, 1});
       last = binary(Function::add, last, binary(Function::subtract, rows, whole_number(all)));
     } else {

@@ -81,7 +81,7 @@ Route route_of(const Join& join, std::int64_t parts) {
   std::vector<Source> sources;
   for (const Stretch& stretch : join.stretches)
     sources.push_back({stretch.divided ? ceil_div(stretch.extent, parts) : stretch.extent, stretch.divided});
-  // Equal operands are one source.
+  // Equal operands share a source.
   std::vector<std::size_t> first(sources.size());
   for (std::size_t k = 0; k < first.size(); ++k) first[k] = join.stretches[k].same;
   std::vector<std::vector<Need>> needs(at(parts));
@@ -116,7 +116,7 @@ Borders borders_of(const Halo& halo, std::int64_t extent, std::int64_t parts) {
   borders.low = borders.first * holes - halo.constant;
   borders.step = halo.step * own / holes;
   const std::int64_t last = halo.step * (own - 1) + halo.reach - borders.low;
-  if (last < 0) return borders;  // some devices would meet nothing but holes
+  if (last < 0) return borders;  // some devices would read only holes
   borders.length = last / holes + 1;
   borders.high = last - (borders.length - 1) * holes;
   const auto length_of = [&](std::int64_t count) {
@@ -125,7 +125,7 @@ Borders borders_of(const Halo& halo, std::int64_t extent, std::int64_t parts) {
   };
   std::vector<std::vector<Need>> needs(at(parts));
   for (std::int64_t i = 0; i < parts; ++i) {
-    // Elements of the factor that are padding need nothing; padding of a sum must not meet what is not a number.
+    // Padding of the factor needs no elements, but padding that is summed must not read NaN.
     const std::int64_t count = std::min(own, extent - i * own), begin = borders.first + i * borders.step;
     const std::int64_t read = halo.sums ? borders.length : count > 0 ? length_of(count) : 0;
     if (read > 0 && (begin < 0 || begin + read > halo.extent)) borders.leaves = true;

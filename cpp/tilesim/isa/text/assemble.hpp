@@ -22,7 +22,7 @@ struct Assembled {
 /// one jal, as after linker relaxation. Throws UserError with line and column, and the nearest mnemonic.
 Assembled assemble(const InstructionSet& set, const std::string& text, std::uint64_t address = 0);
 
-/// A pseudo-instruction as instructions with $0, $1… for its operands; empty: it is none with so many operands.
+/// A pseudo-instruction's instructions, with $0, $1… for operands; empty: unknown name or number of operands.
 std::vector<std::string> expand_pseudo(std::string_view name, const std::vector<std::string>& operands);
 /// The operand counts of a pseudo-instruction as text; empty: unknown name.
 std::string pseudo_operands(std::string_view name);
