@@ -43,7 +43,7 @@ enum class RefreshMode : std::uint8_t { all_bank, per_bank, none };
 
 struct Controller {
   std::int64_t read_queue = 32, write_queue = 32;                ///< number of entries
-  double write_high_watermark = 0.8, write_low_watermark = 0.2;  ///< fractions of the write queue: drain start, end
+  double write_high_watermark = 0.8, write_low_watermark = 0.2;  ///< fractions of the write queue at drain start, end
   PagePolicy page = PagePolicy::open;
   std::int64_t page_timeout = 0;  ///< ticks without a column command after which an idle row is closed
   RefreshMode refresh = RefreshMode::all_bank;

@@ -114,7 +114,7 @@ class Fabric final : public Network {
 
  private:
   static constexpr std::uint32_t none = 0xffffffff;
-  enum State : std::uint16_t { idle_vc, waiting, granted, active };  ///< granted: active, but its head has not left
+  enum State : std::uint16_t { idle_vc, waiting, granted, active };  ///< granted: active, head flit has not left
 
   struct InputPort;
   struct OutputPort;
@@ -211,7 +211,7 @@ class Fabric final : public Network {
   /// A link slower than one flit per cycle. Its sender keeps flits that cannot leave within a cycle.
   struct Pace {
     OutputPort* output = nullptr;
-    std::int64_t per_flit = 1, per_cycle = 1, flits = 0, free = 0;  ///< free: in parts of a cycle
+    std::int64_t per_flit = 1, per_cycle = 1, flits = 0, free = 0;  ///< free: in `per_cycle` parts
   };
   struct Later {
     std::int64_t cycle = 0;

@@ -30,7 +30,7 @@ struct Experiment {
 
 struct Measurement {
   bool stable = true;
-  double packet_latency = 0, network_latency = 0;  ///< mean cycles per packet: from creation; from the head's departure
+  double packet_latency = 0, network_latency = 0;  ///< mean cycles per packet: from creation; from head departure
   double hops = 0;                                 ///< mean routers per packet
   double accepted = 0;                             ///< flits per node and cycle
   std::int64_t longest_latency = 0;                ///< longest latency of a packet

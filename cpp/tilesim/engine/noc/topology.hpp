@@ -27,7 +27,7 @@ struct Hop {
 /// VC groups of a hop: all VCs of the message class, their lower half, their upper half.
 enum VcGroup : std::uint8_t { all_vcs, lower_vcs, upper_vcs, vc_groups };
 
-/// Ports are significant: round-robin pointers start at port 0. Every router of a mesh has the same ports, used or not.
+/// Port numbers matter: round-robin pointers start at port 0. All routers of a mesh have the same ports.
 struct Topology {
   struct Router { int inputs = 0, outputs = 0; };
   struct Link {

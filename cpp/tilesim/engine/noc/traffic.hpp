@@ -30,7 +30,7 @@ std::vector<std::string> pattern_names();
 /// one sequence, of which only the successes are computed.
 class BernoulliTraffic {
  public:
-  /// `load`: flits per node and cycle; `packet_flits` each. UserError for a load outside 0 ... packet_flits.
+  /// `load`: flits per node and cycle. Throws UserError for a load outside 0 ... packet_flits.
   BernoulliTraffic(const Topology& topology, const std::string& pattern, double load, std::uint32_t packet_flits,
                    std::uint64_t seed);
   std::int64_t next_cycle() const { return cycle_; }
