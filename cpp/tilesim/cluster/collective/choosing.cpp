@@ -274,7 +274,7 @@ class Choosing {
   bool by_messages(const Choice& choice, int64_t most) {
     request_.choice = choice;
     const auto n = static_cast<int64_t>(request_.places.size());
-    const bool sent_on = request_.operation == Operation::broadcast_devices;  // its list is as long as its messages
+    const bool sent_on = request_.operation == Operation::broadcast_devices;  // its list has an entry per message
     const bool straight = sent_on && choice.algorithm != "ring";
     const bool round = sent_on || (choice.algorithm == "ring" && own_ != nullptr);
     const int64_t limit = straight ? std::max(most, n) : round ? std::max(most, most_round) : most;

@@ -30,8 +30,8 @@ void pass_state_on(Graph& graph);
 /// Whether a constant is sharded like its readers; small buffers stay unsharded on every device.
 bool is_parameter(const Weight& weight);
 
-/// Turns parameters in loops and branches into state and operands of these, so that they are sharded like those of the
-/// entry function. Not in functions with several callers, nor in graphs with manual regions.
+/// Turns parameters in loops and branches into their state and operands, so that they are sharded like parameters of
+/// the entry function; except in functions with several callers, and in graphs with manual regions.
 void lift_from_loops(Graph& graph);
 
 /// Joins along a sharded axis read slices of sharded values at their source; operands present in full on each device,

@@ -73,7 +73,7 @@ class KernelOrder {
     return order;
   }
 
-  /// Depth-first order: each kernel directly after its producers, those first that need most beyond what they leave.
+  /// Depth-first order: each kernel directly after its producers, sorted by needed minus remaining bytes, descending.
   OrderedKernels depth_first() const {
     std::vector<double> needs(kernels_.size(), 0);
     std::vector<OrderedKernels> first(kernels_.size());

@@ -15,8 +15,8 @@ namespace tilesim {
 enum class Lack : std::uint8_t {
   dtype,       ///< a unit that computes this type
   array,       ///< an array
-  conversion,  ///< this rounding or saturation
-  comparator,  ///< this comparison order
+  conversion,  ///< the required rounding or saturation
+  comparator,  ///< the required comparison order
   scratchpad,  ///< space for the operation's smallest tile
   queues,      ///< enough queue names
   elements,    ///< elements: empty tensors have no tiles

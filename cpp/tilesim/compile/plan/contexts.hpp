@@ -7,12 +7,12 @@
 
 namespace tilesim::lower {
 
-/// The machine as one of `cores` busy cores (0: all) sees it: its share of the bandwidth, at most its port's rate.
+/// The machine for one of `cores` busy cores (0: all): its share of the bandwidth, at most the rate of its port. Throws
 /// UserError if the machine has fewer cores.
 Share shared_by(const Machine& machine, std::int64_t cores);
 
-/// Number of contexts per core of a program: the requested number, or the most that a given mapping asks for. UserError
-/// if cores have fewer.
+/// Number of contexts per core of a program: the requested number, or the most in a given mapping. Throws UserError if
+/// cores have fewer.
 std::int64_t contexts_of(const Share& machine, const CompileOptions& options);
 
 /// The machine with each core's memories divided evenly by the number of contexts.

@@ -146,7 +146,7 @@ class InPlace {
       return output == input && std::count(within.outputs.begin(), within.outputs.end(), result) == 1;
     const auto made = known.maker.find(before);
     if (output >= 0 || made == known.maker.end()) return false;
-    const Kind kind = made->second.first->kind;  // these have a separate tensor
+    const Kind kind = made->second.first->kind;  // results of these kinds have a separate tensor
     return kind == Kind::call || kind == Kind::dynamic_update || kind == Kind::scatter;
   }
 

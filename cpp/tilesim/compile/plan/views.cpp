@@ -333,7 +333,7 @@ class ViewFinder {
   const Share* join_;
   const std::vector<bool> needs_own_;
   std::vector<std::vector<bool>> ends_;       ///< by value and axis
-  std::vector<std::optional<double>> fills_;  ///< by value: what its views read outside
+  std::vector<std::optional<double>> fills_;  ///< by value: fill value that its views read outside
   Owners owners_;
   Views views_{std::vector<bool>(function_.ops.size(), false), std::vector<bool>(function_.ops.size(), false),
                std::vector<bool>(function_.values.size(), true), std::vector<int>(function_.values.size(), -1)};

@@ -104,7 +104,7 @@ double bound(const mapping::Problem& problem, const Share& machine) {
 struct SortAtWork {
   Share machine;
   mapping::Problem part;
-  double cycle = 1;  ///< its cycle time in cycles of the fastest type
+  double cycle = 1;  ///< length of a cycle in cycles of the fastest type
 };
 
 std::vector<SortAtWork> sorts_at_work(const mapping::Problem& part, const Share& machine, const CoreSplit& split) {

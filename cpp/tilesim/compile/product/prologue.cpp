@@ -92,7 +92,7 @@ void ProductLowering::keep_prologue_worth() {
   const auto price = [](const mapping::Cost& cost, double cycles) {
     return cycles + (cost.memory < cost.compute ? mapping::price_of_memory * cost.memory : 0);
   };
-  for (std::size_t operand = 0; operand < 2 && at_hand; ++operand)  // it is not loaded
+  for (std::size_t operand = 0; operand < 2 && at_hand; ++operand)  // a value on chip is not loaded
     apart.computed[operand] = problem_.computed[operand];
   mapping::CostModel model(problem_, machine), model_apart(apart, machine);
   const mapping::Cost together = model.price(nest_), alone = model_apart.price(nest);

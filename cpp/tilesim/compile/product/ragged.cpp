@@ -277,7 +277,7 @@ program::Scope ProductLowering::ragged_rest() {
 void ProductLowering::add_ragged_steps() {
   program::Scope product;
   product.operation = scope_.operation;
-  product.barrier = true;  // its expressions read what the first step stores
+  product.barrier = true;  // its expressions read tensors that the first step stores
   product.slots = std::move(scope_.slots);
   product.body = std::move(scope_.body);
   scope_.slots.clear();

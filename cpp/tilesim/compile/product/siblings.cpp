@@ -111,7 +111,7 @@ ProductLowering::Taken ProductLowering::taken_by(const Kernel::SiblingProduct& p
   for (int i : kernel_.ops) {
     const bool elsewhere = std::ranges::any_of(
         kernel_.parts, [&](const Kernel::SiblingProduct& other) { return std::ranges::count(other.ops, i) > 0; });
-    if (own.count(i) || !elsewhere) alone.ops.push_back(i);  // its own, and those of the first operand
+    if (own.count(i) || !elsewhere) alone.ops.push_back(i);  // operations of the part, and of the first operand
   }
   for (int i : part.ops)
     if (const ValueId value = context_.function.ops[at(i)].results[0];

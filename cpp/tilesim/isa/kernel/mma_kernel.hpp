@@ -1,7 +1,7 @@
-// Products on a systolic array: weights loaded ahead, rows pushed, results taken when they have passed the array.
+// Products on a systolic array: weights are loaded early, rows pushed, and results taken after their pass.
 //
-// Operands lie as an array takes them, which is how DMA writes them: blocks of `rows` (of weights: rows × columns)
-// elements, ragged ones filled up with zeros:
+// Operands have the array's memory layout, in which DMA writes them: blocks of `rows` (of weights: rows × columns)
+// elements, the last ones padded with zeros:
 //   moving  [batch][taps][blocks of depth][moving rows][rows]
 //   kept    [batch][blocks across][taps][blocks of depth][rows][columns]
 //   sums    [batch][blocks across][moving rows][columns], 32 bits each

@@ -211,7 +211,7 @@ bool TypedCompute::stores_wide() const {
          });
 }
 
-/// Gives all integers 64 bits, except booleans made by functions.
+/// Gives all integers 64 bits, except boolean results of functions and conversions.
 void TypedCompute::as_wide() {
   bits_ = 64;
   for (std::size_t i = 0; i < values_.size(); ++i) {

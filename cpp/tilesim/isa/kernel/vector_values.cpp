@@ -231,8 +231,8 @@ void TypedCompute::need_of_function(std::size_t i) {
   }
 }
 
-/// Whether a value is the number itself: a conversion that is not asked for the number does not wrap, so that its
-/// higher bits differ from the number's, and functions pass them on.
+/// Whether a register contains the exact number. A conversion need not wrap if its readers use low bits only: its
+/// higher bits then differ from the number's, also in results of functions.
 bool TypedCompute::is_whole(std::size_t i) const {
   const VectorNode& node = compute_.nodes[i];
   if (node.op == VectorNode::Op::function) {

@@ -14,9 +14,9 @@ namespace tilesim::isa {
 /// An event of a kernel, reported when it is final: at least one cycle after the instruction that determines it.
 struct LiveEvent {
   enum Kind : std::uint8_t {
-    consumed,  ///< its operands have been read
+    consumed,  ///< the kernel's operands have been read
     free,      ///< the sequencer can start another kernel
-    done,      ///< its last result is ready
+    done,      ///< the kernel's last result is ready
   };
   std::uint64_t tag = 0;
   Kind kind = done;

@@ -72,7 +72,7 @@ void Pipeline::follow(const Op& op) {
 
 bool Pipeline::reach(const Op& op) {
   if (control_) follow(op);
-  if (op.id >= table_->fixed.size()) return false;  // not an instruction: it traps
+  if (op.id >= table_->fixed.size()) return false;  // an unknown instruction traps
   ++instructions_;
   const StaticTiming& fixed = table_->fixed[op.id];
   Ticks needed = 0;

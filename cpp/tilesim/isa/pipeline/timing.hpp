@@ -20,7 +20,7 @@ inline constexpr Ticks cycle = 256;
 /// Converts cycles in a file to the nearest tick.
 Ticks ticks(double cycles);
 
-/// What an instruction of a class costs. It holds its pipe for
+/// Cost of an instruction of a class, which occupies its pipe for
 ///   max(minimum, start + each·registers + cost·beats + bits·beats·SEW + element·elements + square·registers² +
 ///   tree·log2(elements of a beat) + fold·log2(beats) + ⌈passing·bytes / 1,024⌉);
 /// beats and bytes are those of the widest operand.

@@ -35,7 +35,7 @@ class Marks {
     std::uint16_t number = 0;
     std::int32_t within = -1;  ///< index of the enclosing region; −1: none
     std::uint64_t times = 0;   ///< number of entries
-    bool open = false;         ///< it had not ended at the end of the run
+    bool open = false;         ///< the region had not ended at the end of the run
     Counters in;
   };
 

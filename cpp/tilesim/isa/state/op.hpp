@@ -18,7 +18,7 @@ inline constexpr std::uint8_t no_register = 32;
 
 struct Op {
   Execute run = nullptr;
-  /// Of vector instructions: the function for the vtype in `key`, after the check of group rules.
+  /// Vector instructions: function for the vtype in `key`, after the check of group rules.
   mutable Execute resolved = nullptr;
   std::int64_t imm = 0;
   std::uint64_t pc = 0;
